@@ -31,6 +31,7 @@ from neff.profile import (
 from neff.profile.memory import memory_document
 from neff.profile.roofline import roofline_document
 from neff.profile.text import (
+    APPROXIMATE_LINES,
     Table,
     engine_table,
     headline,
@@ -240,7 +241,9 @@ def _source(lines: list[Share], root: Path) -> None:
             continue
         console.line()
         calls = ", the same with calls" if has_calls else ""
-        console.line(f"{name}: self µs, µs of the critical path{calls}")
+        is_approximate = any(share.is_approximate for share in costs.values())
+        remark = f" (~ {APPROXIMATE_LINES})" if is_approximate else ""
+        console.line(f"{name}: self µs, µs of the critical path{calls}{remark}")
         _annotated(texts, costs, has_calls)
 
 
@@ -268,7 +271,8 @@ def _annotated(texts: list[str], costs: dict[int, Share], has_calls: bool) -> No
         if cost and has_calls:
             figures += [cost.cumulative_ns, cost.cumulative_path_ns]
         cells = " ".join(f"{_us(one):>9}" for one in figures).ljust(39 if has_calls else 19)
-        console.line(f"{cells} {number:>5} | {text}".rstrip())
+        mark = "~" if cost and cost.is_approximate else " "
+        console.line(f"{cells} {number:>5}{mark}| {text}".rstrip())
 
 
 def _us(nanoseconds: float) -> str:

@@ -154,3 +154,5 @@ def _print(found: list[_Estimated], grouping: str) -> None:
         console.table(table.columns, table.rows[:_ROWS])
         if len(table.rows) > _ROWS:
             console.line(f"and {console.counted(len(table.rows) - _ROWS, 'more row')}")
+        if table.note:
+            console.line(table.note)

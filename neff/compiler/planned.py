@@ -86,6 +86,8 @@ class Compiler:
             dot_cast=self._casting.dots, record=record, plan=plan,
         )  # fmt: skip
         parts.metadata = metadata_of(self.target, self.options) | _names(parts, self.module)
+        if fused := _fused(parts, record):
+            parts.metadata["fused"] = fused
         if devices and any(node.opcode in COMMUNICATION for node in self.graph.nodes):
             parts.metadata["devices"] = asdict(devices)
         if not any(call.op for call in parts.calls):
@@ -233,6 +235,18 @@ def _names(parts: Parts, module: Module) -> dict[str, object]:
                 frames[row.name] = [f"{os.path.basename(f.file)}:{f.line}" for f in around]
     found = {"kernels": kernels, "kernel_ops": ops, "scopes": scopes, "frames": frames}
     return {name: names for name, names in found.items() if names}
+
+
+def _fused(parts: Parts, record: Record) -> list[str]:
+    """HLO instructions that stand for a unit with instructions of several lines of the user."""
+    labels = {
+        label
+        for unit in record.units
+        if len({member.place for member in unit.members}) > 1
+        for label in unit.labels
+    }
+    calls = (call for call in parts.calls if call.label in labels and not call.op)
+    return sorted({call.location.function for call in calls if call.location})
 
 
 def _cores(family: Target, options: CompileOptions) -> int:

@@ -15,6 +15,7 @@ from neff.profile.table import Profile
 
 __all__ = [
     "GROUPINGS",
+    "SPLIT_BY_FUSION",
     "Cells",
     "Kinds",
     "Share",
@@ -36,6 +37,9 @@ GROUPINGS: dict[str, Callable[[Site, str, str], str]] = {
 }
 """What time can be attributed to; the lane stands for the engine, its queues beside it."""
 
+SPLIT_BY_FUSION = frozenset({"line", "op", "scope"})
+"""Groupings that would have to divide the time of what the compiler fused."""
+
 
 @dataclass(slots=True)
 class Share:
@@ -52,6 +56,7 @@ class Share:
         flops: of the tensor engine.
         cumulative_ns, cumulative_path_ns: ``self_ns`` and ``path_ns`` of a line together with the
             functions that it calls; of other groups the same as those.
+        is_approximate: it has the time of instructions of other lines that the compiler fused.
     """
 
     name: str
@@ -63,6 +68,7 @@ class Share:
     flops: int = 0
     cumulative_ns: float = 0.0
     cumulative_path_ns: float = 0.0
+    is_approximate: bool = False
 
 
 Cells = dict[tuple[Site, str, str], Share]
@@ -88,6 +94,7 @@ def grouped(cells: Cells, grouping: str) -> list[Share]:
     for key, cell in cells.items():
         name = name_of(*key)
         _add_to(found.setdefault(name, Share(name)), cell)
+        found[name].is_approximate |= key[0].is_fused and grouping in SPLIT_BY_FUSION
         around = key[0].frames if grouping == "line" else ()
         for place in dict.fromkeys((name, *around)):
             share = found.setdefault(place, Share(place))
@@ -104,7 +111,9 @@ def by_line_and_opcode(cells: Cells) -> dict[tuple[str, str, str], Share]:
     """What the instructions of each line take: (place, lane, opcode) -> their sum."""
     found: dict[tuple[str, str, str], Share] = {}
     for (site, lane, opcode), cell in cells.items():
-        _add_to(found.setdefault((site.place, lane, opcode), Share(opcode)), cell)
+        share = found.setdefault((site.place, lane, opcode), Share(opcode))
+        _add_to(share, cell)
+        share.is_approximate |= site.is_fused
     return found
 
 

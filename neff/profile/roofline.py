@@ -9,7 +9,7 @@ import numpy as np
 
 from neff.profile.analysis import Analysis, analysis_of
 from neff.profile.arrays import EventArrays, Floats, Ints, as_numbers, whole
-from neff.profile.attribution import GROUPINGS
+from neff.profile.attribution import GROUPINGS, SPLIT_BY_FUSION
 from neff.profile.stalls import slowest_core
 from neff.profile.table import Profile
 from neff.timing import Event, Parameters
@@ -24,6 +24,10 @@ _ROWS, _COLUMNS = 128, 128
 
 _MOSTLY = 0.5
 """Share of its time for which the busiest lane has to work, or nothing bounds a group but waiting."""
+
+
+_ROUNDING = 1e-9
+"""Relative rounding error of sums of times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class RooflineRow:
         nbytes: from and to HBM.
         time_ns: of the critical path.
         busy_ns: of each engine, and of the DMA engines as ``DMA``.
+        is_fused: it has the work of other HLO instructions, which the compiler fused with it.
     """
 
     name: str
@@ -66,6 +71,7 @@ class RooflineRow:
     nbytes: int = 0
     time_ns: float = 0.0
     busy_ns: dict[str, float] = field(default_factory=dict[str, float])
+    is_fused: bool = False
 
     @property
     def intensity(self) -> float:
@@ -82,11 +88,17 @@ class RooflineRow:
 
     def share(self, roof: Roof) -> float:
         """Of the time, what the products or the bytes would take on a perfect machine."""
-        if not self.time_ns:
-            return 0.0
+        return min(1.0, self._least_ns(roof) / self.time_ns) if self.time_ns else 0.0
+
+    def is_approximate(self, roof: Roof) -> bool:
+        """True above the roof: a part of the row's work overlaps the time of other rows."""
+        return self.is_fused or self._least_ns(roof) > self.time_ns * (1 + _ROUNDING)
+
+    def _least_ns(self, roof: Roof) -> float:
+        """What the products or the bytes would take on a perfect machine."""
         half = self.flops - self.full_flops
         products = half / roof.half + self.full_flops / roof.full
-        return min(1.0, max(products, self.nbytes / roof.bandwidth) / self.time_ns)
+        return max(products, self.nbytes / roof.bandwidth)
 
 
 def roofline(profile: Profile | Analysis, grouping: str = "kernel") -> list[RooflineRow]:
@@ -116,6 +128,9 @@ def roofline(profile: Profile | Analysis, grouping: str = "kernel") -> list[Roof
         rows[number].full_flops += share.flops * _is_full(event)
         if event.lane.startswith(QUEUE):
             rows[number].nbytes += share.nbytes * _crossings(event)
+    if grouping in SPLIT_BY_FUSION:
+        for index, number in zip(kinds.first, whole(of_kind), strict=True):
+            rows[number].is_fused |= profile.sites[sites[index]].is_fused
     _add_busy(rows, columns, of_kind[kinds.number])
     return sorted(rows, key=lambda row: (-row.time_ns, row.name))
 
@@ -199,5 +214,6 @@ def _document(row: RooflineRow, roof: Roof) -> dict[str, object]:
         "gb_per_s": round(row.nbytes / time, 3) if row.time_ns else 0.0,
         "bound": row.bound,
         "share_of_roof": round(row.share(roof), 4),
+        "approximate": row.is_approximate(roof),
         "busy_us": {name: round(spent / 1e3, 3) for name, spent in row.busy_ns.items()},
     }

@@ -12,7 +12,7 @@ from nki_lang.ir import Access, Instruction, Register
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation
 
-__all__ = ["Site", "Sites"]
+__all__ = ["APPROXIMATE", "Site", "Sites"]
 
 _SHORT = {MemoryRegion.sbuf: "SBUF", MemoryRegion.psum: "PSUM"}
 _PRODUCTS = {"nc_matmul": 1, "nc_matmul_mx": 4}
@@ -37,6 +37,8 @@ class Site(NamedTuple):
         frames: ``file:line`` of the calls around the line, innermost first: of functions that the
             kernel calls, of the kernel, of functions around the HLO instruction.
         functions: the functions around the line and around each frame, "" when not known.
+        is_fused: the compiler fused instructions of several lines, and all have the line and the
+            HLO instruction of one of them.
     """
 
     opcode: str
@@ -51,12 +53,16 @@ class Site(NamedTuple):
     scope: str
     frames: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
+    is_fused: bool = False
 
     @property
     def place(self) -> str:
         """``file:line``, else the scope, else "(unknown)"."""
         return f"{self.file}:{self.line}" if self.line else self.scope or "(unknown)"
 
+
+APPROXIMATE = " (approximate)"
+"""Behind the name of a line or an HLO instruction that has the time of others that are fused with it."""
 
 _LABEL = re.compile(r"k\d+")
 """What the compiler puts in front of the names of a call's tensors, with a dot."""
@@ -75,6 +81,7 @@ class Sites:
         names = [_names(metadata or {}, name) for name in ("kernels", "kernel_ops", "scopes")]
         self._kernel_names, self._kernel_ops, self._scopes = names
         self._frames = _frames(metadata or {})
+        self._fused = _fused(metadata or {})
         self.found: list[Site] = []
         self._numbers: dict[Site, int] = {}
         self._by_instruction: dict[int, int] = {}
@@ -124,6 +131,7 @@ class Sites:
         return Site(
             instruction.op, instruction.engine.name, ", ".join(texts), flops, passes,
             file, where.line, op, kernel, self._scopes.get(op, scope), frames, functions,
+            label not in self._kernel_ops and op in self._fused,
         )  # fmt: skip
 
     def _label(self, name: str) -> str:
@@ -164,6 +172,14 @@ def _frames(metadata: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
         for name, frames in rows
         if isinstance(name, str) and isinstance(frames, list)
     }
+
+
+def _fused(metadata: Mapping[str, object]) -> frozenset[str]:
+    """HLO instructions that stand for several lines."""
+    names = metadata.get("fused")
+    if not isinstance(names, list):
+        return frozenset()
+    return frozenset(name for name in cast("list[object]", names) if isinstance(name, str))
 
 
 def _flops(instruction: Instruction) -> tuple[int, int]:

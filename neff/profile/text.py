@@ -10,10 +10,12 @@ from neff.profile.analysis import Analysis, analysis_of
 from neff.profile.attribution import Share, by_line_and_opcode
 from neff.profile.memory import MEMORIES, peak
 from neff.profile.roofline import roof_of, roofline
+from neff.profile.sites import APPROXIMATE
 from neff.profile.stalls import critical_path, engine_splits
 from neff.profile.table import Profile
 
 __all__ = [
+    "APPROXIMATE_LINES",
     "Table",
     "as_html",
     "as_text",
@@ -28,6 +30,13 @@ __all__ = [
 
 _HOLDERS = 12
 """Tensors of a memory's peak that the text shows; the documents hold all."""
+
+APPROXIMATE_LINES = (
+    "approximate: the compiler fused instructions of several lines; the time of all of them is here"
+)
+APPROXIMATE_POINTS = (
+    "approximate: above the roof, or with the work of other instructions that are fused with it"
+)
 
 _PATH_ROWS = 12
 """Steps of the critical path that the text shows; the documents hold all."""
@@ -60,7 +69,7 @@ def share_table(name: str, shares: Sequence[Share]) -> Table:
     total = sum(share.path_ns for share in shares) or 1.0
     rows = [
         (
-            share.name,
+            share.name + APPROXIMATE * share.is_approximate,
             str(share.events),
             _us(share.self_ns),
             _us(share.path_ns),
@@ -74,14 +83,15 @@ def share_table(name: str, shares: Sequence[Share]) -> Table:
     ]
     columns = ("events", "self µs", "path µs", "share", "waiting µs", "bytes", "FLOPs")
     calls = ("with calls µs", "path with calls µs") if has_calls else ()
-    return Table((name, *columns, *calls), rows)
+    note = APPROXIMATE_LINES if any(share.is_approximate for share in shares) else ""
+    return Table((name, *columns, *calls), rows, note)
 
 
 def cost_table(profile: Profile) -> Table:
     """What the instructions of each line keep their engines, those that are alike in one row."""
     texts = [
         (
-            place, lane, opcode, f"{row.events:,}", f"{row.self_ns / max(1, row.events):,.0f}",
+            place + APPROXIMATE * row.is_approximate, lane, opcode, f"{row.events:,}", f"{row.self_ns / max(1, row.events):,.0f}",
             _us(row.self_ns), f"{row.nbytes:,}", f"{row.flops:,}",
         )
         for (place, lane, opcode), row in by_line_and_opcode(Analysis(profile).cells).items()
@@ -121,7 +131,7 @@ def path_table(profile: Profile | Analysis, core: int) -> Table:
             steps[index].opcode,
             str(steps[index].count),
             _us(steps[index].path_ns),
-            sites[steps[index].site].place,
+            sites[steps[index].site].place + APPROXIMATE * sites[steps[index].site].is_fused,
         )
         for index in sorted(shown)
     ]
@@ -165,13 +175,16 @@ def roofline_tables(given: Profile | Analysis) -> Iterator[Table]:
                 f"{row.nbytes:,}",
                 f"{row.intensity:.1f}",
                 row.bound,
-                f"{row.share(roof):.1%}",
+                f"{row.share(roof):.1%}" + APPROXIMATE * row.is_approximate(roof),
             )
             for row in roofline(analysis, grouping)
         ]
+        approximate = any(row[-1].endswith(APPROXIMATE) for row in rows)
         note = (
             f"roof: {roof.half / 1e3:.1f} TFLOP/s ({roof.full / 1e3:.1f} in fp32), "
             f"{roof.bandwidth:.0f} GB/s, ridge {roof.ridge:.0f} FLOPs a byte"
+            + f"\n{APPROXIMATE_POINTS}"
+            * approximate
         )
         columns = (grouping, "µs", "FLOPs", "bytes", "FLOPs/byte", "bound by", "of the roof")
         yield Table(columns, rows, note)

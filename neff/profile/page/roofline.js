@@ -7,7 +7,7 @@ function fillRoofline(panel) {
     panel.append(make("div", { class: "figures" }, figure(`${digits(roof.tflops, 1)} TFLOP/s`, "tensor engine, 16 bits"), figure(`${digits(roof.tflops_fp32, 1)} TFLOP/s`, "the same in fp32"), figure(`${digits(roof.gb_per_s, 0)} GB/s`, "HBM of a core"), figure(`${digits(roof.ridge_flops_per_byte, 0)} FLOP/B`, "ridge")));
     const fill = name => {
       const rows = profile.roofline[name];
-      place.replaceChildren(chart(rows, roof), table([name, "share of the roof", "bound by", "µs", "TFLOP/s", "GB/s", "FLOPs", "bytes", "FLOP/B"], rows.map(one => [one.name, [one.share_of_roof, `${digits(one.share_of_roof * 100, 1)} %`], one.bound, one.time_us, one.tflops, one.gb_per_s, one.flops, one.bytes, one.flops_per_byte])));
+      place.replaceChildren(chart(rows, roof), table([name, "share of the roof", "bound by", "µs", "TFLOP/s", "GB/s", "FLOPs", "bytes", "FLOP/B"], rows.map(one => [one.name, [one.share_of_roof, `${digits(one.share_of_roof * 100, 1)} %${one.approximate ? " (approximate)" : ""}`], one.bound, one.time_us, one.tflops, one.gb_per_s, one.flops, one.bytes, one.flops_per_byte])), rows.some(one => one.approximate) ? make("p", { class: "note" }, APPROXIMATE_POINTS) : "");
     };
     panel.append(picker(["kernel", "op"], "kernel", fill), place);
     fill("kernel");
@@ -25,7 +25,7 @@ function chart(rows, roof) {
   const memory = value => roof.gb_per_s * value / 1e3, start = Math.max(10 ** xs[0], 10 ** ys[0] * 1e3 / roof.gb_per_s);
   parts.push(`<polyline fill="none" stroke="var(--mark)" stroke-width="2" points="${x(start)},${y(memory(start))} ${x(roof.ridge_flops_per_byte)},${y(roof.tflops)} ${wide - 10},${y(roof.tflops)}"/>`);
   parts.push(`<line stroke="var(--mark)" stroke-dasharray="5 4" x1="${x(Math.max(start, roof.tflops_fp32 * 1e3 / roof.gb_per_s))}" x2="${wide - 10}" y1="${y(roof.tflops_fp32)}" y2="${y(roof.tflops_fp32)}"/><text x="${wide - 14}" y="${y(roof.tflops_fp32) - 5}" text-anchor="end">fp32</text><text x="${wide - 14}" y="${y(roof.tflops) - 5}" text-anchor="end">16 bits</text>`);
-  for (const one of shown) parts.push(`<circle cx="${x(one.flops_per_byte)}" cy="${y(Math.max(one.tflops, 1e-5))}" r="5" fill="var(--wait)"><title>${escape(one.name)}: ${digits(one.tflops, 2)} TFLOP/s, bound by ${one.bound}</title></circle><text class="label" x="${Math.min(x(one.flops_per_byte) + 8, wide - 140)}" y="${y(Math.max(one.tflops, 1e-5)) + 4}">${escape(one.name.slice(0, 28))}</text>`);
+  for (const one of shown) parts.push(`<circle cx="${x(one.flops_per_byte)}" cy="${y(Math.max(one.tflops, 1e-5))}" r="5" fill="var(--wait)"><title>${escape(one.name)}: ${digits(one.tflops, 2)} TFLOP/s, bound by ${one.bound}${one.approximate ? ", approximate" : ""}</title></circle><text class="label" x="${Math.min(x(one.flops_per_byte) + 8, wide - 140)}" y="${y(Math.max(one.tflops, 1e-5)) + 4}">${escape(one.name.slice(0, 28))}${one.approximate ? " (approximate)" : ""}</text>`);
   parts.push(`<text x="${wide - 10}" y="${high - 4}" text-anchor="end">FLOPs a byte of HBM</text><text x="${left}" y="8">TFLOP/s</text>`);
   const found = make("div", { class: "scroll" });
   found.innerHTML = `<svg viewBox="0 0 ${wide} ${high}" width="${wide}" style="max-width:100%;background:var(--panel);border:1px solid var(--line);border-radius:6px;margin-bottom:.7rem" role="img" aria-label="Roofline">${parts.join("")}</svg>`;
