@@ -2,7 +2,7 @@
 
 ``golden/GROUP/CODE.hlo`` holds cases between lines ``// -----``; a case is a line
 ``// -t TARGET``, a module, a line ``// finds``, and the findings or ``nothing``. The first case
-breaks the rule and no other; the last comes close to it and is fine.
+breaks the rule; the last comes close to it and is fine. Only the rule of the file runs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import hlo_tools
 from hlo_tools import Module
-from hlo_tools.lint import lint
+from hlo_tools.lint import RULES, lint
 from hlo_tools.passes import SEPARATOR
 
 __all__ = ["FILES", "Case", "broken", "codes", "load", "module", "read"]
@@ -25,12 +25,16 @@ FINDS = "// finds"
 
 @dataclass(frozen=True, slots=True)
 class Case:
+    """A module, and the findings of one rule on it."""
+
+    code: str
     target: str
     text: str
 
     def findings(self) -> str:
-        found = lint(load(self.text), target=self.target)
-        return "\n".join(f"{one}\n  help: {one.remedy}" for one in found) or "nothing"
+        findings = lint(load(self.text), target=self.target, rules=[RULES[self.code]])
+        texts = [f"{finding}\n  help: {finding.remedy}" for finding in findings]
+        return "\n".join(texts) or "nothing"
 
     def __str__(self) -> str:
         return f"// -t {self.target}\n{self.text}\n{FINDS}\n{self.findings()}\n"
@@ -42,7 +46,7 @@ def read(code: str) -> list[Case]:
     for case in FILES[code].read_text().split(SEPARATOR + "\n"):
         head, _, rest = case.strip().partition("\n")
         assert head.startswith("// -t "), head
-        found.append(Case(head.removeprefix("// -t "), rest.partition(FINDS)[0].strip()))
+        found.append(Case(code, head.removeprefix("// -t "), rest.partition(FINDS)[0].strip()))
     return found
 
 

@@ -7,7 +7,7 @@ import pytest
 from hlo_tools.lint import RULES
 from hlo_tools.lint.table import _FAMILIES
 from hlo_tools.passes import SEPARATOR
-from tests.lint.cases import FILES, read
+from tests.lint.cases import FILES, broken, codes, read
 
 NO_GRAPH_SHOWS = {
     "NCC_EBIR023", "NCC_EBVF030", "NCC_EHCA005", "NCC_EOOM001", "NCC_EOOM002", "NCC_EVRF007",
@@ -31,13 +31,19 @@ def test_findings(code: str, update_golden: bool) -> None:
 
 
 @pytest.mark.parametrize("code", FILES)
-def test_a_module_breaks_the_rule_alone_and_a_close_one_is_fine(code: str) -> None:
+def test_a_module_breaks_the_rule_and_a_close_one_is_fine(code: str) -> None:
     first, *_, last = read(code)
     assert {line.partition("]")[0] for line in first.findings().splitlines()[::2]} <= {
         f"{severity}[{code}" for severity in ("error", "warning", "note")
     }
     assert first.findings() != "nothing"
     assert last.findings() == "nothing"
+
+
+@pytest.mark.parametrize("code", FILES)
+def test_all_rules_together_report_the_same(code: str) -> None:
+    target, text = broken(code)
+    assert code in codes(text, target)
 
 
 def test_every_rule_has_a_file_in_the_folder_of_its_group() -> None:
