@@ -22,14 +22,13 @@ from hlo_tools.ir.module import KERNEL_TARGET
 from neff.device import activation
 from neff.device.executors.cpu import refusal
 from neff.device.executors.rendezvous import Rendezvous
-from neff.device.pjrt import entry
+from neff.device.pjrt import entry, native_library
 from neff.device.pjrt.errors import status_of
 from neff.device.pjrt.handles import HandleTable
 from neff.device.pjrt.status import Status, StatusError
 from neff.device.pjrt.topology import device_count
 from neff.device.programs import capture, message_bytes, rewrite
 from neff.device.programs.program import CompileOptions
-from neff.errors import NeffError
 from nki_lang.errors import NkiValidationError
 from nki_lang.source import SourceLocation
 
@@ -384,17 +383,17 @@ def release(opened: entry.Entry, handle: int) -> int | None:
 
 
 def test_the_library_hands_out_the_table(own_cache) -> None:
-    path = entry.library()
+    path = native_library.library()
     assert table_of(path) is None
     opened = entry.Entry(path)
     opened.connect(0x1234_5678_9ABC)
     assert table_of(path) == 0x1234_5678_9ABC
-    assert entry.library() == path
+    assert native_library.library() == path
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_the_library_notes_what_is_released(own_cache) -> None:
-    opened = entry.Entry(entry.library())
+    opened = entry.Entry(native_library.library())
     assert not opened.has_released
     assert [release(opened, handle) for handle in (0x1000, 0, 0x1010)] == [None] * 3
     assert opened.has_released
@@ -404,7 +403,7 @@ def test_the_library_notes_what_is_released(own_cache) -> None:
 
 
 def test_releases_from_many_threads_all_arrive(own_cache) -> None:
-    opened = entry.Entry(entry.library())
+    opened = entry.Entry(native_library.library())
     found: list[int] = []
 
     def work(first: int) -> None:
@@ -422,7 +421,7 @@ def test_releases_from_many_threads_all_arrive(own_cache) -> None:
 
 
 def test_more_releases_than_places_lose_the_oldest_only(own_cache) -> None:
-    opened = entry.Entry(entry.library())
+    opened = entry.Entry(native_library.library())
     opened._count.value = entry.PLACES + 7  # as if so many had been released before
     opened._taken = 7
     for handle in (1, 2, 3):
@@ -432,31 +431,6 @@ def test_more_releases_than_places_lose_the_oldest_only(own_cache) -> None:
     handles = opened.released()
     assert len(handles) == entry.PLACES
     assert handles[-3:] == [1, 2, 3]
-
-
-def test_the_next_compiler_is_tried(own_cache, monkeypatch) -> None:
-    real = entry.compilers()
-    monkeypatch.setattr(entry, "compilers", lambda: [["false"], *real])
-    assert table_of(entry.library()) is None
-
-
-@pytest.mark.parametrize(
-    ("available", "said"),
-    [([], "there is no C compiler"), ([["false"]], "no C compiler worked; false ended with 1")],
-)
-def test_nothing_to_compile_with(own_cache, monkeypatch, available, said: str) -> None:
-    monkeypatch.setattr(entry, "compilers", lambda: available)
-    with pytest.raises(NeffError, match=rf"(?s){said}.*pip install ziglang") as failure:
-        entry.library()
-    assert failure.value.code == "NEFF-DEVICE-ENTRY"
-    assert not list((own_cache / "device").iterdir())
-    with pytest.warns(RuntimeWarning, match="torch_xla cannot use the device"):
-        assert entry.open_entry.__wrapped__() is None
-
-
-def test_an_unwritable_cache_is_no_obstacle(monkeypatch) -> None:
-    monkeypatch.setenv("NKI_HLO_CACHE", "/dev/null/nowhere")
-    assert entry.library().is_file()
 
 
 # ------------------------------------------------------------------------- versions of JAX

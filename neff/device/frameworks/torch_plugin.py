@@ -7,7 +7,8 @@ import contextlib
 from importlib import import_module
 from typing import Any
 
-from neff.device.pjrt.entry import Entry, library
+from neff.device.pjrt.entry import Entry
+from neff.device.pjrt.native_library import library
 from neff.device.plugin import the_plugin
 
 __all__ = ["library_path"]
@@ -17,7 +18,7 @@ def library_path() -> str:
     """Path of a library whose ``GetPjrtApi`` is our function table.
 
     Raises:
-        NeffError: code ``NEFF-DEVICE-ENTRY``; see :func:`neff.device.pjrt.entry.library`.
+        NeffError: code ``NEFF-DEVICE-ENTRY``; see :func:`neff.device.pjrt.native_library.library`.
     """
     plugin = the_plugin()
     if _wait_at_exit not in plugin.when_connected:

@@ -14,46 +14,26 @@ It holds what Python cannot do from a callback:
 
 A wheel brings the library, compiled from ``entry.c`` when the wheel was built (the hook is
 ``scripts/packaging/native_library.py``). Where it is not there, it is compiled when first needed
-and kept in a folder of the user's cache. Without a C compiler the slots are callbacks into Python
-after all, and a warning lists what that cannot do.
+and kept in a folder of the user's cache (:mod:`.native_library`). Without a C compiler the slots are
+callbacks into Python after all, and a warning lists what that cannot do.
 """
 
 from __future__ import annotations
 
-import atexit
 import ctypes
-import hashlib
-import importlib.util
-import os
-import platform
-import shutil
-import subprocess
-import sys
-import tempfile
 import threading
 import warnings
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from neff.device.pjrt.native_library import library
 from neff.errors import NeffError
 
-__all__ = [
-    "PLACES",
-    "Entry",
-    "cache_folder",
-    "compilers",
-    "guarded",
-    "library",
-    "open_entry",
-]
+__all__ = ["PLACES", "Entry", "guarded", "open_entry"]
 
 PLACES: Final = 1 << 20
 """Places in the ring of released handles; ``entry.c`` has the same number."""
-
-_SOURCE: Final = Path(__file__).with_name("entry.c")
-_PREBUILT: Final = Path(__file__).with_name("libnkihlo_pjrt.so")
-_OPTIONS: Final = ("-shared", "-fPIC", "-Os")
 
 
 class Entry:
@@ -143,67 +123,3 @@ def open_entry() -> Entry | None:
             stacklevel=2,
         )
         return None
-
-
-def cache_folder() -> Path:
-    """Where the library is kept: ``$NKI_HLO_CACHE/device``, else ``nki-hlo/device`` below
-    $XDG_CACHE_HOME or ~/.cache; a folder for this process alone when that cannot be written.
-    """
-    given = os.environ.get("NKI_HLO_CACHE")
-    shared = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = Path(given).absolute() if given else Path(shared) / "nki-hlo"
-    folder /= "device"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass
-    own = tempfile.mkdtemp(prefix="nki-hlo-")
-    atexit.register(shutil.rmtree, own, ignore_errors=True)
-    return Path(own)
-
-
-def compilers() -> list[list[str]]:
-    """Commands that compile C here: those on the path, and PyPI's ``ziglang`` if installed."""
-    found = [[path] for name in ("cc", "gcc", "clang") if (path := shutil.which(name))]
-    if importlib.util.find_spec("ziglang") is not None:
-        found.append([sys.executable, "-m", "ziglang", "cc"])
-    return found
-
-
-def library() -> Path:
-    """Path of the library, made if it is not there yet.
-
-    Raises:
-        NeffError: code ``NEFF-DEVICE-ENTRY``; it is not there and cannot be compiled.
-    """
-    if _PREBUILT.exists():
-        return _PREBUILT
-    content = _SOURCE.read_bytes()
-    wanted = cache_folder() / _name(content)
-    if wanted.exists():
-        return wanted
-    said = ""
-    for compiler in compilers():
-        partial = wanted.with_name(f".{wanted.name}.{os.getpid()}")
-        command = [*compiler, *_OPTIONS, "-o", str(partial), str(_SOURCE)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            os.replace(partial, wanted)
-            return wanted
-        partial.unlink(missing_ok=True)
-        said = f"; {' '.join(compiler)} ended with {done.returncode}: {done.stderr.strip()[-400:]}"
-    raise NeffError(
-        "the native library of the device is not installed and could not be compiled: "
-        + (f"no C compiler worked{said}" if said else "there is no C compiler"),
-        code="NEFF-DEVICE-ENTRY",
-        place=_SOURCE.name,
-        remedy="install gcc or clang, or run: pip install ziglang",
-    )
-
-
-def _name(content: bytes) -> str:
-    """A name for each content and processor, so that no stale library is ever taken."""
-    digest = hashlib.sha256(content + platform.machine().encode()).hexdigest()
-    return f"libnkihlo_pjrt_{digest[:16]}.so"

@@ -1,0 +1,175 @@
+"""The native library as a file: installed with the wheel, kept in a cache, or compiled.
+
+Mapping a damaged library kills the process without a word (SIGBUS), so nothing is mapped that was
+not checked. A library in the cache has the digest of its content in its name. A library of a wheel
+must be as long as its own headers say, and made for this processor.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from neff.errors import NeffError
+from nki_lang.atomic import atomic_file
+from nki_lang.plain_files import read_plain
+
+__all__ = ["compilers", "library"]
+
+_SOURCE: Final = Path(__file__).with_name("entry.c")
+_PREBUILT: Final = Path(__file__).with_name("libnkihlo_pjrt.so")
+_OPTIONS: Final = ("-shared", "-fPIC", "-Os")
+
+LIBRARY_BYTES_LIMIT: Final = 64 << 20
+"""A compiled library has some 20 kB; a larger file is none of ours."""
+
+_ELF_HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
+_ELF_SEGMENT: Final = struct.Struct("<IIQQQQQQ")
+_ELF_MACHINES: Final = {"x86_64": 62, "aarch64": 183}
+_ELF_SHARED: Final = 3
+_ELF_LOADED: Final = 1
+
+
+def library() -> Path:
+    """Path of the library: of the wheel, else of the cache, else compiled now.
+
+    Raises:
+        NeffError: code ``NEFF-DEVICE-ENTRY``; it is not there and cannot be compiled.
+    """
+    if _is_installed(_PREBUILT):
+        return _PREBUILT
+    folder = cache_folder()
+    kept = _kept(folder)
+    if kept is not None:
+        return kept
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return _keep(folder, _compiled())
+    except OSError:  # the disk is full, or something else has the name
+        pass
+    return _private_library()
+
+
+def cache_folder() -> Path:
+    """Where the library is kept: ``$NKI_HLO_CACHE/device``, else ``nki-hlo/device`` below
+    $XDG_CACHE_HOME or ~/.cache. It may be missing or only be readable.
+    """
+    named = os.environ.get("NKI_HLO_CACHE")
+    shared = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return (Path(named).absolute() if named else Path(shared) / "nki-hlo") / "device"
+
+
+def compilers() -> list[list[str]]:
+    """Commands that compile C here: those on the path, and PyPI's ``ziglang`` if installed."""
+    commands = [[path] for name in ("cc", "gcc", "clang") if (path := shutil.which(name))]
+    if importlib.util.find_spec("ziglang") is not None:
+        commands.append([sys.executable, "-m", "ziglang", "cc"])
+    return commands
+
+
+@cache
+def _private_library() -> Path:
+    """A library for this process alone, where the cache cannot be written."""
+    folder = tempfile.mkdtemp(prefix="nki-hlo-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return _keep(Path(folder), _compiled())
+
+
+def _stem() -> str:
+    """The beginning of the name: one for each source and processor, so no stale library is taken."""
+    source = _SOURCE.read_bytes()
+    digest = hashlib.sha256(source + platform.machine().encode()).hexdigest()
+    return f"libnkihlo_pjrt_{digest[:16]}_"
+
+
+def _name(content: bytes) -> str:
+    return f"{_stem()}{hashlib.sha256(content).hexdigest()[:32]}.so"
+
+
+def _kept(folder: Path) -> Path | None:
+    """An undamaged library of the cache. A damaged one stays until one of its name replaces it:
+    removing it could remove what another process has just put in its place.
+    """
+    pattern = re.compile(re.escape(_stem()) + r"[0-9a-f]{32}\.so")
+    try:
+        names = sorted(name for name in os.listdir(folder) if pattern.fullmatch(name))
+    except OSError:
+        return None
+    for name in names:
+        with suppress(OSError):
+            if _name(read_plain(folder / name, LIBRARY_BYTES_LIMIT)) == name:
+                return folder / name
+    return None
+
+
+def _keep(folder: Path, content: bytes) -> Path:
+    """Write a library under the name of its content; another process may write the same."""
+    path = folder / _name(content)
+    with atomic_file(path, durable=True) as file:
+        file.write(content)
+    return path
+
+
+def _compiled() -> bytes:
+    """The content of the library, from the first compiler that works."""
+    reason = ""
+    for compiler in compilers():
+        with tempfile.TemporaryDirectory(prefix="nki-hlo-") as folder:
+            path = Path(folder) / "library.so"
+            command = [*compiler, *_OPTIONS, "-o", str(path), str(_SOURCE)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return read_plain(path, LIBRARY_BYTES_LIMIT)
+        output = done.stderr.strip()[-400:]
+        reason = f"; {' '.join(compiler)} ended with {done.returncode}: {output}"
+    raise NeffError(
+        "the native library of the device is not installed and could not be compiled: "
+        + (f"no C compiler worked{reason}" if reason else "there is no C compiler"),
+        code="NEFF-DEVICE-ENTRY",
+        place=_SOURCE.name,
+        remedy="install gcc or clang, or run: pip install ziglang",
+    )
+
+
+def _is_installed(path: Path) -> bool:
+    """Whether the wheel's library is there, complete and made for this processor."""
+    try:
+        content = read_plain(path, LIBRARY_BYTES_LIMIT)
+    except OSError:
+        return False
+    return _is_complete_elf(content) if sys.platform == "linux" else bool(content)
+
+
+def _is_complete_elf(content: bytes) -> bool:
+    """Whether a file has all the bytes that a loader maps, for this processor's 64 bits."""
+    try:
+        header = _ELF_HEADER.unpack_from(content)
+        identity, kind, machine = header[:3]
+        first, size, count = header[5], header[9], header[10]
+        segments = [
+            _ELF_SEGMENT.unpack_from(content, first + number * size) for number in range(count)
+        ]
+    except struct.error:
+        return False
+    loaded = [segment for segment in segments if segment[0] == _ELF_LOADED]
+    return (
+        identity[:6] == b"\x7fELF\x02\x01"
+        and kind == _ELF_SHARED
+        and machine == _ELF_MACHINES.get(platform.machine(), machine)
+        and bool(loaded)
+        and all(offset + length <= len(content) for _, _, offset, _, _, length, _, _ in loaded)
+    )
