@@ -15,6 +15,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from hlo_tools.files.plain import MOST_BYTES, read_plain
 if TYPE_CHECKING:
     from nki_lang.ir import KernelIR
 
-__all__ = ["cache_folder", "store"]
+__all__ = ["cache_folder", "install", "staging_folder", "store", "unwritable"]
 
 _STALE_SECONDS = 24 * 60 * 60
 
@@ -45,12 +46,12 @@ def store(kernel: KernelIR) -> Path:
     """Write the kernel as ``<cache>/<digest>/<name>.klir`` and return that path.
 
     A folder that exists already is used when its bytes are the same, and replaced when somebody
-    damaged it.
+    damaged it. A cache that can only be read serves what it has.
 
     Raises:
-        HloFileError: code ``HLO-CACHE-WRITE``; the folder cannot be written.
+        HloFileError: code ``HLO-CACHE-WRITE``; the folder cannot be written, and does not have the
+            kernel.
     """
-    from nki_lang import klir  # late: most callers need the folder only
     from nki_lang.errors import NkiFileError
 
     folder = cache_folder()
@@ -58,22 +59,56 @@ def store(kernel: KernelIR) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _sweep(folder)
-        fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
-        try:
-            klir.write(kernel, fresh / f"{name}.klir")
-            final = folder / _digest(fresh)[:32]
-            _install(fresh, final)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+        with staging_folder(folder) as fresh:
+            final = _written(kernel, name, fresh, folder)
+            install(fresh, final, lambda: _is_intact(final))
     except (OSError, NkiFileError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise HloFileError(
-            f"the kernel cache cannot be written: {reason}",
-            code="HLO-CACHE-WRITE",
-            place=str(folder),
-            remedy="make the folder writable, or name another one in NKI_HLO_CACHE",
-        ) from error
+        kept = _kept(kernel, name, folder)
+        if kept is not None:
+            return kept / f"{name}.klir"
+        raise unwritable(folder, error) from error
     return final / f"{name}.klir"
+
+
+def _written(kernel: KernelIR, name: str, fresh: Path, folder: Path) -> Path:
+    """Write a kernel's files into a new folder; returns the place that their digest has in the cache."""
+    from nki_lang import klir  # late: most callers need the folder only
+
+    klir.write(kernel, fresh / f"{name}.klir")
+    return folder / _digest(fresh)[:32]
+
+
+def _kept(kernel: KernelIR, name: str, folder: Path) -> Path | None:
+    """The kernel's folder in a cache that cannot be written; None when it is not there, intact."""
+    from nki_lang.errors import NkiFileError
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="nki-hlo-") as fresh:
+            final = _written(kernel, name, Path(fresh), folder)
+            return final if _is_intact(final) else None
+    except (OSError, NkiFileError):
+        return None
+
+
+def unwritable(folder: Path, error: Exception) -> HloFileError:
+    """The error for a kernel cache that cannot be written."""
+    reason = getattr(error, "strerror", None) or error
+    return HloFileError(
+        f"the kernel cache cannot be written: {reason}",
+        code="HLO-CACHE-WRITE",
+        place=str(folder),
+        remedy="make the folder writable, or name another one in NKI_HLO_CACHE",
+    )
+
+
+@contextlib.contextmanager
+def staging_folder(folder: Path) -> Generator[Path]:
+    """A new folder beside the entries, which is gone at the end unless it was renamed."""
+    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+    try:
+        yield fresh
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
 
 
 @functools.cache
@@ -97,16 +132,27 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _install(fresh: Path, final: Path) -> None:
-    """Rename the new folder to its final name, unless an intact one has it."""
+def _is_intact(folder: Path) -> bool:
+    """Whether an entry's files are those that its name was made from."""
+    try:
+        return folder.is_dir() and _digest(folder)[:32] == folder.name
+    except OSError:
+        return False
+
+
+def install(fresh: Path, final: Path, is_intact: Callable[[], bool]) -> None:
+    """Rename a new folder to its final name, unless an intact one has it.
+
+    A damaged one is renamed aside at once, so that no reader finds half of an entry.
+    """
     for _ in range(3):
         try:
             os.rename(fresh, final)
             return
         except OSError:
-            if not final.is_dir():
+            if not os.path.lexists(final):
                 raise
-        if _digest(final)[:32] == final.name:
+        if is_intact():
             return
         damaged = Path(tempfile.mkdtemp(prefix=".old-", dir=final.parent))
         with contextlib.suppress(FileNotFoundError):  # another process was faster

@@ -15,12 +15,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import hashlib
-import os
 import re
-import shutil
-import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +25,7 @@ from typing import cast
 from hlo_tools.errors import HloFileError
 from hlo_tools.files.plain import read_plain
 from hlo_tools.kernels.backend_config import BackendConfig
-from hlo_tools.kernels.cache import cache_folder
+from hlo_tools.kernels.cache import cache_folder, install, staging_folder, unwritable
 
 __all__ = ["EMBEDDED", "digest_of", "files_of", "is_embedded", "pack", "unpack"]
 
@@ -70,26 +66,13 @@ def unpack(config: BackendConfig) -> Path:
         return path
     try:
         final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=final.parent))
-        try:
+        with staging_folder(final.parent) as fresh:
             for name, content in files.items():
                 (fresh / name).parent.mkdir(exist_ok=True)
                 (fresh / name).write_bytes(content)
-            if final.exists():  # damaged by somebody
-                shutil.rmtree(final, ignore_errors=True)
-            with contextlib.suppress(OSError):  # another process was faster
-                os.rename(fresh, final)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
-        if not _holds(final, files):
-            raise OSError(f"{final} is being changed while it is written")
+            install(fresh, final, lambda: _holds(final, files))
     except OSError as error:
-        raise HloFileError(
-            f"the kernel cache cannot be written: {error.strerror or error}",
-            code="HLO-CACHE-WRITE",
-            place=str(final.parent),
-            remedy="make the folder writable, or name another one in NKI_HLO_CACHE",
-        ) from error
+        raise unwritable(final.parent, error) from error
     return path
 
 

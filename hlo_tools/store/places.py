@@ -110,14 +110,10 @@ class Folder:
         beside = path.with_name(staging_name(_STAGING))
         try:
             beside.write_bytes(content)
-            os.link(beside, path)
-        except FileExistsError:
-            return False
-        except PermissionError:  # a file system without links
-            os.replace(beside, path)
+            return _linked(beside, path)
         finally:
-            beside.unlink(missing_ok=True)
-        return True
+            with suppress(OSError):
+                beside.unlink()
 
     def write(self, name: str, content: bytes) -> None:
         path = self._root / name
@@ -137,6 +133,17 @@ class Folder:
                     name = path.relative_to(self._root).as_posix()
                     found.append(Item(name, facts.st_size, facts.st_mtime))
         return found
+
+
+def _linked(beside: Path, path: Path) -> bool:
+    """Give a file its name unless it is taken; whether it was free."""
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        return False
+    except PermissionError:  # a file system without links
+        os.replace(beside, path)
+    return True
 
 
 class Remote:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from errno import EACCES, EPERM, EROFS
 from functools import cache
 from typing import Final, TypeVar, cast
 
@@ -23,6 +24,7 @@ USES: Final = "use"
 RECORD_LIMIT: Final = 1 << 20
 _FAILURES: Final = 3
 """So many failed requests in a row end the use of a store by this process."""
+_READ_ONLY: Final = frozenset({EACCES, EPERM, EROFS})
 _T = TypeVar("_T")
 
 
@@ -36,7 +38,8 @@ class Store:
 
     Attributes:
         place: where it is.
-        read_only: nothing is written: not results, not even that they were used.
+        read_only: nothing is written: not results, not even that they were used. A place that
+            refuses to be written makes it so.
         notes: what went wrong, one line each.
     """
 
@@ -91,9 +94,15 @@ class Store:
                 return False
         record = _record(action, named)
         place = path_of(ACTIONS, action.digest)
-        if action.digest in self._damaged:
-            return self._try(lambda: self.place.write(place, record) or True) or False
-        return self._try(lambda: self.place.create(place, record)) is not None
+
+        def write() -> bool:
+            if action.digest in self._damaged:
+                self.place.write(place, record)
+            else:
+                self.place.create(place, record)
+            return True
+
+        return self._written(write)
 
     def _keep(self, digest: str, content: bytes) -> bool:
         place = path_of(CONTENT, digest)
@@ -104,13 +113,34 @@ class Store:
                 self._damaged.discard(digest)
             return True
 
-        return self._try(keep) or False
+        return self._written(keep)
+
+    def _written(self, write: Callable[[], bool], *, is_mark: bool = False) -> bool:
+        """Whether something was written. A place that can only be read is still read."""
+
+        def attempt() -> bool:
+            try:
+                return write()
+            except OSError as error:
+                if error.errno not in _READ_ONLY:
+                    raise
+                self.read_only = True
+                if not is_mark:
+                    self._note(f"can only be read: {error.strerror}")
+                return False
+
+        return self._try(attempt) or False
 
     def _mark(self, digest: str) -> None:
         """Note that a result was used, once a process: what was not is removed first."""
         if not self.read_only and digest not in self._used:
             self._used.add(digest)
-            self._try(lambda: self.place.write(path_of(USES, digest), b"."))
+
+            def write() -> bool:
+                self.place.write(path_of(USES, digest), b".")
+                return True
+
+            self._written(write, is_mark=True)
 
     def _try(self, request: Callable[[], _T]) -> _T | None:
         """A request's result; None when it failed or the store has failed too often."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -231,3 +233,23 @@ def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("XDG_CACHE_HOME", "relative is ignored")
     monkeypatch.setenv("HOME", "/home/somebody")
     assert cache_folder() == Path("/home/somebody/.cache/nki-hlo/kernels")
+
+
+def test_a_cache_that_can_only_be_read_serves_what_it_has(
+    plan: CallPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = tempfile.mkdtemp
+
+    def refuse(suffix: Any = None, prefix: Any = None, dir: Any = None) -> str:
+        if dir is not None and cache_folder() in (Path(dir), *Path(dir).parents):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir))
+        return make(suffix, prefix, dir)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    kernel = NumpyKernel(func=sample_kernels.add, enable_cache=False)
+    assert kernel.plan(ONES, ONES).binary == plan.binary
+    with pytest.raises(HloFileError, match=r"HLO-CACHE-WRITE.*Read-only file system"):
+        NumpyKernel(func=sample_kernels.sum_and_double).plan(ONES, ONES)
+    flip(plan.binary)
+    with pytest.raises(HloFileError, match="HLO-CACHE-WRITE"):
+        kernel.plan(ONES, ONES)

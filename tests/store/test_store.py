@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import time
 import uuid
@@ -260,3 +262,36 @@ def test_a_server_that_is_slow(s3: str, monkeypatch: pytest.MonkeyPatch) -> None
         assert time.monotonic() - started < 20  # three requests, not ten
         wait.set()
     assert "not used any more" in store.notes[-1]
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_a_folder_that_can_only_be_read_is_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Refused writes are no failures of the store: after them it still serves what it has."""
+    assert Store(open_place(str(tmp_path))).put(ONE, FILES)
+    before = names(open_place(str(tmp_path)))
+
+    def refuse(self: Path, content: bytes) -> None:
+        raise OSError(number, os.strerror(number), str(self))
+
+    opened = os.open
+
+    def open_to_read(path: str, flags: int, *arguments: int) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR) and str(path).startswith(str(tmp_path)):
+            raise OSError(number, os.strerror(number), str(path))
+        return opened(path, flags, *arguments)
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(os, "open", open_to_read)
+    store = Store(open_place(str(tmp_path)))
+    assert store.get(ONE) == FILES and not store.notes and store.read_only
+    store = Store(open_place(str(tmp_path)))
+    for turn in range(5):
+        assert not store.put(TWO, {"b.neff": b"%d" % turn})
+    assert store.get(ONE) == FILES
+    assert store.notes == [
+        f"warning[HLO-STORE] {tmp_path}: can only be read: {os.strerror(number)}"
+    ]
+    monkeypatch.undo()
+    assert names(open_place(str(tmp_path))) == before
