@@ -17,8 +17,8 @@ import numpy as np
 
 from nki_lang.dtypes import Array
 from nki_lang.errors import NkiError, NkiExecutionError, warn_at
-from nki_lang.execute.checks import CHEAP, Check, Finding, Report, checks_of, watch
-from nki_lang.execute.checks.base import Call, Step
+from nki_lang.execute.checks import DEFAULT_CHECKS, Check, Finding, Report, checks_of, watch
+from nki_lang.execute.checks.base import SimulatedCall, Step
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.hosts import (
     framework_of,
@@ -196,7 +196,11 @@ class Simulation:
         target = self.target or getattr(self.kernel, "target", None) or current_target()
         chosen = watch.requested_checks() if self.checks is None else None
         by_default = self.checks is None and chosen is None
-        checks = checks_of(CHEAP if by_default else chosen) if self.checks is None else self.checks
+        checks = (
+            checks_of(DEFAULT_CHECKS if by_default else chosen)
+            if self.checks is None
+            else self.checks
+        )
         run = _Run(self.func, self.grid, target, checks)
         run.thorough = not by_default
         run.schedule = tuple(getattr(self.kernel, "schedule", ()))
@@ -215,7 +219,7 @@ class Simulation:
 def _warn(report: Report) -> None:
     """Say at the user's lines what the cheap checks found."""
     for finding in report:
-        if finding.check in CHEAP:
+        if finding.check in DEFAULT_CHECKS:
             text = f"[{finding.code}] {finding.message}; {finding.remedy}"
             warn_at(finding.location, text)
 
@@ -289,7 +293,7 @@ class _Run:
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         programs, meeting = self.begin(args, kwargs)
-        call = Call(self.func, args, kwargs, self.target, self.grid)
+        call = SimulatedCall(self.func, args, kwargs, self.target, self.grid)
         try:
             returned = self._execute(programs, meeting)
         except Exception:
@@ -304,7 +308,7 @@ class _Run:
         with engine_floats():
             return programs[0]()
 
-    def _conclude(self, call: Call, *, straight: bool) -> None:
+    def _conclude(self, call: SimulatedCall, *, straight: bool) -> None:
         """Ask each kind of check what it says about the call as a whole."""
         for kind in self.checks:
             checks = [one for each in self.builders for one in each.checks if type(one) is kind]

@@ -20,7 +20,7 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.execute.checks import CHEAP
+from nki_lang.execute.checks import DEFAULT_CHECKS
 from nki_lang.kernel import jit, simulate
 
 
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     a, b = (np.random.default_rng(s).standard_normal((2048, 8192), np.float32) for s in (0, 1))
-    plain, checked = simulate(add, checks=()), simulate(add, checks=CHEAP)
+    plain, checked = simulate(add, checks=()), simulate(add, checks=DEFAULT_CHECKS)
     report: dict[str, Any] = {}
     for columns in (512, 2048, 8192):
         instructions = 4 * (2048 // 128) * (8192 // columns)

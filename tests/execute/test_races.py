@@ -341,7 +341,7 @@ def test_one_place_written_twice():
         return out
 
     (finding,) = races(kernel, A, 0)
-    assert "to a place of 'out' that it writes again" in finding.message
+    assert "to a location of 'out' that it writes again" in finding.message
     assert races(kernel, A, 8) == []
     assert races(kernel, np.ones_like(A), 0) == []
 

@@ -61,7 +61,7 @@ def test_numbers_are_those_of_each_byte(unit):
             found = shadow.get(layout)
             assert found.shape == layout.shape
             np.testing.assert_array_equal(found, wanted)
-            assert shadow.most(layout) == wanted.max(initial=0)
+            assert shadow.maximum(layout) == wanted.max(initial=0)
             touched = naive[where]
             assert shadow.holds(layout, number) == np.isin(touched, (0, number)).all()
 
@@ -70,7 +70,7 @@ def test_a_tensor_that_is_touched_whole_has_one_number():
     shadow = Shadow(1 << 20, 1 << 20)
     whole = Layout(np.dtype("u2"), (512, 1024), 0, (2048, 2))
     shadow.set(whole, 7)
-    assert shadow.unit == 1 << 20 and shadow.most(whole) == 7
+    assert shadow.unit == 1 << 20 and shadow.maximum(whole) == 7
     assert (shadow.get(whole) == 7).all()
 
 
@@ -95,7 +95,7 @@ def test_rows_have_the_numbers_of_their_bytes():
             wanted = np.zeros((6, columns), np.int32)
             wanted[rows.good] = naive[where].max(axis=-1)
             np.testing.assert_array_equal(shadow.get(rows), wanted)
-            assert shadow.most(rows) == wanted.max(initial=0)
+            assert shadow.maximum(rows) == wanted.max(initial=0)
 
 
 def test_rows_that_are_touched_whole_have_one_number_each():

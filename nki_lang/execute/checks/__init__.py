@@ -1,8 +1,8 @@
 """Checks of the simulator that users request by name: ``simulate(kernel, checks=...)``.
 
-Always on, without a request: out-of-bounds accesses, uninitialised values that reach a
-result, and accumulation that was never started. :data:`CHEAP` are on as long as no others are
-named, and warn.
+Three checks are always on: out-of-bounds accesses, uninitialised values that reach a
+result, and accumulation that was never started. :data:`DEFAULT_CHECKS` run and warn when
+the user requests no checks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nki_lang.execute.checks.races import RaceCheck
 from nki_lang.execute.checks.report import Finding, Report
 from nki_lang.execute.checks.unused import UnusedCheck
 
-__all__ = ["CHEAP", "CHECKS", "Check", "Finding", "Report", "checks_of"]
+__all__ = ["CHECKS", "DEFAULT_CHECKS", "Check", "Finding", "Report", "checks_of"]
 
 CHECKS: MappingProxyType[str, type[Check]] = MappingProxyType(
     {
@@ -38,26 +38,26 @@ CHECKS: MappingProxyType[str, type[Check]] = MappingProxyType(
     }
 )
 
-CHEAP = ("overlap", "races", "accumulation")
-"""Checks that run when none are named; races between cores are left out then."""
+DEFAULT_CHECKS = ("overlap", "races", "accumulation")
+"""Checks that run when the caller names none; they leave out races between cores."""
 
 
 def checks_of(names: str | Iterable[str] | None) -> tuple[type[Check], ...]:
-    """The checks with these names; ``"all"`` for every one, None for none.
+    """Return the checks with these names: all checks for ``"all"``, none for None.
 
     Raises:
         NkiValidationError: code ``NKI-CHECK``; there is no such check.
     """
     if names is None:
         return ()
-    wanted = [names] if isinstance(names, str) else list(names)
-    if "all" in wanted:
+    requested = [names] if isinstance(names, str) else list(names)
+    if "all" in requested:
         return tuple(CHECKS.values())
-    unknown = sorted(set(wanted) - set(CHECKS))
+    unknown = sorted(set(requested) - set(CHECKS))
     if unknown:
         raise NkiValidationError(
             f"there is no check {unknown[0]!r}",
             code="NKI-CHECK",
             remedy=f"checks are {', '.join(CHECKS)}, or 'all'",
         )
-    return tuple(CHECKS[name] for name in dict.fromkeys(wanted))
+    return tuple(CHECKS[name] for name in dict.fromkeys(requested))

@@ -1,4 +1,4 @@
-"""Accumulation that hardware does not define."""
+"""Check for accumulation that the hardware does not define."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from nki_lang.memory import MemoryRegion
 
 __all__ = ["AccumulationCheck"]
 
-_PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
+_MATMUL_OPS = frozenset({"nc_matmul", "nc_matmul_mx"})
 
 
-_SCALAR_ENGINE = frozenset({"activation", "activate2"})
+_SCALAR_ENGINE_OPS = frozenset({"activation", "activate2"})
 
 
 class AccumulationCheck(Check):
-    """Finds sums that go on from what is no start.
+    """Finds accumulations that continue from a value that no accumulation started.
 
     * A product that accumulates onto what another instruction wrote is "not supported and
       undefined behavior on hardware" before trn3 (isa stub, nc_matmul, Accumulation mode).
-    * ``reduce_cmd=reduce`` goes on from an engine's reduction registers, which hold whatever an
-      earlier kernel left while nothing has reset them (isa stub, reduce_cmd).
+    * ``reduce_cmd=reduce`` continues from an engine's reduction registers. Until an instruction
+      resets them they hold the values of an earlier kernel (isa stub, reduce_cmd).
     """
 
     name = "accumulation"
@@ -35,7 +35,7 @@ class AccumulationCheck(Check):
         self._findings: dict[Any, Finding] = {}
 
     def concerns(self, instruction: Instruction) -> bool:
-        """It reduces on, or some tensor lies in PSUM on a target that has the rule."""
+        """Return True for ``reduce_cmd=reduce``, and for PSUM operands before trn3."""
         if instruction.operands.get("reduce_cmd") == "reduce":
             return True
         if self.memory.target.generation >= 4:
@@ -49,11 +49,11 @@ class AccumulationCheck(Check):
         return False
 
     def before(self, step: Step) -> None:
-        """A product that accumulates: who wrote its destination?"""
+        """Report a product that accumulates onto what another instruction wrote."""
         instruction = step.instruction
         if instruction.operands.get("reduce_cmd") == "reduce":
             self._look_at_registers(instruction)
-        if instruction.op not in _PRODUCTS or not instruction.operands.get("accumulate"):
+        if instruction.op not in _MATMUL_OPS or not instruction.operands.get("accumulate"):
             return
         dst: Access = instruction.operands["dst"]
         if self.inferred and not self.value(dst).any():
@@ -64,18 +64,20 @@ class AccumulationCheck(Check):
                 return
 
     def after(self, step: Step) -> None:
-        """Keep what other instructions wrote to PSUM; a product that overwrites clears it."""
+        """Record writes of other instructions to PSUM; a product that overwrites clears them."""
         for _, access in step.writes:
             if access.tensor.buffer is not MemoryRegion.psum:
                 continue
-            known = self._foreign.setdefault(access.tensor.name, [])
-            known[:] = [entry for entry in known if not may_overlap(entry[0], access)]
-            if step.instruction.op not in _PRODUCTS:
-                known.append((access, step.instruction))
+            foreign_writes = self._foreign.setdefault(access.tensor.name, [])
+            foreign_writes[:] = [
+                entry for entry in foreign_writes if not may_overlap(entry[0], access)
+            ]
+            if step.instruction.op not in _MATMUL_OPS:
+                foreign_writes.append((access, step.instruction))
 
     def _look_at_registers(self, instruction: Instruction) -> None:
         state = self.memory.state
-        scalar = instruction.op in _SCALAR_ENGINE
+        scalar = instruction.op in _SCALAR_ENGINE_OPS
         if (state.scalar_accumulator if scalar else state.vector_accumulator) is not None:
             return
         engine = "Scalar" if scalar else "Vector"
@@ -108,5 +110,5 @@ class AccumulationCheck(Check):
         )
 
     def finish(self) -> list[Finding]:
-        """In program order."""
+        """Return the findings in program order."""
         return list(self._findings.values())

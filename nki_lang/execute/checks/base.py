@@ -1,4 +1,4 @@
-"""What every check of the simulator is."""
+"""Base class of the simulator's checks, and the instruction records that checks receive."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from nki_lang.ir.types import Access, Instruction, Register
 from nki_lang.semantics import TRAITS
 from nki_lang.targets import Target
 
-__all__ = ["Call", "Check", "Step"]
+__all__ = ["Check", "SimulatedCall", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A call of a kernel that is simulated."""
+class SimulatedCall:
+    """One simulated call of a kernel."""
 
     func: Callable[..., Any]
     args: tuple[Any, ...]
@@ -28,18 +28,18 @@ class Call:
 
 
 class Step:
-    """An instruction that is executed, with what it touches, looked up once for all checks.
+    """An instruction that is executed, with the accesses it makes, collected once for all checks.
 
     Args:
         instruction: the instruction.
-        skipped: a dynamic index out of bounds makes ``oob_mode.skip`` leave all of it out: it
-            reads the index and does nothing else.
+        skipped: True when a dynamic index is out of bounds and ``oob_mode.skip`` therefore skips
+            the instruction: it reads the index and does nothing else.
 
     Attributes:
         reads: sources, indices, and destinations that it updates, by operand.
         writes: destinations, by operand.
         registers: registers among the operands and their indices, by operand.
-        touched: every access among its operands, also of an instruction that is skipped.
+        touched: every access among its operands, also when the instruction is skipped.
     """
 
     __slots__ = ("instruction", "reads", "registers", "skipped", "touched", "writes")
@@ -60,7 +60,7 @@ class Step:
         op, operands = self.instruction.op, self.instruction.operands
         traits = TRAITS[op]
         writes, updates = traits.writes, traits.updates
-        if op in _PRODUCTS and not operands.get("accumulate"):
+        if op in _MATMUL_OPS and not operands.get("accumulate"):
             updates = tuple([name for name in updates if name != "dst"])
         for name, value in operands.items():
             kind = type(value)  # pyright: ignore[reportUnknownVariableType]
@@ -93,16 +93,16 @@ class Step:
 
 
 class Check:
-    """Looks at every instruction of one core before and after it is executed.
+    """Base class of checks that examine every instruction of one core before and after it executes.
 
     Attributes:
         name: its name in ``checks=``.
         memory: memory of the core.
-        others: the same check of the cores that were made before this one.
+        earlier_checks: the same check on the cores that were created before this one.
         schedule: extra dependencies of the launch, (consumer, producers) by name.
-        inferred: ``accumulate`` of the instruction at hand was left to the compiler.
-        concluded: :meth:`conclude` said all there is to say.
-        thorough: False when the check was not requested: it leaves out what takes long.
+        inferred: the user left ``accumulate`` of the current instruction to the compiler.
+        concluded: :meth:`conclude` returned all findings.
+        thorough: False when the user did not request the check; it then skips slow analyses.
     """
 
     name = ""
@@ -111,18 +111,18 @@ class Check:
     concluded = True
     thorough = True
 
-    def __init__(self, memory: Memory, others: tuple[Check, ...] = ()) -> None:
+    def __init__(self, memory: Memory, earlier_checks: tuple[Check, ...] = ()) -> None:
         self.memory = memory
-        self.others = others
+        self.earlier_checks = earlier_checks
 
     @classmethod
     def conclude(
-        cls, checks: Sequence[Check], call: Call, *, straight: bool
+        cls, checks: Sequence[Check], call: SimulatedCall, *, straight: bool
     ) -> list[Finding] | None:
-        """What the checks of all cores say about the call; None when only :meth:`finish` can.
+        """Return the findings of all cores about the call; None when only :meth:`finish` can.
 
         Args:
-            checks: those of this kind, one a core.
+            checks: the checks of this class, one per core.
             call: the call that was simulated.
             straight: a trace would issue the same instructions: the call did not fail, had no
                 region of the device and read no value.
@@ -130,28 +130,28 @@ class Check:
         return []
 
     def concerns(self, instruction: Instruction) -> bool:
-        """False when the check does not concern this instruction."""
+        """Return False when the check can ignore this instruction."""
         return True
 
     def before(self, step: Step) -> None:
-        """The instruction is about to be executed."""
+        """Examine an instruction that is about to be executed."""
 
     def after(self, step: Step) -> None:
-        """The instruction was executed."""
+        """Examine an instruction that was executed."""
 
     def finish(self) -> list[Finding]:
-        """The kernel has ended."""
+        """Return the findings after the kernel has ended."""
         return []
 
     def value(self, access: Access) -> Array:
-        """The elements of an access as they are now; missing rows of a gather read as zero."""
+        """Return the current elements of an access; missing rows of a gather read as zero."""
         storage = self.memory.storage(access.tensor)
         if storage.pending and not self._is_written(access):
             storage.settle()
         return self.memory.read(access, skip=True)
 
     def _is_written(self, access: Access) -> bool:
-        """Every element of the access was certainly written."""
+        """Return True if every element of the access was certainly written."""
         coverage = self.memory.storage(access.tensor).coverage
         if coverage is None or coverage.complete:
             return coverage is not None
@@ -160,7 +160,7 @@ class Check:
         return coverage.has(self.memory.layout(access).piece)
 
 
-_PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
+_MATMUL_OPS = frozenset({"nc_matmul", "nc_matmul_mx"})
 
 
 def _accesses(name: str, value: Any) -> Iterator[tuple[str, Access]]:

@@ -1,10 +1,10 @@
-"""Whether what is alive on chip at one time fits, for kernels that are only simulated.
+"""Check that tensors alive at the same time fit on chip, for kernels that are only simulated.
 
 Tracing refuses a kernel that does not fit. The interpreter allocates every tensor separately,
-so it runs such a kernel; this check notes which tensor is touched when. Where the run took no
-decision that a trace takes otherwise, those are the trace's own lifetimes. Else the call is traced
-after it ran: loops on the device keep their tensors throughout. Of a kernel that reads values, and
-so cannot be traced, this run's lifetimes count.
+so it runs such a kernel; this check records when each tensor is used. If a trace would issue the
+same instructions, these records are the lifetimes of the trace. Otherwise the check traces the
+call after the run: loops on the device keep their tensors for all iterations. A kernel that reads
+values cannot be traced, so the lifetimes of this run count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nki_lang.errors import NkiError
-from nki_lang.execute.checks.base import Call, Check, Step
+from nki_lang.execute.checks.base import Check, SimulatedCall, Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.frontend.builder import TraceBuilder, active
 from nki_lang.tracing.capacity import Spans, check_capacity
@@ -24,7 +24,7 @@ __all__ = ["CapacityCheck"]
 
 
 class CapacityCheck(Check):
-    """Finds tiles that do not fit into SBUF or PSUM together, and draws who holds what when."""
+    """Finds tiles that together do not fit into SBUF or PSUM, and draws their lifetimes."""
 
     name = "capacity"
 
@@ -36,32 +36,32 @@ class CapacityCheck(Check):
 
     @classmethod
     def conclude(
-        cls, checks: Sequence[Check], call: Call, *, straight: bool
+        cls, checks: Sequence[Check], call: SimulatedCall, *, straight: bool
     ) -> list[Finding] | None:
-        """What tracing the call finds of capacity; None when it cannot be traced."""
+        """Return the capacity findings of a trace of the call; None when it cannot be traced."""
         if straight:
             for check in checks:
-                if isinstance(check, CapacityCheck) and (found := check._found()):
-                    return found
+                if isinstance(check, CapacityCheck) and (findings := check._overflows()):
+                    return findings
             return []
         return _traced(call)
 
     def after(self, step: Step) -> None:
-        """Note who is touched when."""
+        """Record when each tensor is used."""
         if self._builder is None:
             self._builder = active()
         spans, now = self._spans, self._count
         for _, access in step.touched:
             name = access.tensor.name
-            known = spans.get(name)
-            spans[name] = (now if known is None else known[0], now)
+            span = spans.get(name)
+            spans[name] = (now if span is None else span[0], now)
         self._count += 1
 
     def finish(self) -> list[Finding]:
-        """What did not fit, unless it was said already."""
-        return [] if self.concluded else self._found()
+        """Return the tensors that did not fit, unless :meth:`conclude` returned them."""
+        return [] if self.concluded else self._overflows()
 
-    def _found(self) -> list[Finding]:
+    def _overflows(self) -> list[Finding]:
         if self._builder is None:
             return []
         try:
@@ -71,8 +71,8 @@ class CapacityCheck(Check):
         return []
 
 
-def _traced(call: Call) -> list[Finding] | None:
-    """Trace the call. Other faults are left to the run, which reports more."""
+def _traced(call: SimulatedCall) -> list[Finding] | None:
+    """Trace the call. Ignore other errors: the run reports them in more detail."""
     from nki_lang.tracing.tracer import trace_kernel
 
     try:

@@ -1,13 +1,13 @@
-"""What one core may count on having happened before each of its instructions.
+"""Happens-before clocks: what one core knows to have completed before each instruction.
 
-The order that the language promises inside one core: two instructions that touch the same tensor,
-one of them writing, keep their order (language guide, sequential programming model), as do
-tensors on chip whose addresses overlap, instructions of one ``nl.no_reorder`` block, and those
-that share a register. Everything else may be reordered, so knowledge travels along these edges
-only and not from one line to the next.
+The language promises this order inside one core: two instructions that touch the same tensor,
+one of them writing, keep their order (language guide, sequential programming model). So do
+tensors on chip whose addresses overlap, instructions of one ``nl.no_reorder`` block, and
+instructions that share a register. The compiler may reorder everything else, so knowledge travels
+along these edges only and not from one line to the next.
 
-A tensor is one thing here: two accesses to different parts of it count as ordered. That can hide
-a race, it never invents one.
+The clocks treat a tensor as one unit: two accesses to different elements of it count as ordered.
+That can hide a race; it never reports a false one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from nki_lang.semantics import TRAITS
 __all__ = ["Clock", "Order", "join"]
 
 Clock = dict[tuple[int, str], int]
-"""How many touches of a tensor by a core have certainly happened; never changed once made."""
+"""Number of touches by (core, tensor) that have certainly happened; a clock is never modified."""
 
-_BUCKET = 2048
-"""Placed tensors that reach into the same stretch of so many bytes count as overlapping."""
+_BUCKET_BYTES = 2048
+"""Tensors with addresses in the same bucket count as overlapping; smaller buckets cost more
+keys.
+"""
 
 
 def join(first: Clock, second: Clock) -> Clock:
-    """What is known to one or the other."""
+    """Return the maximum of both clocks, entry by entry."""
     if first is second or not second:
         return first
     if not first:
@@ -47,10 +49,10 @@ def join(first: Clock, second: Clock) -> Clock:
 
 
 class Order:
-    """The clocks of one core, by what its instructions touch.
+    """Clocks of one core, keyed by the tensors and registers that its instructions use.
 
     Attributes:
-        regions: which ``no_reorder`` blocks the instruction is in; None reads the builder.
+        regions: the ``no_reorder`` blocks around the instruction; None asks the builder.
     """
 
     def __init__(self) -> None:
@@ -61,29 +63,31 @@ class Order:
         self.regions: tuple[int, ...] | None = None
 
     def before(self, step: Step) -> Clock:
-        """What has happened before an instruction starts."""
-        known: Clock = {}
+        """Return the clock of everything that happened before the instruction starts."""
+        clock: Clock = {}
         sources, targets = self._touched = self._keys_of(step)
         written, read = self._written, self._read
         for clocks, keys in (written, sources), (written, targets), (read, targets):
             for key in keys:
-                clock = clocks.get(key)
-                if clock and clock is not known:
-                    known = join(known, clock)
-        return known
+                source_clock = clocks.get(key)
+                if source_clock and source_clock is not clock:
+                    clock = join(clock, source_clock)
+        return clock
 
-    def after(self, known: Clock) -> None:
-        """Let what follows the instruction of the last :meth:`before` know what it knew and did."""
+    def after(self, clock: Clock) -> None:
+        """Pass the clock of the instruction of the last :meth:`before` to the instructions that
+        depend on it.
+        """
         sources, targets = self._touched
         for key in sources:
             before = self._read.get(key)
-            self._read[key] = join(before, known) if before else known
+            self._read[key] = join(before, clock) if before else clock
         for key in targets:
-            self._written[key] = known
+            self._written[key] = clock
             self._read.pop(key, None)
 
     def _keys_of(self, step: Step) -> tuple[list[str], list[str]]:
-        """What the instruction reads, and what it writes."""
+        """Return the keys that the instruction reads and the keys that it writes."""
         sources: list[str] = []
         targets: list[str] = []
         instruction = step.instruction
@@ -115,13 +119,13 @@ class Order:
     def _names(self, tensor: Tensor) -> tuple[str, ...]:
         if tensor.address is None:
             return (tensor.name,)
-        found = self._keys.get(tensor.name)
-        if found is None:
+        keys = self._keys.get(tensor.name)
+        if keys is None:
             begin = tensor.address[1]
             buckets = range(
-                begin // _BUCKET, (begin + max(1, tensor.free_bytes) - 1) // _BUCKET + 1
+                begin // _BUCKET_BYTES, (begin + max(1, tensor.free_bytes) - 1) // _BUCKET_BYTES + 1
             )
             buffer = tensor.buffer.value
-            found = tuple(f"{buffer} {bucket}" for bucket in buckets)
-            self._keys[tensor.name] = found
-        return found
+            keys = tuple(f"{buffer} {bucket}" for bucket in buckets)
+            self._keys[tensor.name] = keys
+        return keys

@@ -19,11 +19,13 @@ from nki_lang.source import SourceLocation
 
 __all__ = ["OverlapCheck"]
 
-_CELL = 1024
-"""Tensors are looked up by the pieces of a partition, of so many bytes, that they lie in."""
+_CELL_BYTES = 1024
+"""The lookup index divides a partition into cells of this size; a tensor is listed in each of its
+cells.
+"""
 
-_WORD = 4
-"""Owners are kept for words of so many bytes, until tensors of smaller elements come."""
+_OWNER_WORD_BYTES = 4
+"""Owners are recorded per word of this size, until tensors with smaller elements appear."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,37 +33,38 @@ class _Placed:
     """A tensor at an address.
 
     Attributes:
-        number: its owner's mark.
-        place: how many tensors of its memory were written before it.
+        number: the owner number of its bytes.
+        order: number of tensors of its memory that were written before it.
         reach: first and last partition, first and last byte.
-        writes: what was written through it.
-        disturbed: something was written since through another tensor that overlaps it.
-        seen: how many tensors of its memory its last write found, and disturbed as far as they meet.
+        writes: the accesses that were written through it.
+        disturbed: an overlapping tensor was written since.
+        checked_count: number of tensors of its memory that its last write compared with it.
         alive: the tensor, while the kernel can reach it.
     """
 
     name: str
     number: int
-    place: int
+    order: int
     reach: tuple[int, int, int, int]
     writes: list[Access] = field(default_factory=list[Access])
     disturbed: bool = False
-    seen: int = 0
+    checked_count: int = 0
     alive: weakref.ref[Tensor] | None = None
 
     @property
     def cells(self) -> range:
-        """The pieces of a partition that it lies in."""
-        return range(self.reach[2] // _CELL, self.reach[3] // _CELL + 1)
+        """The cells of a partition that it covers."""
+        return range(self.reach[2] // _CELL_BYTES, self.reach[3] // _CELL_BYTES + 1)
 
 
 class OverlapCheck(Check):
     """Finds reads of bytes that another tensor at the same address overwrote.
 
-    Every write through a tensor makes it the owner of those bytes. Reading through a tensor
-    bytes that it once owned and another owns now is a finding, once for each pair of lines. Owners are looked up
-    only for tensors that another one disturbed; until then writes are just listed. A write looks at
-    the tensors that came since the last one through its own, and at none that is disturbed already.
+    Every write through a tensor makes it the owner of the bytes. A read through a tensor of bytes
+    that it owned once and another tensor owns now is a finding, reported once per pair of lines.
+    Owners are looked up only for tensors that another one disturbed; until then writes are just
+    listed. A write is compared only with the tensors created since the last write through its own
+    tensor, except those that are disturbed already, so the cost stays linear.
     """
 
     name = "overlap"
@@ -81,7 +84,7 @@ class OverlapCheck(Check):
         self._findings: dict[Any, Finding] = {}
 
     def concerns(self, instruction: Instruction) -> bool:
-        """Some tensor lies at an address."""
+        """Return True if an operand has a fixed address."""
         for value in instruction.operands.values():
             if type(value) is Access:
                 if value.tensor.address is not None:
@@ -91,26 +94,28 @@ class OverlapCheck(Check):
         return False
 
     def before(self, step: Step) -> None:
-        """Look at who owns what is read."""
+        """Look up the owners of the bytes that are read."""
         for name, access in step.reads:
             if _is_placed(access):
                 placed = self._placed.get(access.tensor.name)
                 if placed is not None and placed.disturbed:
-                    self._look(step.instruction, name, access, placed)
+                    self._check_read(step.instruction, name, access, placed)
 
     def after(self, step: Step) -> None:
-        """List what was written, and who is disturbed."""
+        """List the written accesses, and mark the tensors that they disturb."""
         for _, access in step.writes:
             if not _is_placed(access):
                 continue
             placed = self._placed.get(access.tensor.name) or self._place(access.tensor)
-            written = self._fixed(access)
+            written = self._resolved(access)
             placed.writes.append(written)
             self._disturb(placed, access.tensor.buffer)
             self._writes.append((placed.number, written, step.instruction.location))
 
-    def _fixed(self, access: Access) -> Access:
-        """The access with its register's value of now, and without keeping the tensor alive."""
+    def _resolved(self, access: Access) -> Access:
+        """Return the access with the current register value, on a copy of the tensor that keeps
+        nothing alive.
+        """
         offset = access.offset
         if access.scalar_offset is not None:
             offset += self.memory.scalar(access.scalar_offset) * access.index_step
@@ -122,49 +127,55 @@ class OverlapCheck(Check):
         rows = tensor.shape[0] if tensor.shape else 1
         reach = (partition, partition + rows - 1, byte, byte + max(1, tensor.free_bytes) - 1)
         before = self._all.setdefault(tensor.buffer, [])
-        made = _Placed(tensor.name, len(self._names), len(before), reach)
-        before.append(made)
+        placed = _Placed(tensor.name, len(self._names), len(before), reach)
+        before.append(placed)
         self._names.append(tensor.name)
         cells = self._calm.setdefault(tensor.buffer, {})
-        for cell in made.cells:
-            cells.setdefault(cell, {})[made.number] = made
+        for cell in placed.cells:
+            cells.setdefault(cell, {})[placed.number] = placed
         buffer = tensor.buffer
-        made.alive = weakref.ref(tensor, lambda _: self._remove(made, buffer))
-        self._placed[tensor.name] = made
-        return made
+        placed.alive = weakref.ref(tensor, lambda _: self._remove(placed, buffer))
+        self._placed[tensor.name] = placed
+        return placed
 
     def _disturb(self, placed: _Placed, buffer: MemoryRegion) -> None:
-        """Something is written through a tensor: those it meets that came since are disturbed."""
+        """Mark the overlapping tensors that were created since the last write through this one."""
         count = len(self._all[buffer])
-        if placed.seen == count:
+        if placed.checked_count == count:
             return
-        for other in self._since(placed, buffer):
-            if other is not placed and not other.disturbed and _meet(placed.reach, other.reach):
-                other.disturbed = True
-                self._remove(other, buffer)
-        placed.seen = count
+        for candidate in self._since(placed, buffer):
+            if (
+                candidate is not placed
+                and not candidate.disturbed
+                and _meet(placed.reach, candidate.reach)
+            ):
+                candidate.disturbed = True
+                self._remove(candidate, buffer)
+        placed.checked_count = count
 
     def _since(self, placed: _Placed, buffer: MemoryRegion) -> list[_Placed]:
-        """Tensors that came since the last write through this one, all that it may meet among them."""
+        """Return the tensors created since the last write through this one that it may overlap."""
         everything = self._all[buffer]
-        if len(everything) - placed.seen <= len(placed.cells):
-            return everything[placed.seen :]
-        cells, found = self._calm[buffer], list[_Placed]()
+        if len(everything) - placed.checked_count <= len(placed.cells):
+            return everything[placed.checked_count :]
+        cells, candidates = self._calm[buffer], list[_Placed]()
         for cell in placed.cells:
-            for other in reversed(cells.get(cell, {}).values()):
-                if other.place < placed.seen:
+            for candidate in reversed(cells.get(cell, {}).values()):
+                if candidate.order < placed.checked_count:
                     break
-                found.append(other)
-        return found
+                candidates.append(candidate)
+        return candidates
 
     def _remove(self, placed: _Placed, buffer: MemoryRegion) -> None:
-        """Find the tensor no more: it is disturbed, or the kernel cannot reach and read it."""
+        """Remove a tensor from the lookup index: it is disturbed, or the kernel cannot read it any
+        more.
+        """
         cells = self._calm[buffer]
         for cell in placed.cells:
             cells.get(cell, {}).pop(placed.number, None)
 
     def _shadow(self, access: Access) -> Shadow:
-        """The owners of the memory that the access lies in, brought up to date."""
+        """Return the owners of the memory of the access, brought up to date."""
         for number, written, location in self._writes[self._entered :]:
             self._owners_of(written).set(self.memory.layout(written), number)
             self._written_at[number] = location
@@ -172,24 +183,24 @@ class OverlapCheck(Check):
         return self._owners_of(access)
 
     def _owners_of(self, access: Access) -> Shadow:
-        found = self._owners.get(access.tensor.buffer)
-        if found is None:
+        shadow = self._owners.get(access.tensor.buffer)
+        if shadow is None:
             size = self.memory.storage(access.tensor).data.size
-            found = self._owners[access.tensor.buffer] = Shadow(size, _WORD)
-        return found
+            shadow = self._owners[access.tensor.buffer] = Shadow(size, _OWNER_WORD_BYTES)
+        return shadow
 
-    def _own(self, placed: _Placed, access: Access) -> Array:
-        """Which elements of the access were ever written through its own tensor."""
+    def _written_through(self, placed: _Placed, access: Access) -> Array:
+        """Return which elements of the access were ever written through its own tensor."""
         buffer = access.tensor.buffer
         scratch = self._scratch.get(buffer)
         if scratch is None:
-            scratch = self._scratch[buffer] = Shadow(self._owners[buffer].size, _WORD)
+            scratch = self._scratch[buffer] = Shadow(self._owners[buffer].size, _OWNER_WORD_BYTES)
         self._marker += 1
         for written in placed.writes:
             scratch.set(self.memory.layout(written), self._marker)
         return scratch.get(self.memory.layout(access)) == self._marker
 
-    def _look(
+    def _check_read(
         self, instruction: Instruction, operand: str, access: Access, placed: _Placed
     ) -> None:
         shadow, layout = self._shadow(access), self.memory.layout(access)
@@ -198,7 +209,7 @@ class OverlapCheck(Check):
         owners = shadow.get(layout)
         foreign = (owners != placed.number) & (owners != 0)
         if foreign.any():
-            foreign &= self._own(placed, access)
+            foreign &= self._written_through(placed, access)
         if not foreign.any():
             return
         index = tuple(int(i) for i in np.unravel_index(int(np.argmax(foreign)), foreign.shape))
@@ -206,21 +217,21 @@ class OverlapCheck(Check):
         key = (instruction.location, access.tensor.name, number)
         if key in self._findings:
             return
-        place = ", ".join(str(part) for part in index)
-        other = self._names[number]
+        position = ", ".join(str(coordinate) for coordinate in index)
+        overwriter = self._names[number]
         self._findings[key] = Finding(
             self.name,
             "NKI-OVERLAP",
-            f"{instruction.op} reads element [{place}] of {operand}, tensor "
+            f"{instruction.op} reads element [{position}] of {operand}, tensor "
             f"{access.tensor.name!r} at {access.tensor.address}, but what is there was written "
-            f"through {other!r} at an overlapping address, at {self._written_at[number]}",
+            f"through {overwriter!r} at an overlapping address, at {self._written_at[number]}",
             instruction.location,
             "move one of the two tensors, or finish with one before the other is written",
-            {"tensor": access.tensor.name, "overwritten_by": other, "index": list(index)},
+            {"tensor": access.tensor.name, "overwritten_by": overwriter, "index": list(index)},
         )
 
     def finish(self) -> list[Finding]:
-        """In program order."""
+        """Return the findings in program order."""
         return list(self._findings.values())
 
 

@@ -1,4 +1,4 @@
-"""What the checks of the simulator find, for people and for tools."""
+"""Findings of the simulator's checks, as text for people and as JSON for tools."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["Finding", "Report"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a check found.
+    """One fault that a check reports.
 
     Attributes:
         check: name of the check.
         code: stable code, ``NKI-...``.
-        message: what is wrong, in one or two sentences.
+        message: the fault, in one or two sentences.
         location: the user's line.
-        remedy: what to do about it.
-        details: numbers and names behind the message; JSON values.
+        remedy: how to fix it.
+        details: numbers and names in the message; JSON values.
     """
 
     check: str
@@ -33,20 +33,20 @@ class Finding:
     details: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __str__(self) -> str:
-        place = f"{self.location}: " if self.location else ""
-        text = f"{place}[{self.code}] {self.message}"
+        prefix = f"{self.location}: " if self.location else ""
+        text = f"{prefix}[{self.code}] {self.message}"
         return f"{text}\n  help: {self.remedy}" if self.remedy else text
 
     def to_json(self) -> dict[str, Any]:
-        """The finding as JSON values."""
-        place = self.location
+        """Return the finding as JSON values."""
+        location = self.location
         return {
             "check": self.check,
             "code": self.code,
             "message": self.message,
-            "file": place.file if place else None,
-            "line": place.line if place else None,
-            "function": place.function if place else None,
+            "file": location.file if location else None,
+            "line": location.line if location else None,
+            "function": location.function if location else None,
             "remedy": self.remedy,
             "details": self.details,
         }
@@ -68,9 +68,9 @@ class Report:
         return "\n".join(str(finding) for finding in self.findings) or "nothing found"
 
     def of(self, check: str) -> list[Finding]:
-        """The findings of one check."""
+        """Return the findings of one check."""
         return [finding for finding in self.findings if finding.check == check]
 
     def to_json(self) -> str:
-        """The report as JSON text."""
+        """Return the report as JSON text."""
         return json.dumps([finding.to_json() for finding in self.findings], indent=1)

@@ -1,4 +1,4 @@
-"""A number beside every byte of a piece of memory."""
+"""An integer for every byte of a memory."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from nki_lang.dtypes import Array
 from nki_lang.execute.memory import Rows
 from nki_lang.execute.storage import Layout
 
-__all__ = ["Place", "Shadow"]
+__all__ = ["Location", "Shadow"]
 
-Place = Layout | Rows
-"""Where the elements of an access are: a window, or rows of one."""
+Location = Layout | Rows
+"""Location of the elements of an access: a window, or rows of one."""
 
 
 class Shadow:
-    """An integer for each byte, 0 at first; neighbours share one until they differ.
+    """An integer for each byte, initially 0; neighboring bytes share one integer until they differ.
 
-    It takes no memory before a number is set.
+    The integers use no memory until one is set.
 
     Args:
         size: bytes of the memory.
-        unit: bytes that share a number at first. Accesses that need smaller units make them so.
+        unit: bytes that share a number initially. An access that needs smaller units splits them.
     """
 
     def __init__(self, size: int, unit: int) -> None:
@@ -31,63 +31,65 @@ class Shadow:
         self.unit = gcd(size, unit) or 1
         self._marks: Array | None = None
 
-    def get(self, place: Place) -> Array:
-        """The largest number in each element of the place, in its shape."""
-        if isinstance(place, Rows):
-            return self._get_rows(place)
+    def get(self, location: Location) -> Array:
+        """Return the largest number in each element of the location, in its shape."""
+        if isinstance(location, Rows):
+            return self._get_rows(location)
         if self._marks is None:
-            return np.zeros(place.shape, np.int32)
-        size = place.dtype.itemsize
-        blocks = self._blocks(place)
+            return np.zeros(location.shape, np.int32)
+        size = location.dtype.itemsize
+        blocks = self._blocks(location)
         if self.unit % size == 0:
-            return np.repeat(blocks, self.unit // size, axis=-1).reshape(place.shape)
-        return self._at(place, size).max(axis=-1)
+            return np.repeat(blocks, self.unit // size, axis=-1).reshape(location.shape)
+        return self._numbers(location, size).max(axis=-1)
 
-    def most(self, place: Place) -> int:
-        """The largest number in all of the place."""
+    def maximum(self, location: Location) -> int:
+        """Return the largest number in the location."""
         if self._marks is None:
             return 0
-        if isinstance(place, Rows):
-            return int(self._rows(place)[place.existing].max(initial=0))
-        return int(self._blocks(place).max(initial=0))
+        if isinstance(location, Rows):
+            return int(self._rows(location)[location.existing].max(initial=0))
+        return int(self._blocks(location).max(initial=0))
 
-    def holds(self, place: Layout, value: int) -> bool:
-        """Every number of the place is this one or 0."""
+    def holds(self, location: Layout, value: int) -> bool:
+        """Return True if every number of the location is ``value`` or 0."""
         if self._marks is None:
             return True
-        blocks = self._blocks(place)
+        blocks = self._blocks(location)
         return not ((blocks != value) & (blocks != 0)).any()
 
-    def set(self, place: Place, value: int | Array) -> None:
-        """Give every element of the place a number, or each its own."""
-        if isinstance(place, Rows):
+    def set(self, location: Location, value: int | Array) -> None:
+        """Give every element of the location the same number, or its own number from an array."""
+        if isinstance(location, Rows):
             if isinstance(value, int):
-                self._rows(place)[place.existing] = value
+                self._rows(location)[location.existing] = value
             else:
-                window = self._at(place.window, place.window.dtype.itemsize)
-                window[place.existing] = value[place.good][..., None]
+                window = self._numbers(location.window, location.window.dtype.itemsize)
+                window[location.existing] = value[location.good][..., None]
         elif isinstance(value, int):
-            self._blocks(place)[...] = value
+            self._blocks(location)[...] = value
         else:
-            self._at(place, place.dtype.itemsize)[...] = value[..., None]
+            self._numbers(location, location.dtype.itemsize)[...] = value[..., None]
 
     def _get_rows(self, rows: Rows) -> Array:
         window = rows.window
         inner = window.shape[len(rows.index) :]
-        taken = np.zeros((*rows.good.shape, *inner), np.int32)
+        numbers = np.zeros((*rows.good.shape, *inner), np.int32)
         if self._marks is None:
-            return taken
+            return numbers
         size = window.dtype.itemsize
-        found = self._rows(rows)[rows.existing]
+        existing = self._rows(rows)[rows.existing]
         if self.unit % size == 0:
-            found = np.repeat(found, self.unit // size, axis=-1)
+            existing = np.repeat(existing, self.unit // size, axis=-1)
         else:
-            found = self._at(window, size)[rows.existing].max(axis=-1)
-        taken[rows.good] = found.reshape(found.shape[0], *inner)
-        return taken
+            existing = self._numbers(window, size)[rows.existing].max(axis=-1)
+        numbers[rows.good] = existing.reshape(existing.shape[0], *inner)
+        return numbers
 
     def _rows(self, rows: Rows) -> Array:
-        """The numbers of a window of rows, dense dimensions behind the indices as one element."""
+        """Return the numbers of a window of rows, with the dense dimensions after the indices as
+        one element.
+        """
         return self._blocks(rows.window, len(rows.index))
 
     def _blocks(self, layout: Layout, fixed: int = 0) -> Array:
@@ -99,10 +101,12 @@ class Shadow:
         while len(shape) > fixed and shape[-1] and (shape[-1] == 1 or strides[-1] == size):
             size *= shape.pop()
             strides.pop()
-        return self._at(layout._replace(shape=tuple(shape), strides=tuple(strides)), size)
+        return self._numbers(layout._replace(shape=tuple(shape), strides=tuple(strides)), size)
 
-    def _at(self, layout: Layout, size: int) -> Array:
-        """The numbers of a window of elements of ``size`` bytes, those inside one as the last dimension."""
+    def _numbers(self, layout: Layout, size: int) -> Array:
+        """Return the numbers of a window of elements of ``size`` bytes; the last dimension is
+        inside an element.
+        """
         if self._marks is None:
             self._marks = np.zeros(max(1, self.size // self.unit), np.int32)
         unit = gcd(self.unit, layout.offset, size, *layout.strides)

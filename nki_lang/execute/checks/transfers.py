@@ -1,11 +1,11 @@
 """The order inside one instruction, where the language promises none.
 
 * One DMA transfer is spread over up to 16 engines (get-started, nki-dma-overview), so its elements
-  move in any order: a transfer that reads what it overwrites, or that writes one place twice with
+  move in any order: a transfer that reads what it overwrites, or that writes one location twice with
   different values, has no defined result.
 * ``dma_compute`` needs unique indices (isa stub, ``unique_indices``).
-* Compute engines stream elements; whether an element is read before another element's result
-  overwrites it is promised nowhere, except that a tile may be both source and destination.
+* Compute engines stream elements. No source promises that an element is read before another
+  element's result overwrites it, except that a tile may be both source and destination.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from nki_lang.ir.types import Access, Instruction
 from nki_lang.semantics import TRAITS
 from nki_lang.semantics.numbers import convert
 
-__all__ = ["Inside", "is_suspect"]
+__all__ = ["InstructionOrder", "is_suspect"]
 
-_TRANSFERS = frozenset({"dma_copy", "dma_transpose", "dma_compute"})
-_TRANSFER = "up to 16 DMA engines move one transfer in parallel"
-_STREAM = "the engine streams elements"
+_DMA_OPS = frozenset({"dma_copy", "dma_transpose", "dma_compute"})
+_DMA_REASON = "up to 16 DMA engines move one transfer in parallel"
+_STREAM_REASON = "the engine streams elements"
 
 
 def is_suspect(instruction: Instruction) -> bool:
-    """Whether the instruction could depend on an order that nobody promises."""
+    """Return True if the result could depend on an element order that is not guaranteed."""
     op = instruction.op
-    transfer = op in _TRANSFERS
-    if not transfer and not TRAITS[op].elementwise:
+    is_dma = op in _DMA_OPS
+    if not is_dma and not TRAITS[op].elementwise:
         return False
     dst = instruction.operands.get("dst")
     if type(dst) is not Access:
         return False
-    if transfer and (dst.vector_offset is not None or _writes_twice(dst)):
+    if is_dma and (dst.vector_offset is not None or _writes_twice(dst)):
         return True
     for value in instruction.operands.values():
         if value is dst:
@@ -63,14 +63,14 @@ def _writes_twice(access: Access) -> bool:
     return any(step == 0 and count > 1 for step, count in access.pattern)
 
 
-class Inside:
-    """One suspect instruction, examined before and after it is executed."""
+class InstructionOrder:
+    """One suspect instruction, examined before and after it executes."""
 
     def __init__(self, memory: Memory, step: Step) -> None:
         self.memory = memory
         self.instruction = step.instruction
         self.dst: Access = step.instruction.operands["dst"]
-        self.transfer = step.instruction.op in _TRANSFERS
+        self.transfer = step.instruction.op in _DMA_OPS
         self.sources = [
             (name, access, self._bytes(access))
             for name, access in step.reads
@@ -78,18 +78,20 @@ class Inside:
         ]
 
     def findings(self) -> list[Finding]:
-        """What the executed instruction left to chance."""
-        found = [
+        """Return the findings of the executed instruction."""
+        findings = [
             finding
             for name, access, before in self.sources
             if (finding := self._overwritten(name, access, before)) is not None
         ]
-        if not found and self.transfer:
-            found += self._written_twice()
-        return found
+        if not findings and self.transfer:
+            findings += self._written_twice()
+        return findings
 
     def _matters(self, access: Access) -> bool:
-        """The source lies elsewhere than the destination, but may share elements with it."""
+        """Return True if the source may share elements with the destination and is in another
+        location.
+        """
         if prod(access.shape) != prod(self.dst.shape) or not may_overlap(access, self.dst):
             return False
         return self.instruction.op == "dma_transpose" or _walk(access) != _walk(self.dst)
@@ -103,17 +105,17 @@ class Inside:
         if index is None:
             return None
         tensor = access.tensor.name
-        why = _TRANSFER if self.transfer else _STREAM
+        why = _DMA_REASON if self.transfer else _STREAM_REASON
         return self._finding(
             f"{self.instruction.op} reads {tensor!r} and writes over what it reads: element "
-            f"[{_shown(index)}] of {name} changes, and {why}, so nothing says whether the old or "
-            "the new value is read",
+            f"[{_shown(index)}] of {name} changes, and {why}, so it is undefined whether the old "
+            "or the new value is read",
             "write to another tile, and copy it back if it must be in place",
             {"tensor": tensor, "operand": name, "index": list(index), "order": "instruction"},
         )
 
     def _written_twice(self) -> list[Finding]:
-        """Two elements that went to one place with different values."""
+        """Return a finding if two elements with different values went to one location."""
         dst = self.dst
         if self.instruction.op == "dma_compute":
             return self._equal_indices() if dst.vector_offset is not None else []
@@ -122,24 +124,26 @@ class Inside:
         if dst.vector_offset is None and not _writes_twice(dst):
             return []
         if dst.vector_offset is None:
-            index = _first_difference(*self._given_and_left())
+            index = _first_difference(*self._expected_and_stored())
             return [] if index is None else [self._twice(index, None)]
         rows = self.memory.rows(dst, skip=True)
         pairs = _pairs(rows.index[0], rows.good)
         if not pairs:
             return []
-        given, _ = self._given_and_left()
+        expected, _ = self._expected_and_stored()
         firsts, seconds = map(list, zip(*pairs, strict=True))
-        index = _first_difference(given[firsts], given[seconds])
+        index = _first_difference(expected[firsts], expected[seconds])
         if index is None:
             return []
         return [self._twice(pairs[index[0]], int(rows.index[0][seconds[index[0]]]))]
 
-    def _given_and_left(self) -> tuple[Array, Array]:
-        """What was to be written in the type of the destination, and what is there."""
+    def _expected_and_stored(self) -> tuple[Array, Array]:
+        """Return the values to write, in the destination's type, and the values that are stored
+        now.
+        """
         source = self.memory.read(self.instruction.operands["src"], skip=True)
-        left = self.memory.read(self.dst, skip=True)
-        return convert(source, left.dtype).reshape(left.shape), left
+        stored = self.memory.read(self.dst, skip=True)
+        return convert(source, stored.dtype).reshape(stored.shape), stored
 
     def _equal_indices(self) -> list[Finding]:
         rows = self.memory.rows(self.dst, skip=True)
@@ -159,25 +163,27 @@ class Inside:
 
     def _twice(self, index: tuple[int, ...], row: int | None) -> Finding:
         tensor = self.dst.tensor.name
-        what = (
-            f"writes element [{_shown(index)}] of dst to a place of {tensor!r} that it writes again"
+        action = (
+            f"writes element [{_shown(index)}] of dst to a location of {tensor!r} that it writes again"
             if row is None
             else f"scatters its rows {index[0]} and {index[1]}, which differ, to the same row {row} "
             f"of {tensor!r}"
         )
         return self._finding(
-            f"{self.instruction.op} {what}; {_TRANSFER}, so nothing says which value stays",
+            f"{self.instruction.op} {action}; {_DMA_REASON}, so it is undefined which value remains",
             "make the indices unique" if row is not None else "write every element once",
             {"tensor": tensor, "index": list(index), "row": row, "order": "instruction"},
         )
 
     def _finding(self, message: str, remedy: str, details: dict[str, Any]) -> Finding:
-        place = self.instruction.location
-        return Finding("races", "NKI-RACE", message, place, remedy, details)
+        location = self.instruction.location
+        return Finding("races", "NKI-RACE", message, location, remedy, details)
 
 
 def _walk(access: Access) -> tuple[Any, ...]:
-    """Where the elements are, in order, however the dimensions are split."""
+    """Return the locations of the elements in order, independent of how the dimensions are
+    split.
+    """
     dims: list[tuple[int, int]] = []
     for step, count in access.pattern:
         if count == 1:
@@ -190,25 +196,25 @@ def _walk(access: Access) -> tuple[Any, ...]:
 
 
 def _pairs(index: Array, good: Array) -> list[tuple[int, int]]:
-    """Neighbours in order among equal indices that exist."""
-    places = np.flatnonzero(good)
-    values = index[places]
+    """Return pairs of consecutive rows with equal existing indices."""
+    positions = np.flatnonzero(good)
+    values = index[positions]
     order = np.argsort(values, kind="stable")
     same = np.flatnonzero(values[order][1:] == values[order][:-1])
-    firsts, seconds = places[order[same]], places[order[same + 1]]
+    firsts, seconds = positions[order[same]], positions[order[same + 1]]
     return sorted(zip(firsts.tolist(), seconds.tolist(), strict=True), key=lambda pair: pair[1])
 
 
 def _first_difference(first: Array, second: Array) -> tuple[int, ...] | None:
-    """Index of the first element whose bytes differ."""
+    """Return the index of the first element whose bytes differ; None if there is none."""
     kind = f"u{first.dtype.itemsize}"
-    one = np.ascontiguousarray(first).view(kind)
-    two = np.ascontiguousarray(second).view(kind)
-    different = one != two
+    first_bits = np.ascontiguousarray(first).view(kind)
+    second_bits = np.ascontiguousarray(second).view(kind)
+    different = first_bits != second_bits
     if not different.any():
         return None
-    place = np.unravel_index(int(np.argmax(different)), different.shape)
-    return tuple(int(part) for part in place)
+    position = np.unravel_index(int(np.argmax(different)), different.shape)
+    return tuple(int(coordinate) for coordinate in position)
 
 
 def _shown(index: tuple[int, ...]) -> str:

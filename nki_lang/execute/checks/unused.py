@@ -1,4 +1,4 @@
-"""Values that are written and never read, at the end or before they are overwritten."""
+"""Check for values that are written and never read, until the end or until they are overwritten."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["UnusedCheck"]
 
 
 @dataclass(slots=True)
-class _Line:
-    """All that one instruction of the source ever wrote."""
+class _WritingLine:
+    """All writes of one source line."""
 
     op: str
     tensor: str
@@ -29,19 +29,23 @@ class _Line:
 
 
 class UnusedCheck(Check):
-    """Finds lines none of whose writes on chip or to private HBM was ever read, on any core."""
+    """Finds lines whose writes on chip or to private HBM no core ever read."""
 
     name = "unused"
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        first = next((other for other in self.others if isinstance(other, UnusedCheck)), None)
-        self._lines: dict[Any, _Line] = first._lines if first else {}
+        first = next(
+            (check for check in self.earlier_checks if isinstance(check, UnusedCheck)), None
+        )
+        self._lines: dict[Any, _WritingLine] = first._lines if first else {}
         # names of private tensors differ from core to core
-        self._pending: dict[str, list[tuple[Access, _Line]]] = first._pending if first else {}
+        self._pending: dict[str, list[tuple[Access, _WritingLine]]] = (
+            first._pending if first else {}
+        )
 
     def after(self, step: Step) -> None:
-        """Mark what was read, then enter what was written."""
+        """Mark the values that were read, then add the values that were written."""
         for _, access in step.reads:
             self._read(access)
         for _, access in step.writes:
@@ -51,32 +55,32 @@ class UnusedCheck(Check):
         pending = self._pending.get(access.tensor.name)
         if not pending:
             return
-        kept: list[tuple[Access, _Line]] = []
+        unread: list[tuple[Access, _WritingLine]] = []
         for written, line in pending:
             if may_overlap(written, access):
                 line.read = True
             else:
-                kept.append((written, line))
-        self._pending[access.tensor.name] = kept
+                unread.append((written, line))
+        self._pending[access.tensor.name] = unread
 
     def _write(self, instruction: Instruction, access: Access) -> None:
         key = (instruction.location, instruction.op)
         line = self._lines.get(key)
         if line is None:
-            line = _Line(instruction.op, access.tensor.name, instruction.location)
+            line = _WritingLine(instruction.op, access.tensor.name, instruction.location)
             self._lines[key] = line
         line.writes += 1
         if access.tensor.buffer is MemoryRegion.shared_hbm:
-            line.read = True  # others may look there
-        whole = access.offset == 0 and access.pattern == dense_pattern(access.tensor.shape)
-        if whole and not access.is_dynamic and not keeps_old(instruction):
+            line.read = True  # other cores may read it
+        covers_tensor = access.offset == 0 and access.pattern == dense_pattern(access.tensor.shape)
+        if covers_tensor and not access.is_dynamic and not keeps_old(instruction):
             self._pending.pop(access.tensor.name, None)
         if not line.read:
             self._pending.setdefault(access.tensor.name, []).append((access, line))
 
     def finish(self) -> list[Finding]:
-        """Lines in the order in which they ran first, reported once by the first core."""
-        if self.others:
+        """Return the lines in order of first execution; only the first core reports."""
+        if self.earlier_checks:
             return []
         last = {id(line) for entries in self._pending.values() for _, line in entries}
         return [
@@ -89,6 +93,6 @@ class UnusedCheck(Check):
                 {"op": line.op, "tensor": line.tensor, "writes": line.writes},
             )
             for line in self._lines.values()
-            # a start value that a load may overwrite in part is none of those
+            # a memset that a load overwrites partially is a start value, no unused write
             if not line.read and (line.op != "memset" or id(line) in last)
         ]

@@ -1,4 +1,5 @@
-"""Whoever runs somebody else's kernels learns here what the checks found in each call.
+"""Hooks that report the findings of each simulated call to a program that runs other people's
+kernels.
 
 ``NKI_CHECKS`` names the checks of every ``nki.simulate`` that names none itself;
 ``NKI_CHECKS_JOURNAL`` is a file that gets one line of JSON a finding. Both serve programs that
@@ -21,17 +22,19 @@ CHECKS_VARIABLE: Final = "NKI_CHECKS"
 JOURNAL_VARIABLE: Final = "NKI_CHECKS_JOURNAL"
 
 LISTENERS: list[Callable[[Any, list[Finding]], None]] = []
-"""Called after every simulated call with the kernel's function and what was found."""
+"""Functions called after every simulated call with the kernel's function and its findings."""
 
 
 def requested_checks() -> list[str] | None:
-    """The names in NKI_CHECKS, separated by commas; None when it is not set."""
+    """Return the names in NKI_CHECKS, separated by commas; None when it is not set."""
     names = os.environ.get(CHECKS_VARIABLE, "")
     return [name.strip() for name in names.split(",") if name.strip()] or None
 
 
 def report_to(func: Callable[..., Any], report: Report, error: NkiError | None) -> None:
-    """Hand on what one call found; an error that ended it is a finding, too."""
+    """Pass the findings of one call to listeners and the journal; an error that ended it is a
+    finding, too.
+    """
     findings = list(report)
     if error is not None:
         fault = Finding(
