@@ -14,7 +14,7 @@ from neff.program import Program
 from nki_lang.execute.liveness import accesses_in
 from nki_lang.ir import Access, Block, Instruction, Tensor, walk
 from nki_lang.memory import MemoryRegion
-from nki_lang.semantics import MEANINGS, TRAITS
+from nki_lang.semantics import SEMANTICS, TRAITS
 from nki_lang.targets import Target, target_of
 
 __all__ = ["check_accesses"]
@@ -40,7 +40,7 @@ def check_accesses(body: Block, program: Program, place: str) -> None:
 @functools.cache
 def _parameters(op: str) -> tuple[frozenset[str], frozenset[str]]:
     """All operands of an instruction, and those that it cannot be without."""
-    function = MEANINGS.get(op)
+    function = SEMANTICS.get(op)
     if function is None:
         return frozenset(), frozenset()
     signature = inspect.signature(function).parameters

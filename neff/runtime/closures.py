@@ -16,7 +16,7 @@ from nki_lang.errors import NkiError
 from nki_lang.execute import Memory, prepare
 from nki_lang.execute.liveness import accesses_of
 from nki_lang.execute.loops import loop_step
-from nki_lang.execute.prepare import FAULTS as UNFIT
+from nki_lang.execute.prepare import OPERAND_ERRORS as UNFIT
 from nki_lang.execute.tracking import Tracker
 from nki_lang.ir import ForLoop, Instruction, WhileLoop
 

@@ -1,4 +1,4 @@
-"""Running kernels: the memories, the fast executor, and the eager interpreter."""
+"""Execution of kernels: the memories, the fast executor, and the eager interpreter."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,9 @@ __all__ = [
 
 
 def simulate(kernel: Any, **options: Any) -> Any:
-    """A function that interprets ``kernel`` eagerly; see :func:`nki_lang.execute.eager.simulate`."""
+    """Return a function that interprets ``kernel`` eagerly; see
+    :func:`nki_lang.execute.eager.simulate`.
+    """
     from nki_lang.execute.eager import simulate as interpret
 
     return interpret(kernel, **options)

@@ -1,4 +1,4 @@
-"""The arrays of one run: what the caller passed, checked, and what is made for it."""
+"""The arrays of one run: the caller's arrays after checks, and the arrays allocated for the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Bindings", "bindings_of"]
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """Every HBM array of a run by the name of its tensor, and which have no content yet."""
+    """Every HBM array of a run by the name of its tensor, and the tensors without content."""
 
     arrays: dict[str, Array]
     fresh: set[str]
@@ -27,7 +27,7 @@ class Bindings:
 def bindings_of(
     program: Program, inputs: Sequence[Array], outputs: Sequence[Array | None] | None
 ) -> Bindings:
-    """The arrays of a run.
+    """Return the arrays of a run.
 
     Raises:
         NkiExecutionError: code ``NKI-ARGUMENTS``; wrong number, shape or type of arrays.
@@ -44,11 +44,11 @@ def bindings_of(
     for tensor, array in zip(kernel_ir.inputs, inputs, strict=True):
         arrays[tensor.name] = np.ascontiguousarray(_checked(kernel_ir, tensor, array))
     fresh: set[str] = set()
-    given = outputs if outputs is not None else [None] * len(kernel_ir.outputs)
+    passed = outputs if outputs is not None else [None] * len(kernel_ir.outputs)
     aliases = kernel_ir.aliases
-    for index, (tensor, array) in enumerate(zip(kernel_ir.outputs, given, strict=True)):
+    for index, (tensor, array) in enumerate(zip(kernel_ir.outputs, passed, strict=True)):
         if array is not None:
-            array = _apart(_checked(kernel_ir, tensor, array), inputs)
+            array = _require_separate(_checked(kernel_ir, tensor, array), inputs)
         start = arrays.get(tensor.name) if index in aliases else None
         if start is None:
             fresh.add(tensor.name)
@@ -68,27 +68,27 @@ def _checked(kernel_ir: KernelIR, tensor: Tensor, array: Any) -> Array:
     )
 
 
-def _apart(given: Array, inputs: Sequence[Array]) -> Array:
-    """The array to write into; it may not lie in an input, which must stay as it is."""
-    if not given.flags.c_contiguous or not given.flags.writeable:
+def _require_separate(output: Array, inputs: Sequence[Array]) -> Array:
+    """Return the array to write into; refuse one that shares memory with an input."""
+    if not output.flags.c_contiguous or not output.flags.writeable:
         raise NkiExecutionError(
             "an output array must be C-contiguous and writable",
             code="NKI-ARGUMENTS",
             remedy="pass np.empty(shape, dtype), or None to have the array allocated",
         )
-    if any(np.may_share_memory(given, array) for array in inputs):
+    if any(np.may_share_memory(output, array) for array in inputs):
         raise NkiExecutionError(
             "an output array shares memory with an input",
             code="NKI-ARGUMENTS",
-            remedy="pass an array of its own; inputs that are written in place are copied anyway",
+            remedy="pass a separate array; inputs that are written in place are copied anyway",
         )
-    return given
+    return output
 
 
-def _output(tensor: Tensor, given: Array | None, start: Array | None) -> Array:
-    if given is None:
-        # Zeros, not whatever was there: what the kernel leaves unwritten is the same each time.
+def _output(tensor: Tensor, output: Array | None, start: Array | None) -> Array:
+    if output is None:
+        # Zeros make the elements that the kernel does not write the same on each run.
         return start.copy() if start is not None else np.zeros(tensor.shape, tensor.dtype.dtype)
     if start is not None:
-        np.copyto(given, start)
-    return given
+        np.copyto(output, start)
+    return output

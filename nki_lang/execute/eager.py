@@ -1,8 +1,8 @@
-"""The eager interpreter behind ``nki.simulate``: each instruction is executed as it is written.
+"""The eager interpreter behind ``nki.simulate``: each instruction executes when it is called.
 
 The kernel runs as ordinary Python, so breakpoints and prints see values. The rules of the
 language are checked exactly as while tracing, because the same functions build the same
-instructions; afterwards each of them runs through its meaning.
+instructions; each built instruction then executes with its semantics.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nki_lang.execute.hosts import (
     to_numpy,
 )
 from nki_lang.execute.memory import Memory, twin
-from nki_lang.execute.prepare import FAULTS, failure, prepare
+from nki_lang.execute.prepare import OPERAND_ERRORS, failure, prepare
 from nki_lang.execute.ranks import meeting_of
 from nki_lang.execute.tracking import Tracker
 from nki_lang.frontend.builder import TraceBuilder, building
@@ -57,21 +57,21 @@ from nki_lang.tracing.tracer import Schedule, bind_inputs, check_cores, collect_
 
 __all__ = ["EagerBuilder", "Simulation", "simulate", "simulate_ranks"]
 
-_Returned = tuple[tuple[Tensor, ...], Structure]
-"""What a core returned, and how it is nested."""
+_KernelResult = tuple[tuple[Tensor, ...], Structure]
+"""Tensors that a core returned, and the structure that contains them."""
 
-_Program = Callable[[], _Returned]
-"""What a core runs."""
+_Program = Callable[[], _KernelResult]
+"""Function that runs the kernel on one core."""
 
 
 class EagerBuilder(TraceBuilder):
-    """Executes instructions as they are built, and keeps none of them.
+    """Executes instructions as they are built, and stores none of them.
 
     Attributes:
         memory: memory of the core.
         tracker: follows uninitialised elements.
-        checks: what is called at every instruction.
-        straight: a trace would issue the same instructions so far.
+        checks: the checks that examine every instruction.
+        straight: True while a trace would issue the same instructions.
     """
 
     eager = True
@@ -84,7 +84,7 @@ class EagerBuilder(TraceBuilder):
         self.checks: list[Check] = []
 
     def execute(self, instruction: Instruction) -> None:
-        """Run the instruction now."""
+        """Execute the instruction now."""
         self.block.pop()
         try:
             checks = [check for check in self.checks if check.concerns(instruction)]
@@ -102,7 +102,7 @@ class EagerBuilder(TraceBuilder):
             self._run(resolved, skipped=skipped)
             for check in checks:
                 check.after(step)
-        except (NkiExecutionError, *FAULTS) as error:
+        except (NkiExecutionError, *OPERAND_ERRORS) as error:
             fault = failure(error, instruction)
             raise fault from (None if isinstance(error, NkiExecutionError) else error)
 
@@ -111,7 +111,7 @@ class EagerBuilder(TraceBuilder):
             self.tracker.run(instruction, prepare(instruction, self.memory))
 
     def allocate(self, tensor: Tensor) -> None:
-        """The tensor's memory lives as long as the kernel can reach the tensor."""
+        """Allocate memory that lives as long as the kernel can reach the tensor."""
         if tensor.on_chip:
             self.tensors[tensor.name] = twin(tensor)
             if tensor.address is None:
@@ -120,54 +120,54 @@ class EagerBuilder(TraceBuilder):
                 self.tracker.forget_with(tensor)
 
     def allocate_constant(self, constant: Constant) -> None:
-        """The constant's memory with its value."""
+        """Allocate the constant's memory with its value."""
         self.memory.bind(constant.tensor.name, np.array(constant.value, order="C"))
 
     def enter_loop(self, loop: ForLoop | WhileLoop | NoReorder) -> None:
-        """Open a region; its body runs as often as the loop says."""
+        """Open a region; the loop executes its body once per iteration."""
         self.straight = False
         super().enter_loop(loop)
 
     def register_value(self, register: Register) -> int:
-        """The value that the register has now."""
+        """Return the current value of the register."""
         self.straight = False
         return self.memory.state.registers[register.name]
 
     def tensor_value(self, access: Access) -> Array:
-        """A copy of the elements of an access."""
+        """Return a copy of the elements of an access."""
         self.straight = False
         self.memory.storage(access.tensor).settle()
         return np.array(self.memory.read(access))
 
 
 @dataclass(frozen=True, slots=True)
-class _Argument:
-    """One array among the arguments: as it was passed, and as the kernel sees it."""
+class _ArgumentArray:
+    """One array among the arguments: as the caller passed it, and as the kernel sees it."""
 
-    given: Any
+    original: Any
     array: Array
 
     def give_back(self) -> None:
-        """Let the caller's array see what the kernel wrote into a copy."""
-        kind = kind_of(self.given)
-        if kind == "numpy" and not np.shares_memory(self.given, self.array):
-            np.copyto(self.given, self.array)
+        """Copy what the kernel wrote into the caller's array."""
+        kind = kind_of(self.original)
+        if kind == "numpy" and not np.shares_memory(self.original, self.array):
+            np.copyto(self.original, self.array)
         elif kind == "torch":
-            if not np.may_share_memory(to_numpy(self.given), self.array):
-                self.given.copy_(to_kind(self.array, "torch"))
-            framework_of(self.given).wrote(self.given)
+            if not np.may_share_memory(to_numpy(self.original), self.array):
+                self.original.copy_(to_kind(self.array, "torch"))
+            framework_of(self.original).wrote(self.original)
 
 
 class Simulation:
     """A kernel as a function that interprets it on NumPy, torch or JAX arrays.
 
-    It takes the kernel's arguments and gives what the kernel returns, in arrays of the kind that
+    It takes the kernel's arguments and returns the kernel's results, as arrays of the kind that
     was passed. Arguments that the kernel writes in place are changed in place (JAX arrays cannot
     be). ``kernel[2]`` runs as two cores that alternate at barriers.
 
     Attributes:
-        report: what the checks found in the last call.
-        checks: the requested checks; None for the cheap ones, which warn.
+        report: findings of the checks in the last call.
+        checks: the requested checks; None for the default checks, which warn.
     """
 
     def __init__(
@@ -190,8 +190,8 @@ class Simulation:
 
         Raises:
             NkiValidationError: the kernel breaks a rule of the language.
-            NkiExecutionError: it does something wrong while it runs; ``NKI-UNINITIALISED`` when
-                a value that nobody wrote reaches a result.
+            NkiExecutionError: the kernel fails while it runs; ``NKI-UNINITIALISED`` when an
+                uninitialised value reaches a result.
         """
         target = self.target or getattr(self.kernel, "target", None) or current_target()
         chosen = watch.requested_checks() if self.checks is None else None
@@ -201,7 +201,7 @@ class Simulation:
             if self.checks is None
             else self.checks
         )
-        run = _Run(self.func, self.grid, target, checks)
+        run = _SimulatedCallRun(self.func, self.grid, target, checks)
         run.thorough = not by_default
         run.schedule = tuple(getattr(self.kernel, "schedule", ()))
         self.report = run.report
@@ -217,7 +217,7 @@ class Simulation:
 
 
 def _warn(report: Report) -> None:
-    """Say at the user's lines what the cheap checks found."""
+    """Warn at the user's lines of the findings of the default checks."""
     for finding in report:
         if finding.check in DEFAULT_CHECKS:
             text = f"[{finding.code}] {finding.message}; {finding.remedy}"
@@ -227,15 +227,15 @@ def _warn(report: Report) -> None:
 def simulate(
     kernel: Any, *, target: Target | None = None, checks: str | Iterable[str] | None = None
 ) -> Simulation:
-    """A function that interprets ``kernel`` eagerly.
+    """Return a function that interprets ``kernel`` eagerly.
 
     Args:
         kernel: a kernel or a plain function.
         target: the family; None for the kernel's own or the current one.
         checks: names of further checks (``"finite"``, ``"unused"``, ``"overlap"``,
             ``"accumulation"``, ``"races"``, ``"capacity"``, ``"precision"``, or ``"all"``, or
-            ``()`` for none); what they find is in ``report`` of the result. With None, overlap,
-            accumulation, and races but those between cores are looked for, and warn.
+            ``()`` for none); their findings are in ``report`` of the result. With None, the
+            checks for overlap, accumulation, and races inside a core run, and warn.
 
     Raises:
         NkiValidationError: code ``NKI-CHECK``; there is no such check.
@@ -254,14 +254,14 @@ def simulate_ranks(
         target: the family; None for the kernel's own or the current one.
 
     Returns:
-        What the kernel returns for each rank.
+        The kernel's results for each rank.
 
     Raises:
         NkiExecutionError: ``NKI-COLLECTIVE`` or ``NKI-DEADLOCK`` when ranks do not meet.
     """
     family = target or getattr(kernel, "target", None) or current_target()
     grid = tuple(getattr(kernel, "grid", ()) or ())
-    runs = [_Run(getattr(kernel, "func", kernel), grid, family) for _ in calls]
+    runs = [_SimulatedCallRun(getattr(kernel, "func", kernel), grid, family) for _ in calls]
     begun = [run.begin((), dict(call))[0] for run, call in zip(runs, calls, strict=True)]
     meeting = meeting_of([run.states for run in runs])
     results = run_together([program for programs in begun for program in programs], meeting)
@@ -269,7 +269,7 @@ def simulate_ranks(
     return [run.finish(*first) for run, first in zip(runs, results[::cores], strict=True)]
 
 
-class _Run:
+class _SimulatedCallRun:
     """One call of a simulated kernel."""
 
     def __init__(
@@ -286,10 +286,10 @@ class _Run:
         self.func = func
         self.grid = grid
         self.target = target
-        self.arguments: list[_Argument] = []
-        self.inputs: dict[str, _Argument] = {}
+        self.arguments: list[_ArgumentArray] = []
+        self.inputs: dict[str, _ArgumentArray] = {}
         self.builders: list[EagerBuilder] = []
-        self.returned: dict[int, _Returned] = {}
+        self.returned: dict[int, _KernelResult] = {}
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         programs, meeting = self.begin(args, kwargs)
@@ -297,30 +297,35 @@ class _Run:
         try:
             returned = self._execute(programs, meeting)
         except Exception:
-            self._conclude(call, straight=False)
+            self._add_conclusions(call, straight=False)
             raise
-        self._conclude(call, straight=all(builder.straight for builder in self.builders))
+        self._add_conclusions(call, straight=all(builder.straight for builder in self.builders))
         return self.finish(*returned)
 
-    def _execute(self, programs: list[_Program], meeting: Meeting) -> _Returned:
+    def _execute(self, programs: list[_Program], meeting: Meeting) -> _KernelResult:
         if len(programs) > 1:
             return run_together(programs, meeting)[0]
         with engine_floats():
             return programs[0]()
 
-    def _conclude(self, call: SimulatedCall, *, straight: bool) -> None:
-        """Ask each kind of check what it says about the call as a whole."""
+    def _add_conclusions(self, call: SimulatedCall, *, straight: bool) -> None:
+        """Add the findings of each check about the call as a whole."""
         for kind in self.checks:
-            checks = [one for each in self.builders for one in each.checks if type(one) is kind]
-            found = kind.conclude(checks, call, straight=straight)
-            self.report.findings += found or []
+            checks = [
+                check
+                for builder in self.builders
+                for check in builder.checks
+                if type(check) is kind
+            ]
+            findings = kind.conclude(checks, call, straight=straight)
+            self.report.findings += findings or []
             for check in checks:
-                check.concluded = found is not None
+                check.concluded = findings is not None
 
     def begin(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[_Program], Meeting]:
-        """What each core runs, and where they meet."""
+        """Return the program of each core, and the meeting that synchronizes them."""
         self.arguments = _arguments(self.func, args, kwargs)
         count = self.grid[0] if self.grid else 1
         meeting = Meeting(count)
@@ -331,11 +336,11 @@ class _Run:
 
     @property
     def states(self) -> list[EngineState]:
-        """The state of each core."""
+        """The engine state of each core."""
         return [builder.memory.state for builder in self.builders]
 
     def finish(self, outputs: tuple[Tensor, ...], structure: Structure) -> Any:
-        """The results of the call from what its first core returned."""
+        """Return the results of the call, from what its first core returned."""
         results = [self.returned[builder.core] for builder in self.builders]
         check_cores(results, self.builders, self.func)
         for builder in self.builders:
@@ -354,12 +359,12 @@ class _Run:
             return
         count = int(unwritten.sum())
         first = np.unravel_index(int(np.argmax(unwritten)), unwritten.shape)
-        place = ", ".join(str(int(part)) for part in first)
+        position = ", ".join(str(int(coordinate)) for coordinate in first)
         finding = Finding(
             "unwritten",
             "NKI-UNWRITTEN",
             f"{count} of the {unwritten.size} elements of the result {tensor.name!r} were never "
-            f"written, the first is [{place}]; what a device returns there is undefined",
+            f"written, the first is [{position}]; what a device returns there is undefined",
             definition_of(self.func),
             "write the whole result, or return the part that is written",
             {"tensor": tensor.name, "unwritten": count, "elements": unwritten.size},
@@ -383,10 +388,13 @@ class _Run:
             constants=first.constants if first else None,
         )
         for kind in self.checks:
-            others = tuple(
-                check for other in self.builders for check in other.checks if type(check) is kind
+            earlier = tuple(
+                check
+                for builder_before in self.builders
+                for check in builder_before.checks
+                if type(check) is kind
             )
-            check = kind(memory, others)
+            check = kind(memory, earlier)
             check.schedule, check.thorough = self.schedule, self.thorough
             builder.checks.append(check)
         self.builders.append(builder)
@@ -394,14 +402,14 @@ class _Run:
     def _program(
         self, builder: EagerBuilder, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> _Program:
-        def run() -> _Returned:
+        def run() -> _KernelResult:
             with building(builder):
                 call, inputs = bind_inputs(self.func, args, kwargs, builder)
                 if builder.core == 0:
                     for tensor, argument in zip(inputs, self.arguments, strict=True):
                         self.inputs[tensor.name] = argument
-                        origin = to_numpy(argument.given)
-                        builder.memory.bind(tensor.name, argument.array, origin=origin)
+                        passed = to_numpy(argument.original)
+                        builder.memory.bind(tensor.name, argument.array, origin=passed)
                 value = run_body(self.func, call)
                 builder.require_closed()
                 self.returned[builder.core] = collect_outputs(value, self.func, builder)
@@ -411,42 +419,50 @@ class _Run:
 
     def _deliver(self, outputs: tuple[Tensor, ...], structure: Structure) -> Any:
         names = set[str]().union(*(builder.written for builder in self.builders))
-        written = {name: each for name, each in self.inputs.items() if name in names}
+        written = {name: argument for name, argument in self.inputs.items() if name in names}
         self._check_written(written, {tensor.name for tensor in outputs})
         for argument in written.values():
             argument.give_back()
-        given = [entry.given for entry in self.arguments if kind_of(entry.given)]
-        kind = kind_of(given[0]) if given else "numpy"
+        originals = [entry.original for entry in self.arguments if kind_of(entry.original)]
+        kind = kind_of(originals[0]) if originals else "numpy"
         results = [self._result(tensor, kind) for tensor in outputs]
-        if given:
-            same = [one for one in given if kind_of(one) == kind]
-            changed = [each.given for each in written.values() if kind_of(each.given) == kind]
-            results = framework_of(given[0]).results(results, changed, same)
+        if originals:
+            same_kind = [array for array in originals if kind_of(array) == kind]
+            changed = [
+                argument.original
+                for argument in written.values()
+                if kind_of(argument.original) == kind
+            ]
+            results = framework_of(originals[0]).results(results, changed, same_kind)
         return rebuild(structure, tuple(results))
 
-    def _check_written(self, written: dict[str, _Argument], returned: set[str]) -> None:
-        """Refuse results that the caller could not see."""
+    def _check_written(self, written: dict[str, _ArgumentArray], returned: set[str]) -> None:
+        """Refuse a kernel whose in-place writes the caller could not see."""
         name = name_of(self.func)
-        given = {key: argument.given for key, argument in written.items()}
-        lost = [key for key in given if kind_of(given[key]) == "jax" and key not in returned]
-        if lost and returned:
+        originals = {key: argument.original for key, argument in written.items()}
+        unreturned = [
+            key for key in originals if kind_of(originals[key]) == "jax" and key not in returned
+        ]
+        if unreturned and returned:
             raise NkiExecutionError(
-                f"kernel {name!r} writes its argument {', '.join(sorted(lost))} and does not return"
+                f"kernel {name!r} writes its argument {', '.join(sorted(unreturned))} and does not return"
                 " it; JAX's arrays cannot be written in place, so the values would be lost",
                 code="NKI-WRITE-LOST",
                 location=definition_of(self.func),
                 remedy="return the argument too, or let the kernel write a tensor of its own",
             )
-        for key, value in given.items():
+        for key, value in originals.items():
             if refusal := framework_of(value).refusal(self.func, key, value):
                 raise refusal
-        in_place = {key: to_numpy(one) for key, one in given.items() if kind_of(one) != "jax"}
+        in_place = {
+            key: to_numpy(array) for key, array in originals.items() if kind_of(array) != "jax"
+        }
         require_writable(name, in_place)
 
     def _result(self, tensor: Tensor, kind: str) -> Any:
         argument = self.inputs.get(tensor.name)
-        if argument is not None and kind_of(argument.given) in ("numpy", "torch"):
-            return argument.given
+        if argument is not None and kind_of(argument.original) in ("numpy", "torch"):
+            return argument.original
         memory = self.builders[0].memory
         memory.storage(tensor).settle()
         value = memory.array(tensor).reshape(tensor.shape)
@@ -455,11 +471,11 @@ class _Run:
 
 def _arguments(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[_Argument]:
-    """The arrays among the arguments, in the order of the kernel's inputs.
+) -> list[_ArgumentArray]:
+    """Return the arrays among the arguments, in the order of the kernel's inputs.
 
-    Each is an array of its own: all are copied if one shares memory with another one, or if the
-    kernel may not write one of them, since a refused call leaves them as they were.
+    All arrays are copied if two of them share memory, or if the kernel may not write to one of
+    them, because a refused call must not change its arguments.
     """
     values: list[Any] = []
 
@@ -474,20 +490,22 @@ def _arguments(
     for kind in {kind_of(value) for value in values}:
         tensors = [value for value in values if kind_of(value) == kind]
         framework_of(tensors[0]).check(func, tensors)
-    given = [to_numpy(value) for value in values]
-    arrays = [np.ascontiguousarray(one).reshape(one.shape) for one in given]
-    is_apart = _share_memory(given) or any(
+    originals = [to_numpy(value) for value in values]
+    arrays = [np.ascontiguousarray(array).reshape(array.shape) for array in originals]
+    needs_copies = _share_memory(originals) or any(
         framework_of(value).refusal(func, "", value) is not None for value in values
     )
     return [
-        _Argument(value, array.copy() if is_apart else array)
+        _ArgumentArray(value, array.copy() if needs_copies else array)
         for value, array in zip(values, arrays, strict=True)
     ]
 
 
 def _share_memory(arrays: list[Array]) -> bool:
-    """Whether a write into one may change another one, or another element, or is not allowed."""
+    """Return True if a write into an array may change another element or array, or is not
+    allowed.
+    """
     if any(not array.flags.writeable or overlaps_itself(array) for array in arrays):
         return True
     pairs = itertools.combinations(arrays, 2)
-    return any(np.may_share_memory(one, other) for one, other in pairs)
+    return any(np.may_share_memory(first, second) for first, second in pairs)

@@ -1,8 +1,9 @@
-"""Where the cores of a kernel, or the ranks of a group, meet.
+"""Synchronization of the cores of a kernel, or of the ranks of a group.
 
-Every member runs in a thread of its own, but only one runs at a time: the lowest that can go on.
-It runs until it has to wait for another, so a program has the same result each time. When
-no member can go on, all that wait receive an error that names who waits for whom and where.
+Every member has a thread, but only one thread runs at a time: the ready member with the lowest
+number. It runs until it waits for another member, so a program has the same result on each run.
+When no member is ready, all waiting members receive an error that lists who waits for whom and
+where.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ __all__ = ["Cores", "Meeting", "Ranks", "run_together"]
 
 
 class Meeting:
-    """Meeting place of ``size`` members, numbered from 0.
+    """Synchronization of ``size`` members, numbered from 0.
 
     Attributes:
         size: number of members.
-        names: what each member is called in messages.
+        names: name of each member in messages.
     """
 
     def __init__(self, size: int, names: Sequence[str] = ()) -> None:
@@ -33,15 +34,15 @@ class Meeting:
         self.names = tuple(names) or tuple(f"core {member}" for member in range(size))
         self._lock = threading.Condition()
         self._running = set(range(size))
-        self._turn = 0
+        self._active = 0
         self._waiting: dict[int, tuple[str, tuple[int, ...], SourceLocation | None]] = {}
-        self._met: dict[Any, dict[int, Any]] = {}
+        self._arrived: dict[Any, dict[int, Any]] = {}
         self._visits: dict[Any, int] = {}
         self._dead: NkiExecutionError | None = None
 
-    def barrier(self, core: int, cores: tuple[int, ...], place: SourceLocation | None) -> None:
-        """Wait until every core of ``cores`` is here."""
-        Cores(self, 0, self.size).barrier(core, cores, place)
+    def barrier(self, core: int, cores: tuple[int, ...], location: SourceLocation | None) -> None:
+        """Wait until every core of ``cores`` calls this."""
+        Cores(self, 0, self.size).barrier(core, cores, location)
 
     def swap(
         self,
@@ -50,72 +51,72 @@ class Meeting:
         to: int,
         source: int,
         pipe: int,
-        place: SourceLocation | None,
+        location: SourceLocation | None,
     ) -> Array:
-        """Hand ``value`` to core ``to`` and take what core ``source`` hands over."""
-        return Cores(self, 0, self.size).swap(core, value, to, source, pipe, place)
+        """Pass ``value`` to core ``to`` and return the value that core ``source`` passes."""
+        return Cores(self, 0, self.size).swap(core, value, to, source, pipe, location)
 
     def meet(
         self,
         member: int,
         members: tuple[int, ...],
-        what: tuple[Any, ...],
+        key: tuple[Any, ...],
         value: Any,
-        place: SourceLocation | None,
+        location: SourceLocation | None,
     ) -> dict[int, Any]:
-        """Wait until all ``members`` came here as often as this one; the value of each.
+        """Wait until all ``members`` have called this equally often; return the value of each.
 
         Raises:
             NkiExecutionError: ``NKI-DEADLOCK``.
         """
         with self._lock:
-            visit = self._visits.get((member, members, what), 0)
-            self._visits[member, members, what] = visit + 1
-            key = (members, what, visit)
-            met = self._met.setdefault(key, {})
-            met[member] = value
-            if len(met) == len(members):
-                del self._met[key]
-                for other in members:
-                    self._waiting.pop(other, None)
-                return met
-            self._waiting[member] = (what[0], members, place)
-            self._hand_over()
-            while self._turn != member or member in self._waiting:
+            visit = self._visits.get((member, members, key), 0)
+            self._visits[member, members, key] = visit + 1
+            meeting_key = (members, key, visit)
+            arrived = self._arrived.setdefault(meeting_key, {})
+            arrived[member] = value
+            if len(arrived) == len(members):
+                del self._arrived[meeting_key]
+                for peer in members:
+                    self._waiting.pop(peer, None)
+                return arrived
+            self._waiting[member] = (key[0], members, location)
+            self._activate_next()
+            while self._active != member or member in self._waiting:
                 if self._dead is not None:
                     raise self._dead
                 self._lock.wait()
-            return met
+            return arrived
 
     def start(self, member: int) -> None:
-        """Wait for the first turn."""
+        """Wait until the member may run for the first time."""
         with self._lock:
-            while self._turn != member and self._dead is None:
+            while self._active != member and self._dead is None:
                 self._lock.wait()
 
     def finish(self, member: int) -> None:
-        """The member has ended or failed; the next one goes on."""
+        """Record that the member has ended or failed, and activate the next one."""
         with self._lock:
             self._running.discard(member)
-            self._hand_over()
+            self._activate_next()
 
-    def _hand_over(self) -> None:
-        """Give the turn to the lowest member that does not wait, or declare a deadlock."""
+    def _activate_next(self) -> None:
+        """Activate the ready member with the lowest number, or declare a deadlock."""
         ready = sorted(self._running - self._waiting.keys())
         if ready:
-            self._turn = ready[0]
+            self._active = ready[0]
         elif self._waiting and self._dead is None:
             self._dead = self._deadlock()
         self._lock.notify_all()
 
     def _deadlock(self) -> NkiExecutionError:
         lines: list[str] = []
-        for member, (what, members, place) in sorted(self._waiting.items()):
-            others = ", ".join(self.names[other] for other in members if other != member)
-            at = place or "an unknown line"
-            lines.append(f"{self.names[member]} waits in {what} for {others} at {at}")
-        awaited = {other for _, members, _ in self._waiting.values() for other in members}
-        lines += [f"{self.names[other]} has ended" for other in sorted(awaited - self._running)]
+        for member, (what, members, location) in sorted(self._waiting.items()):
+            peers = ", ".join(self.names[peer] for peer in members if peer != member)
+            line = location or "an unknown line"
+            lines.append(f"{self.names[member]} waits in {what} for {peers} at {line}")
+        awaited = {peer for _, members, _ in self._waiting.values() for peer in members}
+        lines += [f"{self.names[peer]} has ended" for peer in sorted(awaited - self._running)]
         return NkiExecutionError(
             f"deadlock: {'; '.join(lines)}",
             code="NKI-DEADLOCK",
@@ -132,14 +133,14 @@ class Cores:
         self._base = base
         self._count = count
 
-    def barrier(self, core: int, cores: tuple[int, ...], place: SourceLocation | None) -> None:
-        """Wait until every core of ``cores`` is here.
+    def barrier(self, core: int, cores: tuple[int, ...], location: SourceLocation | None) -> None:
+        """Wait until every core of ``cores`` calls this.
 
         Raises:
-            NkiExecutionError: ``NKI-CORES``, the kernel runs on fewer.
+            NkiExecutionError: ``NKI-CORES``, the kernel runs on fewer cores.
         """
-        members = self._members(cores, place)
-        self._meeting.meet(self._base + core, members, ("core_barrier",), None, place)
+        members = self._members(cores, location)
+        self._meeting.meet(self._base + core, members, ("core_barrier",), None, location)
 
     def swap(
         self,
@@ -148,34 +149,34 @@ class Cores:
         to: int,
         source: int,
         pipe: int,
-        place: SourceLocation | None,
+        location: SourceLocation | None,
     ) -> Array:
-        """Hand ``value`` to core ``to`` and take what core ``source`` hands over.
+        """Pass ``value`` to core ``to`` and return the value that core ``source`` passes.
 
         Raises:
             NkiExecutionError: ``NKI-SENDRECV``, the other core sends elsewhere; ``NKI-CORES``, the
-                kernel runs on fewer.
+                kernel runs on fewer cores.
         """
-        members = self._members({core, to, source}, place)
-        what = ("sendrecv", pipe)
-        met = self._meeting.meet(self._base + core, members, what, (to, value), place)
+        members = self._members({core, to, source}, location)
+        key = ("sendrecv", pipe)
+        met = self._meeting.meet(self._base + core, members, key, (to, value), location)
         target, received = met[self._base + source]
         if target != core:
             raise NkiExecutionError(
                 f"core {core} expects data from core {source}, which sends to core {target}",
                 code="NKI-SENDRECV",
-                location=place,
+                location=location,
                 remedy="make send_to_rank and recv_from_rank of the two cores match",
             )
         return received
 
-    def _members(self, cores: Iterable[int], place: SourceLocation | None) -> tuple[int, ...]:
+    def _members(self, cores: Iterable[int], location: SourceLocation | None) -> tuple[int, ...]:
         beyond = [core for core in cores if not 0 <= core < self._count]
         if beyond:
             raise NkiExecutionError(
                 f"core {beyond[0]} is named, and the kernel runs on {self._count} cores",
                 code="NKI-CORES",
-                location=place,
+                location=location,
                 remedy=f"name cores 0 to {self._count - 1}",
             )
         return tuple(sorted(self._base + core for core in cores))
@@ -197,23 +198,25 @@ class Ranks:
         self,
         member: int,
         members: tuple[int, ...],
-        what: tuple[Any, ...],
+        key: tuple[Any, ...],
         value: Any,
-        place: SourceLocation | None,
+        location: SourceLocation | None,
     ) -> dict[int, Any]:
-        """Wait until all ranks of ``members`` came here as often as this one."""
-        own = self._members
-        seats = tuple(own[rank] for rank in members)
-        met = self._meeting.meet(own[member], seats, what, value, place)
-        return {rank: met[own[rank]] for rank in members}
+        """Wait until all ranks of ``members`` have called this equally often; return the value of
+        each.
+        """
+        all_members = self._members
+        seats = tuple(all_members[rank] for rank in members)
+        met = self._meeting.meet(all_members[member], seats, key, value, location)
+        return {rank: met[all_members[rank]] for rank in members}
 
 
 def run_together(programs: Sequence[Callable[[], Any]], meeting: Meeting) -> list[Any]:
-    """Run each program in a thread of its own; what each returned.
+    """Run each program in a thread and return the results.
 
     Raises:
-        BaseException: what the first member raised; a deadlock that only follows from another
-            member's failure gives way to that failure.
+        BaseException: the exception of the first member that failed; a deadlock that follows from
+            another member's failure is not reported.
     """
     results: list[Any] = [None] * len(programs)
     failures: dict[int, BaseException] = {}

@@ -1,7 +1,7 @@
-"""The fast executor: a kernel becomes a list of closures.
+"""The fast executor: it turns a kernel into a list of closures.
 
-Loading a kernel resolves what does not depend on the arrays of a call; running binds the arrays,
-resolves the few instructions that touch them, and calls the closures one after the other.
+Loading a kernel resolves everything that does not depend on the arrays of a call. A run binds the
+arrays, resolves the few instructions that use them, and calls the closures in order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Executable", "Pool", "load"]
 
 
 def load(kernel_ir: KernelIR, *, check: bool = False) -> Executable:
-    """Make a kernel ready to run.
+    """Prepare a kernel for execution.
 
     Args:
         kernel_ir: the kernel.
@@ -39,14 +39,14 @@ def load(kernel_ir: KernelIR, *, check: bool = False) -> Executable:
 
 
 class Executable:
-    """A program with its memory; it can run any number of times, from one thread at a time."""
+    """A program with its memory; it can run repeatedly, from one thread at a time."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._cores: list[_Core] = []
+        self._cores: list[_CoreExecutor] = []
         for index in range(len(program.bodies)):
             shared = self._cores[0].memory if self._cores else None
-            self._cores.append(_Core(program, index, shared))
+            self._cores.append(_CoreExecutor(program, index, shared))
         several = len(program.bodies) > 1 and not program.check
         self._watching = several and cores_may_meet(program.bodies)
 
@@ -55,11 +55,11 @@ class Executable:
         """The kernel with accumulation made explicit."""
         return self.program.kernel_ir
 
-    def another(self) -> Executable:
-        """The same program with memory of its own, for another thread."""
-        other = Executable(self.program)
-        other._watching = False
-        return other
+    def copy(self) -> Executable:
+        """Return the same program with separate memory, for another thread."""
+        executable = Executable(self.program)
+        executable._watching = False
+        return executable
 
     def run(
         self, inputs: Sequence[Array], outputs: Sequence[Array | None] | None = None
@@ -69,7 +69,7 @@ class Executable:
         Args:
             inputs: one array for each of ``kernel_ir.inputs``, in order; never written to.
             outputs: arrays to write the results into (C-contiguous, right shape and type), or
-                None to have them made.
+                None to allocate them.
 
         Raises:
             NkiExecutionError: wrong number, shape or type of arrays, or a fault while running.
@@ -86,7 +86,7 @@ class Executable:
         return self.finish()
 
     def _watches(self) -> list[RaceWatch]:
-        """What looks for races between the cores; in the first run only."""
+        """Return the race checks of the cores; only the first run has any."""
         if not self._watching:
             return []
         self._watching = False
@@ -98,13 +98,13 @@ class Executable:
 
     @property
     def states(self) -> list[EngineState]:
-        """The state of each core."""
+        """The engine state of each core."""
         return [core.memory.state for core in self._cores]
 
     def begin(
         self, inputs: Sequence[Array], outputs: Sequence[Array | None] | None = None
     ) -> list[Step]:
-        """Bind the arrays of a run; the closure of each core, to be called once."""
+        """Bind the arrays of a run; return a closure for each core, to be called once."""
         bindings = bindings_of(self.program, inputs, outputs)
         for core in self._cores:
             core.memory.clear()
@@ -113,7 +113,9 @@ class Executable:
         return [core.program(self.program.check) for core in self._cores]
 
     def finish(self) -> list[Array]:
-        """The outputs, after the closures have run; what nothing wrote is NaN, or -1 in integers."""
+        """Return the outputs after the closures have run; unwritten elements are NaN, or -1 in
+        integers.
+        """
         outputs = self.kernel_ir.outputs
         for core in self._cores:
             core.require(outputs)
@@ -136,7 +138,7 @@ class Executable:
         run_together(closures, meeting)
 
 
-class _Core:
+class _CoreExecutor:
     """The statements of one core, and its memory."""
 
     def __init__(self, program: Program, index: int, shared: Memory | None) -> None:
@@ -155,14 +157,14 @@ class _Core:
         self.watch: RaceWatch | None = None
 
     def bind(self, bindings: Bindings) -> None:
-        """Give the memory the arrays of a run."""
+        """Bind the arrays of a run to the memory."""
         for name, array in bindings.arrays.items():
             self.memory.bind(name, array, filled=name not in bindings.fresh)
 
     def program(self, check: bool) -> Step:
-        """The core's closures over its memory, as one callable.
+        """Return the core's closures over its memory, as one callable.
 
-        They are made once; later runs only make those again that see the bound arrays.
+        They are created once; later runs recreate only the closures that use bound arrays.
         """
         if check:
             self.tracker = Tracker(self.memory)
@@ -177,14 +179,14 @@ class _Core:
         return self.steps.run
 
     def require(self, outputs: Sequence[Tensor]) -> None:
-        """Complain about results that come from uninitialised memory."""
+        """Raise an error if a result derives from uninitialised memory."""
         if self.tracker is not None:
             for tensor in outputs:
                 self.tracker.require(tensor, "result")
 
 
 class Pool:
-    """Executables of one kernel: each run has one that no other thread uses."""
+    """Executables of one kernel: each run uses one that no other thread uses."""
 
     def __init__(self, first: Executable) -> None:
         self.kernel_ir = first.kernel_ir
@@ -200,14 +202,14 @@ class Pool:
     ) -> list[Array]:
         """Execute the kernel, as :meth:`Executable.run`; from any number of threads at a time.
 
-        ``rank`` is this process's part in collectives.
+        ``rank`` is the rank of this process in collectives.
         """
         try:
             executable = self._idle.pop()
         except IndexError:
-            executable = self._first.another()
+            executable = self._first.copy()
         for state in executable.states:
             state.rank = rank
         results = executable.run(inputs, outputs)
-        self._idle.append(executable)  # not after a failure: its state may be half-way
+        self._idle.append(executable)  # not after a failure: its state may be incomplete
         return results

@@ -1,4 +1,4 @@
-"""Arrays of the frameworks as NumPy arrays and back, without importing a framework."""
+"""Conversion between framework arrays and NumPy, without importing a framework."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ __all__ = [
 ]
 
 Foreign: TypeAlias = Any
-"""A tensor of a framework that is not imported here."""
+"""A tensor of a framework that this module does not import."""
 
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """What a framework has to say of simulated kernels that take its tensors.
+    """Hooks of a framework for simulated kernels that take its tensors.
 
     Attributes:
         check: refuses a kernel and the tensors among its arguments before it runs.
-        refusal: the error if the kernel writes that tensor, with the name of its parameter.
-        wrote: told of each tensor that was written.
-        results: what the caller gets, given results, arguments that were written, and arguments.
-        host: the tensor in host memory that holds the elements of one.
+        refusal: returns the error if the kernel must not write that tensor, given its parameter's name.
+        wrote: receives each tensor that was written.
+        results: returns the caller's results, given results, written arguments, and arguments.
+        host: returns the tensor in host memory that contains the elements of a tensor.
     """
 
     check: Callable[[object, Sequence[Foreign]], None] = lambda _func, _tensors: None
@@ -51,32 +51,32 @@ class Framework:
     host: Callable[[Foreign], Foreign] = lambda tensor: tensor
 
 
-_FRAMEWORKS: dict[str, Callable[[], Framework]] = {}
-_PLAIN = Framework()
+_REGISTERED_FRAMEWORKS: dict[str, Callable[[], Framework]] = {}
+_NO_FRAMEWORK = Framework()
 
 
 def register_simulated(kind: str, framework: Callable[[], Framework]) -> None:
-    """Let a framework have its say of kernels that are simulated with its tensors."""
-    _FRAMEWORKS[kind] = framework
+    """Register the hooks of a framework for kernels that are simulated with its tensors."""
+    _REGISTERED_FRAMEWORKS[kind] = framework
 
 
 def framework_of(value: object) -> Framework:
-    """What the framework of an array says; nothing if it is none's."""
-    found = _FRAMEWORKS.get(kind_of(value))
-    return _PLAIN if found is None else found()
+    """Return the hooks of the framework of an array; hooks that do nothing if it has none."""
+    factory = _REGISTERED_FRAMEWORKS.get(kind_of(value))
+    return _NO_FRAMEWORK if factory is None else factory()
 
 
-_TORCH_SPECIAL = {
+_TORCH_ONLY_DTYPES = {
     "bfloat16": ("uint16", ml_dtypes.bfloat16),
     "float8_e4m3fn": ("uint8", ml_dtypes.float8_e4m3fn),
     "float8_e5m2": ("uint8", ml_dtypes.float8_e5m2),
     "float8_e8m0fnu": ("uint8", ml_dtypes.float8_e8m0fnu),
 }
-"""torch dtypes that NumPy does not know: the integer of their size, and the NumPy stand-in."""
+"""torch dtypes that NumPy lacks: the integer type of their size, and the ml_dtypes equivalent."""
 
 
 def kind_of(value: object) -> str:
-    """``"torch"``, ``"jax"``, ``"numpy"`` or ``""`` for what is no array.
+    """Return ``"torch"``, ``"jax"``, ``"numpy"``, or ``""`` for a value that is no array.
 
     Raises:
         NkiTypeError: code ``NKI-ARGUMENT``, a masked array.
@@ -94,13 +94,13 @@ def kind_of(value: object) -> str:
 
 
 def to_numpy(value: Foreign) -> Array:
-    """The array as NumPy; it shares memory when the array lies in host memory as it is."""
+    """Return the array as NumPy; it shares memory with a host array of a type that NumPy has."""
     if kind_of(value) != "torch":
         return np.asarray(value)
     torch: Any = sys.modules["torch"]
     host = framework_of(value).host(value).detach().cpu().resolve_conj().resolve_neg()
     name = str(host.dtype).removeprefix("torch.")
-    special = _TORCH_SPECIAL.get(name)
+    special = _TORCH_ONLY_DTYPES.get(name)
     if special is None:
         return host.numpy()
     return host.view(getattr(torch, special[0])).numpy().view(special[1])
@@ -108,7 +108,7 @@ def to_numpy(value: Foreign) -> Array:
 
 def _torch(array: Array) -> Foreign:
     torch: Any = sys.modules["torch"]
-    for name, (unsigned, stand_in) in _TORCH_SPECIAL.items():
+    for name, (unsigned, stand_in) in _TORCH_ONLY_DTYPES.items():
         if array.dtype == np.dtype(stand_in):
             bits = np.ascontiguousarray(array).view(unsigned)
             return torch.from_numpy(bits).view(getattr(torch, name))
@@ -119,12 +119,12 @@ def _jax(array: Array) -> Foreign:
     return sys.modules["jax"].numpy.asarray(array)
 
 
-_MOST_COMPARED = 1 << 22
-"""Elements of an array whose places in memory are compared; a larger one counts as overlapping."""
+_MAX_COMPARED_ELEMENTS = 1 << 22
+"""Comparing the addresses of more elements takes too long; a larger array counts as overlapping."""
 
 
 def require_writable(kernel: str, written: Mapping[str, Array]) -> None:
-    """Refuse a call whose in-place results could not be distinguished, or not be kept.
+    """Refuse a call whose in-place results share memory or cannot be written.
 
     Args:
         kernel: its name.
@@ -143,58 +143,58 @@ def require_writable(kernel: str, written: Mapping[str, Array]) -> None:
         if overlaps_itself(array):
             raise NkiExecutionError(
                 f"kernel {kernel!r} writes its argument {name!r}, of which elements share memory:"
-                " each counts as an element of its own, and one result would be lost",
+                " the kernel treats them as separate elements, so one result would be lost",
                 code="NKI-SHARED",
                 remedy="pass a copy: .clone() in torch, .copy() in NumPy",
             )
-    for (one, first), (other, second) in itertools.combinations(written.items(), 2):
+    for (first_name, first), (second_name, second) in itertools.combinations(written.items(), 2):
         if share_memory(first, second):
             raise NkiExecutionError(
-                f"kernel {kernel!r} writes its arguments {one!r} and {other!r}, which share memory:"
-                " each argument counts as an array of its own, and one result would be lost",
+                f"kernel {kernel!r} writes its arguments {first_name!r} and {second_name!r}, which share memory:"
+                " the kernel treats each argument as a separate array, so one result would be lost",
                 code="NKI-SHARED",
                 remedy="pass a copy of one of them",
             )
 
 
 def overlaps_itself(array: Array) -> bool:
-    """Elements of an array share memory, or it would take long to decide."""
+    """Return True if elements of an array share memory, or if the decision would take too long."""
     axes = sorted(
         (abs(stride), extent)
         for stride, extent in zip(array.strides, array.shape, strict=True)
         if extent > 1
     )
-    reach, apart = array.itemsize, True
+    reach, is_disjoint = array.itemsize, True
     for stride, extent in axes:
-        apart &= stride >= reach
+        is_disjoint &= stride >= reach
         reach += stride * (extent - 1)
-    if apart or not array.size:
+    if is_disjoint or not array.size:
         return False
-    if array.size > _MOST_COMPARED or any(stride == 0 for stride, _ in axes):
+    if array.size > _MAX_COMPARED_ELEMENTS or any(stride == 0 for stride, _ in axes):
         return True
     begins: Array = np.zeros(1, np.int64)
     for stride, extent in axes:
-        moved = np.arange(0, extent * stride, stride, dtype=np.int64) if stride else 0
-        begins = np.asarray(begins[:, None] + moved, np.int64).reshape(-1)
+        steps = np.arange(0, extent * stride, stride, dtype=np.int64) if stride else 0
+        begins = np.asarray(begins[:, None] + steps, np.int64).reshape(-1)
     begins.sort()
     return bool((np.diff(begins) < array.itemsize).any())
 
 
-def share_memory(one: Array, other: Array) -> bool:
-    """Two arrays have an element in common, or it would take long to decide."""
-    if not np.may_share_memory(one, other):
+def share_memory(first: Array, second: Array) -> bool:
+    """Return True if two arrays share an element, or if the decision would take too long."""
+    if not np.may_share_memory(first, second):
         return False
     try:
-        # NumPy's stub has the two named limits only; any number of candidates is one.
-        return np.shares_memory(one, other, max_work=10_000)  # pyright: ignore[reportArgumentType]
+        # NumPy's stub lists only the two named limits; max_work may be any number of candidates.
+        return np.shares_memory(first, second, max_work=10_000)  # pyright: ignore[reportArgumentType]
     except np.exceptions.TooHardError:
         return True
 
 
-_BACK: dict[str, Callable[[Array], Foreign]] = {"torch": _torch, "jax": _jax}
+_CONVERTERS: dict[str, Callable[[Array], Foreign]] = {"torch": _torch, "jax": _jax}
 
 
 def to_kind(array: Array, kind: str) -> Foreign:
-    """A NumPy array as an array of the framework."""
-    back = _BACK.get(kind)
-    return array if back is None else back(array)
+    """Convert a NumPy array to an array of the framework."""
+    converter = _CONVERTERS.get(kind)
+    return array if converter is None else converter(array)

@@ -1,4 +1,4 @@
-"""Loops as closures: the body is run until the registers say that it is enough."""
+"""Loops as closures: they execute the body until the loop's registers end the loop."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["loop_step"]
 def loop_step(
     loop: ForLoop | WhileLoop, run_body: Callable[[], object], registers: dict[str, int]
 ) -> Step:
-    """A closure that runs a loop.
+    """Return a closure that executes a loop.
 
     Args:
         loop: its registers and bounds.
-        run_body: runs one iteration.
+        run_body: executes one iteration.
         registers: the core's registers by name; a counted loop writes its own.
 
-    The closure raises NkiExecutionError (NKI-EXEC) when a register of the loop has no value, as in a
-    file that was damaged, or its step is 0.
+    The closure raises NkiExecutionError (NKI-EXEC) when a register of the loop has no value (in a
+    damaged file), or when the step is 0.
     """
     if isinstance(loop, WhileLoop):
 
@@ -55,9 +55,9 @@ def _value(value: int | Register, registers: dict[str, int], loop: ForLoop | Whi
         raise _fault(loop, f"its register {value.name!r} has no value") from None
 
 
-def _fault(loop: ForLoop | WhileLoop, what: str) -> NkiExecutionError:
+def _fault(loop: ForLoop | WhileLoop, reason: str) -> NkiExecutionError:
     return NkiExecutionError(
-        f"a loop on the device cannot be executed: {what}",
+        f"a loop on the device cannot be executed: {reason}",
         code="NKI-EXEC",
         location=loop.location,
         remedy="give the register a value before the loop, and a step other than zero",

@@ -16,7 +16,7 @@ import numpy as np
 from nki_lang.dtypes import Array
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Instruction
-from nki_lang.semantics import MEANINGS, TRAITS
+from nki_lang.semantics import SEMANTICS, TRAITS
 from nki_lang.semantics.operators import ALU_OPS
 from nki_lang.semantics.state import EngineState
 
@@ -172,7 +172,7 @@ def _moved(
     how = {k: memory.read(v) if type(v) is Access else v for k, v in given if v is not None}
     if "state" in TRAITS[op].injected:
         how["state"] = EngineState(memory.target)
-    MEANINGS[op](dst=moved, **{move.source: mask.astype(np.uint8)}, **how, **move.fixed)
+    SEMANTICS[op](dst=moved, **{move.source: mask.astype(np.uint8)}, **how, **move.fixed)
     found = moved != 0
     return found if name == "dst" else _rows(found, shape)
 

@@ -1,4 +1,4 @@
-"""Marks of what the ranks of a group exchange: a collective hands them over as it does values."""
+"""Uninitialised-element marks across ranks: a collective exchanges marks as it exchanges values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from nki_lang.execute.marks import Mask
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Instruction, Register
-from nki_lang.semantics import MEANINGS, TRAITS
+from nki_lang.semantics import SEMANTICS, TRAITS
 
-__all__ = ["COLLECTIVES", "Received", "first_marks", "received", "receives"]
+__all__ = ["SENT_OPERANDS", "Received", "first_marks", "received", "receives"]
 
-COLLECTIVES = {
+SENT_OPERANDS = {
     "all_reduce": ("srcs",),
     "all_gather": ("srcs",),
     "reduce_scatter": ("srcs",),
@@ -26,46 +26,50 @@ COLLECTIVES = {
     "all_to_all_v": ("srcs",),
     "all_gather_v": ("srcs",),
 }
-"""What each collective sends."""
+"""The operands that each collective sends."""
 
-_KEPT = 2
-"""Stands for a mark that the collective leaves as it is."""
+_UNCHANGED_MARK = 2
+"""Mark of elements that the collective does not write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What one destination got.
+    """The marks that one destination received.
 
     Attributes:
         access: the destination.
-        mask: elements that were computed from nowhere.
-        kept: elements that nobody sent.
+        mask: elements that were computed from uninitialised memory.
+        unchanged: elements that no rank sent.
     """
 
     access: Access
     mask: Mask
-    kept: Mask
+    unchanged: Mask
 
 
 def receives(instruction: Instruction, memory: Memory) -> bool:
-    """This rank's destinations are written: somebody sends to it."""
+    """Return True if a rank sends to this rank, so that its destinations are written."""
     pairs = instruction.operands.get("source_target_pairs")
     return pairs is None or any(target == memory.state.rank for _, target in pairs)
 
 
-def first_marks(instruction: Instruction, memory: Memory, own: Any) -> Any:
-    """The first origin of marks among what all ranks of the group send; None: nobody sends any."""
+def first_marks(instruction: Instruction, memory: Memory, origin: Any) -> Any:
+    """Return the first origin of marks among the values that all ranks of the group send, or
+    None.
+    """
     state = memory.state
     members = _members(instruction, state.rank)
     if state.group is None or state.rank not in members:
-        return own
-    what = (f"marks of {instruction.op}",)
-    met = state.group.meet(state.rank, members, what, own, instruction.location)
-    return next((met[rank] for rank in members if met[rank] is not None), None)
+        return origin
+    key = (f"marks of {instruction.op}",)
+    origins = state.group.meet(state.rank, members, key, origin, instruction.location)
+    return next((origins[rank] for rank in members if origins[rank] is not None), None)
 
 
 def received(instruction: Instruction, memory: Memory, sent: dict[str, Any]) -> list[Received]:
-    """The marks of each destination, when every rank hands over its own (``sent``, by operand)."""
+    """Return the marks of each destination, after every rank has sent its own (``sent``, by
+    operand).
+    """
     op = instruction.op
     target = TRAITS[op].writes[0]
     dsts = instruction.operands[target]
@@ -78,15 +82,15 @@ def received(instruction: Instruction, memory: Memory, sent: dict[str, Any]) -> 
         arguments["op"] = "maximum"
     if "recv_counts_known" in arguments or op.endswith("_v"):
         arguments["recv_counts_known"] = True
-    made = _each(dsts, _all_kept)
-    place = {"state": memory.state, "location": instruction.location}
-    MEANINGS[op](**{target: made}, **sent, **arguments, **place)
-    pairs = zip(_leaves(dsts), _leaves(made), strict=True)
-    return [Received(access, marks == 1, marks == _KEPT) for access, marks in pairs]
+    marked = _map_accesses(dsts, _all_unchanged)
+    injected = {"state": memory.state, "location": instruction.location}
+    SEMANTICS[op](**{target: marked}, **sent, **arguments, **injected)
+    pairs = zip(_leaves(dsts), _leaves(marked), strict=True)
+    return [Received(access, marks == 1, marks == _UNCHANGED_MARK) for access, marks in pairs]
 
 
 def _members(instruction: Instruction, rank: int) -> tuple[int, ...]:
-    """The ranks that take part, as the collective's meaning finds them."""
+    """Return the ranks that take part, as the collective's semantics select them."""
     pairs = instruction.operands.get("source_target_pairs")
     if pairs is not None:
         return tuple(sorted({member for pair in pairs for member in pair}))
@@ -101,32 +105,36 @@ def _value(value: object, memory: Memory) -> object:
 
 
 def masks_of(value: Any, mask_of: Callable[[Access], Mask]) -> Any:
-    """The marks of what is sent, as arrays that a meaning takes."""
+    """Return the marks of the sent tensors, as arrays that a collective's function takes."""
 
     def mask(access: Access) -> Mask:
         return mask_of(access).astype(np.uint8)
 
-    return _each(value, mask)
+    return _map_accesses(value, mask)
 
 
 def no_marks(access: Access) -> Mask:
-    """Nothing of the access is from nowhere."""
+    """Return a mask without marks."""
     return np.zeros(access.shape, np.bool_)
 
 
-def _all_kept(access: Access) -> Mask:
-    return np.full(access.shape, _KEPT, np.uint8)
+def _all_unchanged(access: Access) -> Mask:
+    return np.full(access.shape, _UNCHANGED_MARK, np.uint8)
 
 
-def _each(value: Any, make: Callable[[Access], Mask]) -> Any:
-    """A list of lists of accesses with each access replaced."""
-    return make(value) if type(value) is Access else tuple([_each(part, make) for part in value])
+def _map_accesses(value: Any, make: Callable[[Access], Mask]) -> Any:
+    """Return a nested list of accesses with each access replaced."""
+    return (
+        make(value)
+        if type(value) is Access
+        else tuple([_map_accesses(entry, make) for entry in value])
+    )
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """What is in a list of lists; an access is a tuple of another kind."""
+    """Yield the entries of a nested list; an access is a tuple of another class and no list."""
     if type(value) is tuple or type(value) is list:
-        for part in value:  # pyright: ignore[reportUnknownVariableType]
-            yield from _leaves(part)
+        for entry in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from _leaves(entry)
     else:
         yield value

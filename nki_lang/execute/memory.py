@@ -1,9 +1,9 @@
-"""The memories of one core: which bytes an access pattern means.
+"""The memories of one core: the bytes that an access pattern selects.
 
-Tensors without an address have storage of their own. Tensors with an address on chip share one
-SBUF arena (partitions x bytes of the target) and one PSUM arena, so that overlapping ones see
-each other. HBM tensors are arrays that were bound by name, or made at first use; ``shared_hbm``
-ones may be shared between the memories of several cores.
+A tensor without an address has its own storage. Tensors with an address on chip share one
+SBUF arena (partitions x bytes of the target) and one PSUM arena, so that overlapping tensors see
+each other's bytes. HBM tensors are arrays that were bound by name, or created at first use; the
+memories of several cores may share ``shared_hbm`` tensors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nki_lang.targets import TARGETS, Target
 
 __all__ = ["Memory", "Rows", "precise_floats", "twin"]
 
-_WIDENED = frozenset({"bfloat16", "float16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"})
+_WIDENED_DTYPES = frozenset({"bfloat16", "float16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"})
 """Types stored as float32 under NKI_PRECISE_FP=0 (simulator guide, Precise Floating-Point Mode)."""
 
 
@@ -37,7 +37,7 @@ def precise_floats() -> bool:
 
 
 def twin(tensor: Tensor) -> Tensor:
-    """An equal tensor that does not keep this one alive."""
+    """Return an equal tensor that does not keep this one alive."""
     return Tensor(
         tensor.name, tensor.dtype, tensor.shape, tensor.buffer, tensor.address, tensor.fixed
     )
@@ -45,12 +45,12 @@ def twin(tensor: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a gather or scatter works on.
+    """The positions that a gather or scatter selects.
 
     Attributes:
-        window: every position that the index can name, as a window.
+        window: every position that the index can select, as a window.
         index: index arrays into the window.
-        good: which of the indices exist.
+        good: True for the indices that exist.
     """
 
     window: Layout
@@ -60,31 +60,31 @@ class Rows:
     @property
     def existing(self) -> tuple[Array, ...]:
         """The index arrays without the indices that do not exist."""
-        return tuple(part[self.good] for part in self.index)
+        return tuple(index[self.good] for index in self.index)
 
 
-def _is_snake(access: Access) -> bool:
-    """Tensor indirection: each group of partitions has its own list of columns."""
+def _is_tensor_indirect(access: Access) -> bool:
+    """Return True for tensor indirection: each group of partitions has its own list of columns."""
     return access.indirect_dim != 0 and access.tensor.on_chip
 
 
-def _snake(index: Array, number: int, group: int) -> Array:
-    """Index of each partition and column, of shape (partitions, number).
+def _group_columns(index: Array, number: int, group: int) -> Array:
+    """Return the column of each partition and position, of shape (partitions, number).
 
     Offset ``i`` of a group of partitions is ``index[i % group, i // group]`` of that group
     (language stub, NkiTensor.indirect).
 
     Raises:
-        NkiExecutionError: ``NKI-INDIRECT``, a group has fewer offsets than columns are wanted.
+        NkiExecutionError: ``NKI-INDIRECT``, a group has fewer offsets than requested columns.
     """
-    least = min(group, len(index) % group or group) * index[0].size
-    if number > least:
+    available = min(group, len(index) % group or group) * index[0].size
+    if number > available:
         raise NkiExecutionError(
-            f"indirect() takes {number} columns, but the index tile has {least} offsets for "
+            f"indirect() takes {number} columns, but the index tile has {available} offsets for "
             f"{'a group of ' + str(group) if len(index) % group == 0 else 'the last group of'} "
             "partitions",
             code="NKI-INDIRECT",
-            remedy=f"pass num_elem={least} at most, or an index tile with more columns",
+            remedy=f"pass num_elem={available} at most, or an index tile with more columns",
         )
     lists = [
         index[start : start + group].T.reshape(-1)[:number] for start in range(0, len(index), group)
@@ -97,8 +97,8 @@ class Memory:
 
     Args:
         target: the family; sizes of the arenas come from it.
-        shared: memory of another core whose shared HBM this one sees too.
-        track: keep book of the bytes that were written.
+        shared: memory of another core with which this core shares its shared HBM.
+        track: record which bytes were written.
         fresh: fill new memory with 0xFF (NaN in every float type); else it reads as zero.
         precise: store the small float types as they are; None reads the environment.
         state: registers and accumulators of the core.
@@ -119,7 +119,7 @@ class Memory:
         self.track = track
         self.fresh = fresh
         self.precise = precise_floats() if precise is None else precise
-        self._own: dict[str, Storage] = {}
+        self._private: dict[str, Storage] = {}
         self._mortal: dict[str, weakref.ref[Tensor]] = {}
         self._pool: dict[int, list[Array]] = {}
         self._shared: dict[str, Storage] = {} if shared is None else shared._shared
@@ -138,7 +138,7 @@ class Memory:
         filled: bool = True,
         origin: Array | None = None,
     ) -> None:
-        """Let the HBM tensor ``name`` be ``array`` (C-contiguous; seen, not copied).
+        """Bind the HBM tensor ``name`` to ``array`` (C-contiguous; not copied).
 
         ``filled``: its content is defined (it is not in a fresh output);
         ``origin`` is what the caller passed, when ``array`` is a copy of it.
@@ -155,7 +155,7 @@ class Memory:
         else:
             self._filled.discard(name)
         self._shared.pop(name, None)
-        self._own.pop(name, None)
+        self._private.pop(name, None)
 
     @property
     def bound_names(self) -> frozenset[str]:
@@ -163,69 +163,69 @@ class Memory:
         return frozenset(self._bound)
 
     def aliases(self) -> dict[str, tuple[str, ...]]:
-        """For each array that was passed as others too, the names of those."""
+        """Return the other names of each array that was passed as several arguments."""
         names: dict[tuple[int, int], list[str]] = {}
         for name, array in self._origins.items():
             if array.nbytes:
                 names.setdefault((array.ctypes.data, array.nbytes), []).append(name)
         return {
-            name: tuple(other for other in group if other != name)
+            name: tuple(alias for alias in group if alias != name)
             for group in names.values()
             if len(group) > 1
             for name in group
         }
 
     def clear(self) -> None:
-        """Forget the bound arrays and, when written bytes are tracked, every content.
+        """Unbind all arrays and, when written bytes are tracked, discard every content.
 
-        Registers, accumulators and generators start anew.
+        Registers, accumulators and generators are reset.
         """
         for name in [*self._bound]:
-            self._own.pop(name, None)
+            self._private.pop(name, None)
         self._bound.clear()
         self._origins.clear()
         self._shared.clear()
         self._filled.clear()
         self.state.reset()
         if self.track:
-            self._own.clear()
+            self._private.clear()
             self._arenas.clear()
 
     def array(self, tensor: Tensor) -> Array:
-        """The whole tensor as an array that sees its memory."""
+        """Return the whole tensor as a view of its memory."""
         storage = self.storage(tensor)
         return storage.view(storage.layout(whole(tensor)))
 
     def storage(self, tensor: Tensor) -> Storage:
-        """The bytes of a tensor, made at first use."""
+        """Return the bytes of a tensor, created at first use."""
         shared = tensor.buffer is MemoryRegion.shared_hbm
-        found = (self._shared if shared else self._own).get(tensor.name)
-        if found is not None:
-            return found
+        storage = (self._shared if shared else self._private).get(tensor.name)
+        if storage is not None:
+            return storage
         if tensor.name in self._bound and not tensor.on_chip:
-            made = self._seen(tensor, self._bound[tensor.name])
+            created = self._bound_storage(tensor, self._bound[tensor.name])
         elif tensor.on_chip and tensor.address is not None:
-            made = self._in_arena(tensor, tensor.address)
+            created = self._in_arena(tensor, tensor.address)
         else:
-            made = self._fresh(tensor)
-        (self._shared if shared else self._own)[tensor.name] = made
-        return made
+            created = self._fresh(tensor)
+        (self._shared if shared else self._private)[tensor.name] = created
+        return created
 
     def lend(self, tensor: Tensor, data: Array) -> None:
         """Give a tensor these bytes (flat uint8, at least ``tensor.nbytes``) as its storage."""
         dtype = self._stored(tensor.dtype)
-        self._own[tensor.name] = Storage(tensor, data, dtype)
+        self._private[tensor.name] = Storage(tensor, data, dtype)
 
     def bytes_of(self, tensor: Tensor) -> int:
-        """How many bytes the tensor takes as it is stored here."""
+        """Return the number of bytes of the tensor as it is stored here."""
         return tensor.elements * self._stored(tensor.dtype).itemsize
 
     def _stored(self, dtype: DType) -> np.dtype[Any]:
-        if not self.precise and dtype.name in _WIDENED:
+        if not self.precise and dtype.name in _WIDENED_DTYPES:
             return np.dtype(np.float32)
         return dtype.dtype
 
-    def _seen(self, tensor: Tensor, array: Array) -> Storage:
+    def _bound_storage(self, tensor: Tensor, array: Array) -> Storage:
         if array.size != tensor.elements:
             raise NkiExecutionError(
                 f"tensor {tensor.name!r} has shape {tensor.shape}, but the array bound to it has "
@@ -238,7 +238,7 @@ class Memory:
         return Storage(tensor, data, array.dtype, coverage=coverage, array=array)
 
     def recycle(self, tensor: Tensor) -> None:
-        """Make the tensor's memory when it is used, and take it back when the tensor dies.
+        """Allocate the tensor's memory at first use, and reuse it when the tensor dies.
 
         The storage must not keep the tensor alive, so it holds a copy of it.
         """
@@ -246,7 +246,7 @@ class Memory:
 
         def release(_: object) -> None:
             self._mortal.pop(name, None)
-            storage = self._own.pop(name, None)
+            storage = self._private.pop(name, None)
             if storage is not None and storage.row == 0:
                 self._pool.setdefault(storage.data.size, []).append(storage.data)
 
@@ -305,7 +305,7 @@ class Memory:
     # -- accesses --------------------------------------------------------------------------
 
     def view(self, access: Access) -> Array:
-        """The elements of an access without ``vector_offset``, seen and not copied.
+        """Return a view of the elements of an access without ``vector_offset``.
 
         Raises:
             NkiExecutionError: ``NKI-OUT-OF-BOUNDS``.
@@ -316,14 +316,16 @@ class Memory:
         return storage.view(self.layout(access))
 
     def layout(self, access: Access) -> Layout:
-        """The window of an access without ``vector_offset``; a scalar offset is read now."""
+        """Return the window of an access without ``vector_offset``, with the current scalar
+        offset.
+        """
         storage = self.storage(access.tensor)
         if access.scalar_offset is None:
             return storage.layout(access)
         return self._moved(storage, access, self.scalar(access.scalar_offset))
 
     def read(self, access: Access, *, skip: bool = False, group: int = 16) -> Array:
-        """The elements of any access; a copy when it gathers.
+        """Return the elements of any access; a copy when it gathers.
 
         Args:
             access: what to read.
@@ -335,13 +337,13 @@ class Memory:
         return self.gathered(access, self.rows(access, skip=skip, group=group))
 
     def gathered(self, access: Access, rows: Rows) -> Array:
-        """The elements of a gather whose rows are known; zeros where none exists."""
+        """Return the elements of a gather with these rows; zeros where a row does not exist."""
         window = self.storage(access.tensor).view(rows.window)
         if rows.good.all():
             return window[rows.index]
-        taken = np.zeros(access.shape, window.dtype)
-        taken[rows.good] = window[rows.existing]
-        return taken
+        gathered = np.zeros(access.shape, window.dtype)
+        gathered[rows.good] = window[rows.existing]
+        return gathered
 
     def write(
         self,
@@ -351,7 +353,7 @@ class Memory:
         skip: bool = False,
         group: int = 16,
     ) -> None:
-        """Put ``value`` where the access points; it scatters when the access does."""
+        """Write ``value`` to the access; scatter it when the access has a vector offset."""
         if access.vector_offset is None:
             self.view(access)[...] = value
             return
@@ -359,55 +361,58 @@ class Memory:
         self.storage(access.tensor).view(rows.window)[rows.existing] = value[rows.good]
 
     def rows(self, access: Access, *, skip: bool = False, group: int = 16) -> Rows:
-        """What a gather or scatter works on.
+        """Return the positions that a gather or scatter selects.
 
         Raises:
-            NkiExecutionError: ``NKI-OUT-OF-BOUNDS``, an index that does not exist (not with
+            NkiExecutionError: ``NKI-OUT-OF-BOUNDS``, an index does not exist (not with
                 ``skip``).
         """
         assert access.vector_offset is not None
         storage = self.storage(access.tensor)
-        wanted = self.read(access.vector_offset).astype(np.int64)
+        indices = self.read(access.vector_offset).astype(np.int64)
         count = self._positions(access)
         step = storage.index_bytes(access)
-        if _is_snake(access):
+        if _is_tensor_indirect(access):
             lanes, number = access.shape[:2]
-            wanted = _snake(wanted, number, group)
+            indices = _group_columns(indices, number, group)
             base = storage.layout(access._replace(pattern=(access.pattern[0], (0, 1))))
             window = Layout(base.dtype, (lanes, count), base.offset, (base.strides[0], step))
-            index = tuple(np.broadcast_arrays(np.arange(lanes)[:, None], wanted))
+            index = tuple(np.broadcast_arrays(np.arange(lanes)[:, None], indices))
         else:
             base = storage.layout(access._replace(pattern=((0, 1), *access.pattern[1:])))
-            wanted = wanted.T.reshape(-1)[: access.pattern[0][1]]
+            indices = indices.T.reshape(-1)[: access.pattern[0][1]]
             window = Layout(
                 base.dtype, (count, *base.shape[1:]), base.offset, (step, *base.strides[1:])
             )
-            index = (wanted,)
-        good = (wanted >= 0) & (wanted < count)
+            index = (indices,)
+        good = (indices >= 0) & (indices < count)
         if not skip and not good.all():
-            wrong = np.unravel_index(int(np.argmin(good)), good.shape)
-            place = ", ".join(str(int(part)) for part in wrong)
+            missing = np.unravel_index(int(np.argmin(good)), good.shape)
+            position = ", ".join(str(int(coordinate)) for coordinate in missing)
             raise outside(
-                access.tensor, int(wanted[wrong]), count, f"vector offset [{place}] addresses row"
+                access.tensor,
+                int(indices[missing]),
+                count,
+                f"vector offset [{position}] addresses row",
             )
         return Rows(window, index, good)
 
     def _positions(self, access: Access) -> int:
-        """How many indices stay inside the tensor when the inner pattern is counted in."""
+        """Return the number of indices that stay inside the tensor, including the inner pattern."""
         step = max(1, access.index_step)
         total = access.tensor.nbytes // access.element_type.itemsize
-        if _is_snake(access):
+        if _is_tensor_indirect(access):
             row = total // max(1, access.tensor.shape[0])
             return max(0, (row - 1 - access.offset % max(1, row)) // step + 1)
         reach = access.offset + sum(max(0, s * (c - 1)) for s, c in access.pattern[1:] if c)
-        room = max(0, (total - 1 - reach) // step + 1)
+        positions = max(0, (total - 1 - reach) // step + 1)
         if access.indirect_step is not None:
-            return room
+            return positions
         extent = access.tensor.shape[access.indirect_dim]
-        return min(extent - access.offset // step % max(1, extent), room)
+        return min(extent - access.offset // step % max(1, extent), positions)
 
     def scalar(self, offset: Register | Access | int) -> int:
-        """Value of a register, of a one-element access, or the number itself."""
+        """Return the value of a register or of a one-element access, or the number."""
         if isinstance(offset, Register):
             return self.state.registers[offset.name]
         if isinstance(offset, Access):
@@ -415,7 +420,7 @@ class Memory:
         return int(offset)
 
     def in_bounds(self, access: Access) -> bool:
-        """False when a scalar offset moves the access out of its tensor."""
+        """Return False when a scalar offset moves the access out of its tensor."""
         try:
             self.layout(access)
         except NkiExecutionError as error:

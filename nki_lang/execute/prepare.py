@@ -1,7 +1,7 @@
-"""From an instruction to a closure that executes it.
+"""Prepare a closure that executes an instruction.
 
-Whatever does not change from one execution to the next (views of memory, numbers, operators) is
-resolved once; registers, dynamic addresses, gathers and scatters are resolved at each execution.
+Whatever is the same for every execution (views of memory, numbers, operators) is resolved once;
+registers, dynamic addresses, gathers and scatters are resolved at each execution.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from nki_lang.errors import NkiError, NkiExecutionError
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Instruction, Register
 from nki_lang.isa.indirection import index_group
-from nki_lang.semantics import MEANINGS, TRAITS
+from nki_lang.semantics import SEMANTICS, TRAITS
 from nki_lang.semantics.movement import transposed_axes
 from nki_lang.semantics.numbers import convert, round_tfloat32
 
-__all__ = ["FAULTS", "failure", "injected", "is_skipped", "prepare"]
+__all__ = ["OPERAND_ERRORS", "failure", "injected", "is_skipped", "prepare"]
 
 Step = Callable[[], None]
 
 
 def prepare(instruction: Instruction, memory: Memory) -> Step:
-    """A closure that executes ``instruction`` on ``memory`` each time it is called.
+    """Return a closure that executes ``instruction`` on ``memory`` each time it is called.
 
     Run it under ``np.errstate(all="ignore")``: the engines raise no floating point signals.
 
@@ -37,13 +37,13 @@ def prepare(instruction: Instruction, memory: Memory) -> Step:
             ``NKI-NO-MEANING`` for an unknown instruction; the closure raises the same for
             dynamic ones.
     """
-    function = MEANINGS.get(instruction.op)
+    function = SEMANTICS.get(instruction.op)
     if function is None:
         raise NkiExecutionError(
             f"there is no instruction {instruction.op!r}",
             code="NKI-NO-MEANING",
             location=instruction.location,
-            remedy=f"instructions are {', '.join(sorted(MEANINGS))}",
+            remedy=f"instructions are {', '.join(sorted(SEMANTICS))}",
         )
     try:
         if _is_static(instruction, TRAITS[instruction.op].raw):
@@ -53,12 +53,14 @@ def prepare(instruction: Instruction, memory: Memory) -> Step:
         raise failure(error, instruction) from None
 
 
-FAULTS = (ValueError, TypeError, LookupError, ArithmeticError)
-"""What a meaning raises when an operand is of a size or kind that it does not take."""
+OPERAND_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError)
+"""Exceptions that an instruction's function raises for an operand of an unsupported size or
+kind.
+"""
 
 
 def failure(error: BaseException, instruction: Instruction) -> NkiExecutionError:
-    """The error as one of the kernel language, located at the instruction."""
+    """Return the error as an NkiExecutionError, located at the instruction."""
     if isinstance(error, NkiExecutionError):
         if error.location is not None:
             return error
@@ -96,18 +98,20 @@ def _fixed(value: Any, raw: bool) -> bool:
 
 
 def injected(instruction: Instruction, memory: Memory) -> dict[str, Any]:
-    """What the instruction's meaning takes beside its operands, see :mod:`nki_lang.semantics.table`."""
-    wanted = TRAITS[instruction.op].injected
-    extra: dict[str, Any] = {}
-    if "state" in wanted:
-        extra["state"] = memory.state
-    if "accesses" in wanted:
-        extra["accesses"] = instruction.operands
-    if "engine" in wanted:
-        extra["engine"] = instruction.engine
-    if "location" in wanted:
-        extra["location"] = instruction.location
-    return extra
+    """Return the arguments of the instruction's function besides its operands, see
+    :mod:`nki_lang.semantics.table`.
+    """
+    parameters = TRAITS[instruction.op].injected
+    arguments: dict[str, Any] = {}
+    if "state" in parameters:
+        arguments["state"] = memory.state
+    if "accesses" in parameters:
+        arguments["accesses"] = instruction.operands
+    if "engine" in parameters:
+        arguments["engine"] = instruction.engine
+    if "location" in parameters:
+        arguments["location"] = instruction.location
+    return arguments
 
 
 def _static(function: Callable[..., None], instruction: Instruction, memory: Memory) -> Step:
@@ -127,7 +131,7 @@ def _resolve(value: Any, memory: Memory) -> Any:
 
 
 def _tfloat32(instruction: Instruction) -> list[str]:
-    """Operands that the instruction writes as tfloat32."""
+    """Return the operands that the instruction writes as tfloat32."""
     operands = instruction.operands
     return [
         name
@@ -144,7 +148,7 @@ def _then_round(step: Step, written: list[Array]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
-    """How the operands of one dynamic instruction are read and written."""
+    """Reads and writes the operands of one dynamic instruction."""
 
     memory: Memory
     raw: bool
@@ -152,7 +156,9 @@ class _Resolver:
     group: int
 
     def value(self, operand: Any) -> Any:
-        """An operand as the meaning takes it, now."""
+        """Return the current value of an operand, in the form that the instruction's function
+        takes.
+        """
         kind = type(operand)  # pyright: ignore[reportUnknownVariableType]
         if kind is Access:
             return self.memory.read(operand, skip=self.skip, group=self.group)
@@ -163,7 +169,7 @@ class _Resolver:
         return operand
 
     def scratch(self, access: Access, *, keep: bool) -> Array:
-        """An array to write into in the place of what will be scattered."""
+        """Return an array that receives the values to scatter."""
         if keep:
             return self.value(access)
         anywhere = access._replace(pattern=(), vector_offset=None, offset=0)
@@ -171,12 +177,12 @@ class _Resolver:
         return np.zeros(access.shape, dtype)
 
     def scatter(self, access: Access, value: Array) -> None:
-        """Put the scratch array where it belongs."""
+        """Scatter the scratch array to its destination."""
         self.memory.write(access, value, skip=self.skip, group=self.group)
 
 
 def _dynamic(function: Callable[..., None], instruction: Instruction, memory: Memory) -> None:
-    """Resolve everything now, execute, and scatter what has to be scattered."""
+    """Resolve all operands now, execute the instruction, and scatter its results."""
     traits = TRAITS[instruction.op]
     operands = instruction.operands
     skip = operands.get("oob_mode") == "skip"
@@ -202,7 +208,9 @@ def _dynamic(function: Callable[..., None], instruction: Instruction, memory: Me
 
 
 def is_skipped(instruction: Instruction, memory: Memory) -> bool:
-    """``oob_mode.skip`` and a dynamic index out of bounds: nothing is read, nothing written."""
+    """Return True if a dynamic index is out of bounds under ``oob_mode.skip``: nothing is read or
+    written.
+    """
     operands = instruction.operands
     return operands.get("oob_mode") == "skip" and not all(
         memory.in_bounds(value)
@@ -212,16 +220,16 @@ def is_skipped(instruction: Instruction, memory: Memory) -> bool:
 
 
 def _keep_missing(instruction: Instruction, memory: Memory, arguments: dict[str, Any]) -> None:
-    """``oob_mode.skip``: rows whose index does not exist are not transferred; dst keeps them."""
+    """Keep the destination rows of a ``oob_mode.skip`` transfer whose index does not exist."""
     access = instruction.operands.get("src")
     if type(access) is not Access or access.vector_offset is None:
         return
     good = memory.rows(access, skip=True).good
     if good.all():
         return
-    kept = arguments["dst"]
+    target = arguments["dst"]
     if instruction.op == "dma_transpose":
-        kept = kept.transpose(np.argsort(transposed_axes(arguments.get("axes"), kept.ndim)))
-    source = convert(arguments["src"], kept.dtype).copy()
-    source[~good] = kept.reshape(source.shape)[~good]
+        target = target.transpose(np.argsort(transposed_axes(arguments.get("axes"), target.ndim)))
+    source = convert(arguments["src"], target.dtype).copy()
+    source[~good] = target.reshape(source.shape)[~good]
     arguments["src"] = source

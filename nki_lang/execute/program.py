@@ -24,23 +24,23 @@ from nki_lang.targets import Target, target_of
 
 __all__ = ["Program", "program_of", "uninitialised"]
 
-_TALK = frozenset({"core_barrier", "sendrecv"})
+_SYNCHRONIZING_OPS = frozenset({"core_barrier", "sendrecv"})
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What every run of a kernel shares; no run changes it.
+    """The data that every run of a kernel shares; no run changes it.
 
     Attributes:
         kernel_ir: the kernel with accumulation made explicit.
-        target: the family that it is for.
+        target: the target family of the kernel.
         bodies: the statements of each core, with fewer, larger steps where that is possible.
-        slots: the memory that the private tensors of each core share.
+        slots: the memory slots that the private tensors of each core share.
         constants: name of a constant's tensor -> its value.
         bound: names of the tensors whose memory each run passes: arguments, constants, results.
-        gaps: what the results lack, as far as that is known before a run.
-        check: uninitialised reads are looked for.
-        communicates: the cores wait for each other.
+        gaps: elements of the results that certainly no instruction writes.
+        check: True if runs report uninitialised reads.
+        communicates: True if the cores wait for each other.
     """
 
     kernel_ir: KernelIR
@@ -55,7 +55,9 @@ class Program:
 
 
 def program_of(kernel_ir: KernelIR, *, check: bool) -> Program:
-    """The program of a kernel; warns of what certainly nothing writes, in results and operands."""
+    """Return the program of a kernel; warn of certain reads of unwritten memory, and of unwritten
+    results.
+    """
     resolved = resolve_accumulation(kernel_ir)
     constants = {entry.tensor.name: entry.value for entry in resolved.constants}
     arguments = {tensor.name for tensor in (*resolved.inputs, *resolved.outputs)}
@@ -80,12 +82,13 @@ def program_of(kernel_ir: KernelIR, *, check: bool) -> Program:
         bound=bound,
         gaps=gaps,
         check=check,
-        communicates=several and any(step.op in _TALK for step in resolved.instructions()),
+        communicates=several
+        and any(step.op in _SYNCHRONIZING_OPS for step in resolved.instructions()),
     )
 
 
 def uninitialised(kernel_ir: KernelIR) -> list[UnwrittenRead | ReachingRead]:
-    """The operands of a kernel that certainly read what nothing wrote."""
+    """Return the operands of a kernel that certainly read unwritten memory."""
     resolved = resolve_accumulation(kernel_ir)
     return _certain_reads(resolved, filled_in(_filled(resolved)))
 
@@ -93,7 +96,7 @@ def uninitialised(kernel_ir: KernelIR) -> list[UnwrittenRead | ReachingRead]:
 def _certain_reads(
     kernel_ir: KernelIR, doubtful: frozenset[str]
 ) -> list[UnwrittenRead | ReachingRead]:
-    """Operands without any content, and those whose missing elements reach a result."""
+    """Return operands without any content, and operands whose missing elements reach a result."""
     if not doubtful:
         return []
     target = target_of(kernel_ir.target)
@@ -101,16 +104,16 @@ def _certain_reads(
 
 
 def _filled(resolved: KernelIR) -> tuple[Block, ...]:
-    """The bodies with doubtful memory filled."""
-    given = {tensor.name for tensor in resolved.inputs}
-    given |= {entry.tensor.name for entry in resolved.constants}
-    return with_fresh_memory(resolved.bodies, given, resolved.outputs)
+    """Return the bodies with fills of the memory that may be read before it is written."""
+    initialised = {tensor.name for tensor in resolved.inputs}
+    initialised |= {entry.tensor.name for entry in resolved.constants}
+    return with_fresh_memory(resolved.bodies, initialised, resolved.outputs)
 
 
 def _gaps(kernel_ir: KernelIR, constants: Mapping[str, object]) -> tuple[Gap, ...]:
-    """Elements of the results that nothing writes; each result is warned of once."""
-    known = [*(tensor.name for tensor in kernel_ir.inputs), *constants]
-    gaps = gaps_of(kernel_ir.bodies, kernel_ir.outputs, known)
+    """Return the elements of the results that no instruction writes; warn once per result."""
+    initialised = [*(tensor.name for tensor in kernel_ir.inputs), *constants]
+    gaps = gaps_of(kernel_ir.bodies, kernel_ir.outputs, initialised)
     for gap in gaps:
         warn_at(
             gap.location,
@@ -121,7 +124,7 @@ def _gaps(kernel_ir: KernelIR, constants: Mapping[str, object]) -> tuple[Gap, ..
 
 
 def _warn_of_reads(kernel_ir: KernelIR, doubtful: frozenset[str], gaps: tuple[Gap, ...]) -> None:
-    """Reads that certainly find nothing; lines that were warned of for a result are left out."""
+    """Warn of reads of unwritten memory, except at lines that were reported for a result."""
     reported = {gap.location for gap in gaps}
     for read in _certain_reads(kernel_ir, doubtful):
         if read.location not in reported:

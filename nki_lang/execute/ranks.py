@@ -16,7 +16,7 @@ __all__ = ["meeting_of", "run_ranks"]
 def run_ranks(
     kernel_ir: KernelIR | Sequence[KernelIR], inputs: Sequence[Sequence[Array]]
 ) -> list[list[Array]]:
-    """Run a kernel once for each rank; ranks meet in its collectives.
+    """Run a kernel once for each rank; the ranks exchange data in its collectives.
 
     Args:
         kernel_ir: one kernel for all, or one for each rank.
@@ -31,7 +31,7 @@ def run_ranks(
     """
     count = len(inputs)
     kernels = [kernel_ir] * count if isinstance(kernel_ir, KernelIR) else list(kernel_ir)
-    executables = [load(own) for own in kernels]
+    executables = [load(kernel) for kernel in kernels]
     programs: list[Callable[[], None]] = []
     for executable, arrays in zip(executables, inputs, strict=True):
         programs += executable.begin(list(arrays))
@@ -41,7 +41,7 @@ def run_ranks(
 
 
 def meeting_of(ranks: Sequence[Sequence[EngineState]]) -> Meeting:
-    """Where all cores of all ranks meet, shown to the state of each."""
+    """Return a meeting of all cores of all ranks, and attach it to each state."""
     names: list[str] = []
     bases: list[int] = []
     for rank, cores in enumerate(ranks):

@@ -26,7 +26,7 @@ from nki_lang.execute.gaps import COPIES
 from nki_lang.execute.liveness import accesses_in, accesses_of, written_by
 from nki_lang.execute.marks import loses
 from nki_lang.execute.memory import Memory
-from nki_lang.execute.prepare import FAULTS, prepare
+from nki_lang.execute.prepare import OPERAND_ERRORS, prepare
 from nki_lang.execute.unwritten import UnwrittenRead, unwritten_reads
 from nki_lang.ir.coverage import Coverage, piece_of
 from nki_lang.ir.fresh import SCALES, is_fresh_fill
@@ -312,7 +312,7 @@ class _Samples:
                     found[name] = mask & found[name] if name in found else mask
         except NkiError:
             return None  # the run itself will report it
-        except FAULTS:
+        except OPERAND_ERRORS:
             if not reports_bugs():
                 raise
             return None

@@ -1,4 +1,4 @@
-"""A block as a list of closures."""
+"""Executes a block as a list of closures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nki_lang.errors import NkiError, NkiExecutionError
 from nki_lang.execute.liveness import accesses_of
 from nki_lang.execute.loops import loop_step
 from nki_lang.execute.memory import Memory
-from nki_lang.execute.prepare import FAULTS, Step, failure, prepare
+from nki_lang.execute.prepare import OPERAND_ERRORS, Step, failure, prepare
 from nki_lang.ir.types import Block, Instruction, NoReorder
 from nki_lang.memory import MemoryRegion
 
@@ -20,21 +20,21 @@ class Observer(Protocol):
     """Executes each instruction, and checks what it touches."""
 
     def run(self, instruction: Instruction, step: Step) -> None:
-        """Execute the instruction, which is what ``step`` does."""
+        """Execute the instruction by calling ``step``."""
         ...
 
 
 class Steps:
-    """The closures of one block, with the instruction of each for errors."""
+    """The closures of one block, with the instruction of each closure for errors."""
 
-    __slots__ = ("bound", "given", "inner", "memory", "sources", "steps", "tracker")
+    __slots__ = ("bound", "bound_names", "inner", "memory", "sources", "steps", "tracker")
 
     def __init__(
-        self, block: Block, memory: Memory, tracker: Observer | None, given: frozenset[str]
+        self, block: Block, memory: Memory, tracker: Observer | None, bound_names: frozenset[str]
     ) -> None:
         self.memory = memory
         self.tracker = tracker
-        self.given = given
+        self.bound_names = bound_names
         self.steps: list[Step] = []
         self.sources: list[Instruction | None] = []
         self.bound: list[int] = []
@@ -46,12 +46,12 @@ class Steps:
             if isinstance(statement, NoReorder):
                 self._add(statement.body)
             elif isinstance(statement, Instruction):
-                if _sees_bound(statement, self.given):
+                if _sees_bound(statement, self.bound_names):
                     self.bound.append(len(self.steps))
                 self.steps.append(self._step(statement))
                 self.sources.append(statement)
             else:
-                body = Steps(statement.body, self.memory, self.tracker, self.given)
+                body = Steps(statement.body, self.memory, self.tracker, self.bound_names)
                 self.inner.append(body)
                 self.steps.append(loop_step(statement, body.run, self.memory.state.registers))
                 self.sources.append(None)
@@ -63,7 +63,7 @@ class Steps:
         return functools.partial(self.tracker.run, instruction, step)
 
     def rebind(self) -> None:
-        """Make the closures again that see arrays bound anew."""
+        """Recreate the closures that use arrays bound for this run."""
         for position in self.bound:
             source = self.sources[position]
             assert source is not None
@@ -83,15 +83,15 @@ class Steps:
             if source is None or not isinstance(error, NkiExecutionError):
                 raise
             raise failure(error, source) from None
-        except FAULTS as error:
+        except OPERAND_ERRORS as error:
             source = self.sources[position]
             if source is None:
                 raise
             raise failure(error, source) from error
 
 
-def _sees_bound(instruction: Instruction, given: frozenset[str]) -> bool:
+def _sees_bound(instruction: Instruction, bound_names: frozenset[str]) -> bool:
     return any(
-        access.tensor.buffer is MemoryRegion.shared_hbm or access.tensor.name in given
+        access.tensor.buffer is MemoryRegion.shared_hbm or access.tensor.name in bound_names
         for access in accesses_of(instruction)
     )

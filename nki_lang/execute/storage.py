@@ -1,4 +1,4 @@
-"""One piece of memory as bytes, and where an access pattern lies in it."""
+"""The bytes of one tensor, and the window of an access pattern in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Layout", "Storage", "dense_pattern", "outside", "whole"]
 
 
 class Layout(NamedTuple):
-    """Where the elements of an access are: a strided window in bytes."""
+    """Location of the elements of an access: a strided window in bytes."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -26,7 +26,7 @@ class Layout(NamedTuple):
 
     @property
     def piece(self) -> Piece:
-        """The same window for the map of written bytes."""
+        """The same window for :class:`~nki_lang.ir.coverage.Coverage`."""
         return Piece(self.shape, self.offset, self.strides, self.dtype.itemsize)
 
 
@@ -41,11 +41,11 @@ class Storage:
         row: bytes from one partition to the next, or 0 when the tensor is dense.
         start: byte of the first element.
         array: the array that was bound, or None.
-        pending: bytes that nobody wrote may be anything until :meth:`settle`.
+        pending: unwritten bytes have arbitrary values until :meth:`settle`.
     """
 
     __slots__ = (
-        "_all", "array", "coverage", "data", "dense", "dtype", "pending", "row", "start", "tensor",
+        "_whole_view", "array", "coverage", "data", "dense", "dtype", "pending", "row", "start", "tensor",
         "widened",
     )  # fmt: skip
 
@@ -69,14 +69,14 @@ class Storage:
         self.array = array
         self.pending = False
         self.dense = dense_pattern(tensor.shape)
-        self._all: Array | None = None
+        self._whole_view: Array | None = None
         self.widened = dtype.itemsize != tensor.dtype.itemsize
 
     def settle(self) -> None:
-        """Let the bytes that nobody wrote be what fresh memory holds: NaN in every float type.
+        """Fill the unwritten bytes with the content of fresh memory: NaN in every float type.
 
-        Until they are read they may be anything (``pending``), which saves filling
-        memory that is about to be written anyway.
+        Until they are read they have arbitrary values (``pending``), so memory that is written
+        first is never filled.
         """
         if not self.pending:
             return
@@ -87,7 +87,7 @@ class Storage:
             self.data[self.coverage.holes()] = FRESH
 
     def covers(self, access: Access) -> bool:
-        """The access is all of a tensor with bytes of its own, in order."""
+        """Return True if the access reads a whole tensor in order, from its own storage."""
         return (
             access.pattern == self.dense
             and access.offset == 0
@@ -97,15 +97,15 @@ class Storage:
         )
 
     def window(self, access: Access) -> Array:
-        """The elements of a static access; the usual one, all of the tensor, is made once."""
+        """Return the elements of a static access; the view of the whole tensor is cached."""
         if access.pattern == self.dense and access.offset == 0 and access.dtype is None:
-            if self._all is None:
-                self._all = self.view(self.layout(access))
-            return self._all
+            if self._whole_view is None:
+                self._whole_view = self.view(self.layout(access))
+            return self._whole_view
         return self.view(self.layout(access))
 
     def layout(self, access: Access, extra: int = 0) -> Layout:
-        """The window of ``access`` moved by ``extra`` elements; indirection is ignored.
+        """Return the window of ``access`` moved by ``extra`` elements, without indirection.
 
         Raises:
             NkiExecutionError: ``NKI-OUT-OF-BOUNDS``, an element outside the tensor.
@@ -163,7 +163,9 @@ class Storage:
                 raise outside(self.tensor, wrong, width, "element of a partition")
 
     def _placed(self, access: Access, dtype: np.dtype[Any], extra: int) -> Layout:
-        """Translate (partition step, free steps) of the tensor's own shape to the arena's."""
+        """Translate the access from the tensor's own shape (partition step, free steps) to the
+        arena.
+        """
         size = dtype.itemsize
         width = max(1, self.tensor.free_bytes // size)
         partition, column = _start(access, extra, width)
@@ -195,11 +197,11 @@ class Storage:
         return Layout(dtype, shape, begin, tuple(strides))
 
     def view(self, layout: Layout) -> Array:
-        """The elements of a window."""
+        """Return the elements of a window."""
         return np.ndarray(layout.shape, layout.dtype, self.data, layout.offset, layout.strides)
 
     def index_bytes(self, access: Access) -> int:
-        """Bytes that one scalar or vector index of ``access`` counts for."""
+        """Return the bytes that one step of the scalar or vector index of ``access`` advances."""
         size = self.dtype.itemsize if self.widened else access.element_type.itemsize
         step = access.index_step
         width = self.tensor.free_bytes // access.element_type.itemsize
@@ -209,9 +211,9 @@ class Storage:
 
 
 def _start(access: Access, extra: int, width: int) -> tuple[int, int]:
-    """Partition and column, ``width`` to a partition, where an access moved by its index starts.
+    """Return the partition and the column (``width`` per partition) where a moved access starts.
 
-    An index of the free dimensions moves along the partition: the column may lie outside it.
+    An index of the free dimensions moves along the partition, so the column may be outside it.
     """
     if access.indirect_dim == 0 and access.index_step % width == 0:
         return divmod(access.offset + extra, width)
@@ -221,7 +223,7 @@ def _start(access: Access, extra: int, width: int) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=4096)
 def dense_pattern(shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """(step, extent) of each dimension of a dense tensor."""
+    """Return (step, extent) of each dimension of a dense tensor."""
     pattern: list[tuple[int, int]] = []
     step = 1
     for extent in reversed(shape):
@@ -231,27 +233,27 @@ def dense_pattern(shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def whole(tensor: Tensor) -> Access:
-    """The access that reads a whole tensor in order."""
+    """Return the access that reads a whole tensor in order."""
     return Access(tensor, 0, dense_pattern(tensor.shape))
 
 
-def outside(tensor: Tensor, index: int, limit: int, what: str = "element") -> NkiExecutionError:
-    """The error of an access that leaves its tensor.
+def outside(tensor: Tensor, index: int, limit: int, unit: str = "element") -> NkiExecutionError:
+    """Return the error of an access that leaves its tensor.
 
     Args:
         tensor: the tensor.
-        index: the requested one, counted in elements of the storage or as ``what`` describes.
-        limit: how many of them there are.
-        what: what is counted.
+        index: the requested index, counted in ``unit``.
+        limit: number of existing units.
+        unit: the unit of ``index`` and ``limit`` in the message.
     """
-    place = str(index)
-    if what == "element" and index >= 0 and limit == tensor.elements:
-        place = f"[{', '.join(map(str, _unravelled(index, tensor.shape)))}]"
+    position = str(index)
+    if unit == "element" and index >= 0 and limit == tensor.elements:
+        position = f"[{', '.join(map(str, _unravelled(index, tensor.shape)))}]"
         allowed = ""
     else:
         allowed = f"; allowed are 0 to {limit - 1}"
     return NkiExecutionError(
-        f"{what} {place} of tensor {tensor.name!r}, {tensor.dtype}{list(tensor.shape)} in "
+        f"{unit} {position} of tensor {tensor.name!r}, {tensor.dtype}{list(tensor.shape)} in "
         f"{tensor.buffer}, does not exist{allowed}",
         code="NKI-OUT-OF-BOUNDS",
         remedy="check the access pattern, the dynamic index and the loop bounds",
@@ -262,9 +264,11 @@ def outside(tensor: Tensor, index: int, limit: int, what: str = "element") -> Nk
 
 
 def _unravelled(index: int, shape: tuple[int, ...]) -> list[int]:
-    """The index along each dimension; the first one takes what the others cannot hold."""
-    place: list[int] = []
+    """Return the index along each dimension; the first dimension takes the excess of an index
+    beyond the end.
+    """
+    coordinates: list[int] = []
     for extent in reversed(shape[1:]):
-        index, part = divmod(index, max(1, extent))
-        place.append(part)
-    return [index, *reversed(place)] if shape else []
+        index, coordinate = divmod(index, max(1, extent))
+        coordinates.append(coordinate)
+    return [index, *reversed(coordinates)] if shape else []

@@ -22,7 +22,7 @@ from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.execute.marks import PRODUCTS, Mask, hands_on, spread
 from nki_lang.execute.meetings import (
-    COLLECTIVES,
+    SENT_OPERANDS,
     Received,
     first_marks,
     masks_of,
@@ -38,7 +38,7 @@ from nki_lang.ir.fresh import SCALES, is_fresh_fill
 from nki_lang.ir.types import Access, Instruction, Register, Tensor
 from nki_lang.isa.indirection import index_group
 from nki_lang.memory import MemoryRegion
-from nki_lang.semantics import MEANINGS, TRAITS
+from nki_lang.semantics import SEMANTICS, TRAITS
 from nki_lang.source import SourceLocation
 
 __all__ = ["Origin", "Tracker", "keeps_old"]
@@ -114,7 +114,7 @@ class Tracker:
         if keeps:
             for _, access in written:
                 self.memory.storage(access.tensor).settle()
-        if instruction.op in COLLECTIVES:
+        if instruction.op in SENT_OPERANDS:
             self._collective(instruction, step, written, bad)
             return
         if not bad and not keeps and instruction.op != "sendrecv":
@@ -182,7 +182,7 @@ class Tracker:
             arguments[name] = value
         if traits.injected:
             arguments.update(injected(instruction, memory))
-        MEANINGS[instruction.op](**arguments)
+        SEMANTICS[instruction.op](**arguments)
         for storage, access in written:
             self._cover(storage, access)
         return True
@@ -385,7 +385,7 @@ class Tracker:
     ) -> None:
         """Execute a collective; then the ranks hand over their marks as they did their values."""
         memory, operands = self.memory, instruction.operands
-        names = COLLECTIVES[instruction.op]
+        names = SENT_OPERANDS[instruction.op]
         own = self._first_origin(instruction, bad)
         sent = {name: masks_of(operands[name], self._lost) for name in names} if bad else None
         step()
@@ -402,14 +402,14 @@ class Tracker:
     def _take(self, got: Received, origin: Origin) -> None:
         """Mark what other ranks sent; where they sent nothing it is as before."""
         coverage, piece = self._coverage(got.access.tensor), self.memory.layout(got.access).piece
-        if got.kept.all():
+        if got.unchanged.all():
             return
         tainted, unwritten = coverage.tainted(piece), coverage.unwritten(piece)
-        mask = got.mask | (got.kept & tainted)
+        mask = got.mask | (got.unchanged & tainted)
         self._add(got.access)
-        if mask.any() or got.kept.any():
+        if mask.any() or got.unchanged.any():
             coverage.taint(piece, mask)
-            coverage.forget(piece, got.kept & unwritten)
+            coverage.forget(piece, got.unchanged & unwritten)
         if got.mask.any():
             self.origins[got.access.tensor.name] = origin
 

@@ -1,7 +1,7 @@
-"""Races between cores, looked for while a kernel runs for the first time.
+"""Warns of races between cores while a kernel runs for the first time.
 
-Whether two accesses race depends on values too: two cores may write the same. So the first run
-is watched, unless the cores certainly keep to different parts of shared HBM.
+A race of two accesses depends on values too: two cores may write the same value. So the first run
+is watched, unless the cores certainly use different parts of shared HBM.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["RaceWatch", "cores_may_meet", "warn_of_races"]
 
 
 def cores_may_meet(bodies: Sequence[Block]) -> bool:
-    """Whether one core may write to shared HBM where another one reads or writes."""
+    """Return True if one core may write to shared HBM that another core reads or writes."""
     touched = [_touched(body) for body in bodies]
     return any(
         may_overlap(write, access)
-        for place, (_, written) in enumerate(touched)
-        for other, (accesses, _) in enumerate(touched)
-        if other != place
+        for core, (_, written) in enumerate(touched)
+        for other_core, (accesses, _) in enumerate(touched)
+        if other_core != core
         for name, writes in written.items()
         for write in writes
         for access in accesses.get(name, ())
@@ -38,40 +38,45 @@ _Touched = dict[str, dict[Access, None]]
 
 
 def _touched(body: Block) -> tuple[_Touched, _Touched]:
-    """The accesses of one core to each tensor of shared HBM, and its writes; each once."""
-    every: _Touched = {}
+    """Return the accesses of one core to each tensor of shared HBM, and its writes, without
+    duplicates.
+    """
+    accessed: _Touched = {}
     written: _Touched = {}
     for instruction in walk(body):
         if instruction.op == "core_barrier" or is_fresh_fill(instruction):  # access nothing
             continue
-        for into, accesses in (every, accesses_of(instruction)), (written, written_by(instruction)):
+        for table, accesses in (
+            (accessed, accesses_of(instruction)),
+            (written, written_by(instruction)),
+        ):
             for access in accesses:
                 if access.tensor.buffer is MemoryRegion.shared_hbm:
-                    into.setdefault(access.tensor.name, {})[access] = None
-    return every, written
+                    table.setdefault(access.tensor.name, {})[access] = None
+    return accessed, written
 
 
 class RaceWatch:
-    """Looks at the instructions of one core as they run.
+    """Checks the instructions of one core for races as they run.
 
     Args:
         body: the core's statements.
         memory: its memory.
-        others: those of the cores before.
+        earlier: the watches of the cores before this one.
     """
 
-    def __init__(self, body: Block, memory: Memory, others: Sequence[RaceWatch]) -> None:
+    def __init__(self, body: Block, memory: Memory, earlier: Sequence[RaceWatch]) -> None:
         # late: most kernels have one core
         from nki_lang.execute.checks.base import Step
         from nki_lang.execute.checks.races import RaceCheck
 
         self._step = Step
-        self.check = RaceCheck(memory, tuple(other.check for other in others))
+        self.check = RaceCheck(memory, tuple(watch.check for watch in earlier))
         self.check.several = True
         self._regions = dict(_regions(body, ()))
 
     def run(self, instruction: Instruction, step: Callable[[], None]) -> None:
-        """Execute the instruction, and enter what it touched."""
+        """Execute the instruction, and check its accesses."""
         if is_fresh_fill(instruction):  # memory as it is before the kernel begins
             step()
             return
@@ -82,18 +87,18 @@ class RaceWatch:
         self.check.after(watched)
 
 
-def _regions(body: Block, inside: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The ``no_reorder`` blocks around each instruction that is in one."""
+def _regions(body: Block, outer: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the ``no_reorder`` blocks around each instruction that is inside one."""
     for statement in body:
         if not isinstance(statement, Instruction):
-            more = (*inside, id(statement)) if isinstance(statement, NoReorder) else inside
-            yield from _regions(statement.body, more)
-        elif inside:
-            yield id(statement), inside
+            enclosing = (*outer, id(statement)) if isinstance(statement, NoReorder) else outer
+            yield from _regions(statement.body, enclosing)
+        elif outer:
+            yield id(statement), outer
 
 
 def warn_of_races(watches: Sequence[RaceWatch], kernel: str) -> None:
-    """Warn of what the cores did to each other's memory without an order, at the lines."""
+    """Warn at the user's lines of unordered accesses of two cores to the same memory."""
     for finding in watches[0].check.finish():
         if finding.details.get("order") == "cores":
             message = f"[{finding.code}] kernel {kernel!r}: {finding.message}; {finding.remedy}"

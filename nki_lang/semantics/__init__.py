@@ -1,4 +1,4 @@
-"""What every instruction means, in NumPy: one function each, over views of memory."""
+"""The semantics of every instruction in NumPy: one function each, over views of memory."""
 
 from nki_lang.semantics import (
     accumulators,
@@ -20,15 +20,15 @@ from nki_lang.semantics import (
 from nki_lang.semantics.functions import ACTIVATIONS
 from nki_lang.semantics.operators import ALU_OPS, Operator
 from nki_lang.semantics.state import EngineState
-from nki_lang.semantics.table import MEANINGS, TRAITS, Meaning, Traits
+from nki_lang.semantics.table import SEMANTICS, TRAITS, InstructionFunction, Traits
 
 __all__ = [
     "ACTIVATIONS",
     "ALU_OPS",
-    "MEANINGS",
+    "SEMANTICS",
     "TRAITS",
     "EngineState",
-    "Meaning",
+    "InstructionFunction",
     "Operator",
     "Traits",
 ]
@@ -50,4 +50,4 @@ _FAMILIES = (
     selection,
     statistics,
 )
-"""Importing a family enters its meanings in the table."""
+"""Importing a family registers its functions in the table."""

@@ -16,7 +16,7 @@ from nki_lang.semantics.numbers import per_partition, single, store
 from nki_lang.semantics.operators import Operator, operator_of
 from nki_lang.semantics.reduction import reduce_free
 from nki_lang.semantics.state import EngineState
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__ = ["accumulate", "started"]
 
@@ -64,7 +64,7 @@ def accumulate(
     return registers[:lanes]
 
 
-@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
+@semantics("dst", "reduce_res", parallel=True, aligned=("dst",))
 def tensor_scalar_reduce(
     dst: Array,
     data: Array,
@@ -86,7 +86,7 @@ def tensor_scalar_reduce(
         store(reduce_res, -total if reduce_res_negate else total)
 
 
-@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
+@semantics("dst", "reduce_res", parallel=True, aligned=("dst",))
 def exponential(
     dst: Array,
     src: Array,
@@ -112,7 +112,7 @@ _RUNNING = {
 }
 
 
-@meaning(parallel=True)
+@semantics(parallel=True)
 def tensor_scalar_cumulative(
     dst: Array,
     src: Array,

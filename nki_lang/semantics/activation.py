@@ -14,14 +14,14 @@ from nki_lang.semantics.numbers import kept_apart, per_partition, single, store
 from nki_lang.semantics.operators import operator_of
 from nki_lang.semantics.reduction import reduce_free
 from nki_lang.semantics.state import EngineState
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__: list[str] = []
 
 _F32 = np.dtype(np.float32)
 
 
-@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
+@semantics("dst", "reduce_res", parallel=True, aligned=("dst",))
 def activation(
     dst: Array,
     op: str,
@@ -91,7 +91,7 @@ def _finish(
         store(result, registers[:lanes])
 
 
-@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
+@semantics("dst", "reduce_res", parallel=True, aligned=("dst",))
 def activation_reduce(
     dst: Array,
     op: str,
@@ -107,7 +107,7 @@ def activation_reduce(
     _finish(state, dst, value, reduce_op, "reset_reduce", reduce_res)
 
 
-@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
+@semantics("dst", "reduce_res", parallel=True, aligned=("dst",))
 def activate2(
     dst: Array,
     op: str,

@@ -17,7 +17,7 @@ from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.operators import operator_of
 from nki_lang.semantics.register import wrap
 from nki_lang.semantics.state import EngineState
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 from nki_lang.source import SourceLocation
 
 __all__: list[str] = []
@@ -91,7 +91,7 @@ def _reduced(tiles: list[Array], op: str) -> Array:
     return total
 
 
-@meaning("dsts")
+@semantics("dsts")
 def all_reduce(
     srcs: Tiles,
     dsts: Tiles,
@@ -107,7 +107,7 @@ def all_reduce(
         store(dst, _reduced([part[index] for part in parts], op))
 
 
-@meaning("dsts")
+@semantics("dsts")
 def all_gather(
     srcs: Tiles,
     dsts: Tiles,
@@ -123,7 +123,7 @@ def all_gather(
         store(dst, np.concatenate([part[index] for part in parts], axis=collective_dim))
 
 
-@meaning("dsts")
+@semantics("dsts")
 def reduce_scatter(
     srcs: Tiles,
     dsts: Tiles,
@@ -141,7 +141,7 @@ def reduce_scatter(
         store(dst, np.split(total, len(parts), axis=collective_dim)[position])
 
 
-@meaning("dsts")
+@semantics("dsts")
 def all_to_all(
     srcs: Tiles,
     dsts: Tiles,
@@ -160,7 +160,7 @@ def all_to_all(
         store(dst, np.concatenate(pieces, axis=collective_dim))
 
 
-@meaning("dsts", updates=("dsts",))
+@semantics("dsts", updates=("dsts",))
 def collective_permute(
     srcs: Tiles,
     dsts: Tiles,
@@ -182,7 +182,7 @@ def collective_permute(
                 store(dst, value)
 
 
-@meaning("dsts_by_channel")
+@semantics("dsts_by_channel")
 def collective_permute_implicit(
     srcs_by_channel: tuple[Tiles, ...],
     dsts_by_channel: tuple[Tiles, ...],
@@ -197,7 +197,7 @@ def collective_permute_implicit(
     _ring("collective_permute_implicit", sent, dsts_by_channel, replica_group, state, location)
 
 
-@meaning("dsts_by_channel")
+@semantics("dsts_by_channel")
 def collective_permute_implicit_reduce(
     srcs0_by_channel: tuple[Tiles, ...],
     srcs1_by_channel: tuple[Tiles, ...],
@@ -235,13 +235,13 @@ def _ring(
         store(dst, value)
 
 
-@meaning(raw=True)
+@semantics(raw=True)
 def rank_id(dst: Register, state: EngineState) -> None:
     """The number of this rank."""
     state.registers[dst.name] = state.rank
 
 
-@meaning(raw=True)
+@semantics(raw=True)
 def collective_permute_implicit_current_processing_rank_id(
     dst: Register,
     iteration_id: Any,
@@ -258,7 +258,7 @@ def collective_permute_implicit_current_processing_rank_id(
     state.registers[dst.name] = wrap(members[(members.index(state.rank) - step) % len(members)])
 
 
-@meaning("dsts", "metadata_tensor", updates=("dsts", "metadata_tensor"))
+@semantics("dsts", "metadata_tensor", updates=("dsts", "metadata_tensor"))
 def all_to_all_v(
     srcs: Tiles,
     dsts: Tiles,
@@ -284,7 +284,7 @@ def all_to_all_v(
         _report(metadata_tensor, [part[position].size for part in parts])
 
 
-@meaning("dsts", "metadata_tensor", updates=("dsts", "metadata_tensor"))
+@semantics("dsts", "metadata_tensor", updates=("dsts", "metadata_tensor"))
 def all_gather_v(
     srcs: Tiles,
     dsts: Tiles,

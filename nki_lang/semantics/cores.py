@@ -7,22 +7,22 @@ from typing import Any
 from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.semantics.state import EngineState
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 from nki_lang.source import SourceLocation
 
 __all__: list[str] = []
 
 
-@meaning("")
+@semantics("")
 def core_barrier(
     data: Any, cores: tuple[int, ...], state: EngineState, location: SourceLocation | None
 ) -> None:
-    """Wait until all ``cores`` are here."""
+    """Wait until all ``cores`` have reached the barrier."""
     if state.exchange is not None:
         state.exchange.barrier(state.core, tuple(cores), location)
 
 
-@meaning()
+@semantics()
 def sendrecv(
     src: Array,
     dst: Array,
@@ -51,7 +51,7 @@ def sendrecv(
     dst[...] = received.reshape(dst.shape)
 
 
-@meaning("")
+@semantics("")
 def device_print(print_prefix: str, tensor: Array) -> None:
     """Print a tensor to standard output."""
     print(f"{print_prefix} {tensor}")

@@ -24,7 +24,7 @@ from nki_lang.semantics.numbers import (
     store,
 )
 from nki_lang.semantics.operators import Operator, operator_of
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__ = ["apply", "bit_operand", "scaled"]
 
@@ -33,7 +33,7 @@ _F32 = np.dtype(np.float32)
 _NATIVE = frozenset({np.dtype(np.int32), np.dtype(np.uint32)})
 
 
-@meaning(elementwise=True)
+@semantics(elementwise=True)
 def tensor_tensor(
     dst: Array,
     data1: Array,
@@ -82,7 +82,7 @@ def _native_integers(
     )
 
 
-@meaning(elementwise=True)
+@semantics(elementwise=True)
 def tensor_scalar(
     dst: Array,
     data: Array,
@@ -171,7 +171,7 @@ def store_bits(dst: Array, value: Array) -> None:
         store(dst, value)
 
 
-@meaning(elementwise=True)
+@semantics(elementwise=True)
 def scalar_tensor_tensor(
     dst: Array,
     data: Array,
@@ -188,7 +188,7 @@ def scalar_tensor_tensor(
     store(dst, apply(operator_of(op1), value, other, reverse1))
 
 
-@meaning(elementwise=True)
+@semantics(elementwise=True)
 def reciprocal(dst: Array, data: Array) -> None:
     """``dst = 1 / data``."""
     if data.dtype == _F32 == dst.dtype and data.shape == dst.shape:
@@ -197,7 +197,7 @@ def reciprocal(dst: Array, data: Array) -> None:
     store(dst, np.float32(1) / single(data))
 
 
-@meaning(elementwise=True)
+@semantics(elementwise=True)
 def memset(dst: Array, value: Any) -> None:
     """``dst = value``; integers are written exactly, bit patterns above the sign included."""
     number: Any = value

@@ -8,7 +8,7 @@ from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.operators import operator_of
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__: list[str] = []
 
@@ -17,7 +17,7 @@ _GROUP = 16
 """Partitions that one core of the GpSimd Engine is connected to (isa stub, local_gather)."""
 
 
-@meaning(updates=("dst",))
+@semantics(updates=("dst",))
 def local_gather(
     dst: Array,
     src_buffer: Array,
@@ -43,7 +43,7 @@ def local_gather(
     dst[...] = target.reshape(dst.shape)
 
 
-@meaning(parallel=True)
+@semantics(parallel=True)
 def nc_n_gather(dst: Array, data: Array, indices: Array) -> None:
     """Each partition gathers from its own flattened free axes."""
     source = data.reshape(data.shape[0], -1)
@@ -63,7 +63,7 @@ def _require_inside(wanted: Array, extent: int, what: str) -> None:
         )
 
 
-@meaning()
+@semantics()
 def dma_compute(
     dst: Array,
     srcs: tuple[Array, ...],

@@ -8,7 +8,7 @@ import numpy as np
 
 from nki_lang.dtypes import Array
 from nki_lang.semantics.numbers import single, store
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__ = ["product"]
 
@@ -17,7 +17,7 @@ _NARROW = 4
 """Columns; a vector times a matrix of up to three depends on the gaps between the matrix's rows."""
 
 
-@meaning(updates=("dst",))
+@semantics(updates=("dst",))
 def nc_matmul(
     dst: Array,
     stationary: Array,

@@ -11,12 +11,12 @@ from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.ir.types import Engine
 from nki_lang.semantics.numbers import aligned, single, store
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__ = ["ramp", "transposed_axes"]
 
 
-@meaning(elementwise=True)
+@semantics(elementwise=True)
 def dma_copy(
     dst: Array, src: Array, priority: Any = None, oob_mode: str = "error", dge_mode: Any = None
 ) -> None:
@@ -24,7 +24,7 @@ def dma_copy(
     store(dst, src)
 
 
-@meaning(elementwise=True)
+@semantics(elementwise=True)
 def tensor_copy(dst: Array, src: Array, engine: Engine = Engine.unknown) -> None:
     """``dst = src``: bit-accurate between equal types, through float32 otherwise.
 
@@ -36,7 +36,7 @@ def tensor_copy(dst: Array, src: Array, engine: Engine = Engine.unknown) -> None
     store(dst, src)
 
 
-@meaning()
+@semantics()
 def nc_transpose(dst: Array, data: Array) -> None:
     """Partition axis and flattened free axes exchanged, bit for bit."""
     store(dst, data.reshape(data.shape[0], -1).T)
@@ -51,7 +51,7 @@ def transposed_axes(axes: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
     return tuple(axes) if axes is not None else _AXES[rank]
 
 
-@meaning()
+@semantics()
 def dma_transpose(
     dst: Array,
     src: Array,
@@ -67,7 +67,7 @@ def dma_transpose(
 _UNMODIFIED = 255
 
 
-@meaning(updates=("dst",))
+@semantics(updates=("dst",))
 def nc_stream_shuffle(dst: Array, src: Array, shuffle_mask: tuple[int, ...]) -> None:
     """In each quadrant of 32 partitions, partition ``i`` takes ``shuffle_mask[i]``; 255 keeps it."""
     values = aligned(src, (src.shape[0], *dst.shape[1:])).copy()
@@ -109,7 +109,7 @@ def ramp(shape: tuple[int, ...], pattern: Any, offset: int, channel_multiplier: 
     return value.astype(np.int32).reshape(shape)
 
 
-@meaning()
+@semantics()
 def iota(dst: Array, pattern: Any, offset: int = 0, channel_multiplier: int = 0) -> None:
     """``dst[p, ...] = offset + p * channel_multiplier + sum(index * step)``."""
     value = ramp(dst.shape, pattern, offset, channel_multiplier)

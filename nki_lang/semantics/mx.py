@@ -17,7 +17,7 @@ import numpy as np
 from nki_lang.dtypes import Array, DType, finfo
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.state import EngineState
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__ = ["pack", "unpack"]
 
@@ -67,7 +67,7 @@ def _decoded(scale: Array) -> Array:
     return np.where(bytes_ == _NAN_SCALE, np.float32(np.nan), value.astype(np.float32))
 
 
-@meaning("dst", "dst_scale", updates=("dst_scale",))
+@semantics("dst", "dst_scale", updates=("dst_scale",))
 def quantize_mx(
     dst: Array, src: Array, dst_scale: Array, state: EngineState, accesses: Mapping[str, Any]
 ) -> None:
@@ -104,7 +104,7 @@ def _dequantised(data: Array, scale: Array, packed: DType) -> Array:
     return (lanes * factors[:, :, None]).transpose(0, 2, 1).reshape(partitions * 4, -1)
 
 
-@meaning(updates=("dst",))
+@semantics(updates=("dst",))
 def nc_matmul_mx(
     dst: Array,
     stationary: Array,

@@ -17,7 +17,7 @@ from nki_lang.dtypes import Array
 from nki_lang.ir.types import Engine
 from nki_lang.semantics.numbers import per_partition, store
 from nki_lang.semantics.state import EngineState
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__ = ["xorwow"]
 
@@ -87,14 +87,14 @@ def _unit(bits: Array) -> Array:
     return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
-@meaning()
+@semantics()
 def rng(dst: Array, state: EngineState, engine: Engine = Engine.vector) -> None:
     """32 random bits an element; narrow types keep the low ones."""
     bits = _words(state, _name(engine), dst.shape)
     dst[...] = bits.astype(f"u{dst.dtype.itemsize}").view(dst.dtype)
 
 
-@meaning(parallel=True)
+@semantics(parallel=True)
 def rand2(dst: Array, min: Any, max: Any, state: EngineState) -> None:
     """Uniform numbers from ``min`` to ``max``."""
     value = _unit(_words(state, "vector", dst.shape))
@@ -102,7 +102,7 @@ def rand2(dst: Array, min: Any, max: Any, state: EngineState) -> None:
     store(dst, low + (high - low) * value)
 
 
-@meaning(elementwise=True)
+@semantics(elementwise=True)
 def dropout(dst: Array, data: Array, prob: Any, state: EngineState) -> None:
     """``data`` with each element replaced by 0 with probability ``prob``; nothing is scaled."""
     value = _unit(_words(state, "vector", data.shape))
@@ -110,14 +110,14 @@ def dropout(dst: Array, data: Array, prob: Any, state: EngineState) -> None:
     store(dst, np.where(kept, data, np.zeros((), data.dtype)))
 
 
-@meaning("")
+@semantics("")
 def set_rng_seed(src_seeds: Array, state: EngineState) -> None:
     """Seed the Vector Engine's generator with one 32-bit word."""
     seed = int(np.ascontiguousarray(src_seeds).view(np.uint32).reshape(-1)[0])
     state.random["vector"] = _seeded(seed, state.target.partitions, _WORDS["vector"])
 
 
-@meaning("")
+@semantics("")
 def rand_set_state(src_seeds: Array, state: EngineState, engine: Engine = Engine.gpsimd) -> None:
     """Set the generator of each lane."""
     name = _name(engine)
@@ -129,7 +129,7 @@ def rand_set_state(src_seeds: Array, state: EngineState, engine: Engine = Engine
     current[: len(seeds)] = seeds
 
 
-@meaning()
+@semantics()
 def rand_get_state(dst: Array, state: EngineState, engine: Engine = Engine.gpsimd) -> None:
     """Store the generator of each lane."""
     lanes = _generator(state, _name(engine))[: dst.shape[0]]

@@ -8,12 +8,12 @@ from nki_lang.dtypes import Array
 from nki_lang.semantics.elementwise import store_bits
 from nki_lang.semantics.numbers import in_order, single, store
 from nki_lang.semantics.operators import Operator, operator_of
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__ = ["reduce_axes", "reduce_free"]
 
 
-@meaning(parallel=True)
+@semantics(parallel=True)
 def tensor_reduce(
     dst: Array,
     op: str,
@@ -75,7 +75,7 @@ def _truth_reduce(operator: Operator, value: Array, axes: tuple[int, ...]) -> Ar
 _ACROSS = {"max": "maximum", "min": "minimum"}
 
 
-@meaning()
+@semantics()
 def tensor_partition_reduce(dst: Array, op: str, data: Array) -> None:
     """Reduce across partitions into one."""
     operator = operator_of(_ACROSS.get(op, op))

@@ -10,7 +10,7 @@ import numpy as np
 from nki_lang.dtypes import Array
 from nki_lang.ir.types import Register
 from nki_lang.semantics.state import EngineState
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__ = ["wrap"]
 
@@ -28,25 +28,25 @@ def _value(source: Any, state: EngineState) -> int:
     return int(source)
 
 
-@meaning(raw=True)
+@semantics(raw=True)
 def register_alloc(dst: Register, state: EngineState, x: Any = None) -> None:
     """A new register with value ``x`` (0 without one)."""
     state.registers[dst.name] = wrap(_value(x, state)) if x is not None else 0
 
 
-@meaning(raw=True)
+@semantics(raw=True)
 def register_move(dst: Register, src: Any, state: EngineState) -> None:
     """``dst = src``."""
     state.registers[dst.name] = wrap(_value(src, state))
 
 
-@meaning(raw=True)
+@semantics(raw=True)
 def register_load(dst: Register, src: Array, state: EngineState) -> None:
     """``dst`` = the one element of ``src``."""
     state.registers[dst.name] = wrap(_value(src, state))
 
 
-@meaning(raw=True)
+@semantics(raw=True)
 def register_store(dst: Array, src: Any, state: EngineState) -> None:
     """The one element of ``dst`` = ``src``."""
     dst[...] = np.asarray(_value(src, state)).astype(dst.dtype)
@@ -83,7 +83,7 @@ _REGISTER_OPS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-@meaning(raw=True)
+@semantics(raw=True)
 def register_alu(dst: Register, op: str, src0: Any, src1: Any, state: EngineState) -> None:
     """``dst = src0 <op> src1`` on 32-bit signed integers."""
     result = _REGISTER_OPS[op](_value(src0, state), _value(src1, state))

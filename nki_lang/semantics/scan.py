@@ -10,12 +10,12 @@ from nki_lang.dtypes import Array
 from nki_lang.semantics.elementwise import apply
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.operators import operator_of
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__: list[str] = []
 
 
-@meaning(parallel=True)
+@semantics(parallel=True)
 def tensor_tensor_scan(
     dst: Array,
     data0: Array,

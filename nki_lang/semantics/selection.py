@@ -12,7 +12,7 @@ from nki_lang.semantics.movement import ramp
 from nki_lang.semantics.numbers import aligned, convert, is_array, per_partition, single, store
 from nki_lang.semantics.operators import operator_of
 from nki_lang.semantics.state import EngineState
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__ = ["FP32_MIN"]
 
@@ -21,7 +21,7 @@ FP32_MIN = float(np.finfo(np.float32).min)
 """What range_select writes where the condition is false (isa stub)."""
 
 
-@meaning(updates=("dst",), elementwise=True)
+@semantics(updates=("dst",), elementwise=True)
 def tensor_copy_predicated(
     dst: Array, src: Any, predicate: Array, reverse_pred: bool = False
 ) -> None:
@@ -37,7 +37,7 @@ def tensor_copy_predicated(
     np.copyto(dst, convert(value, dst.dtype), where=chosen)
 
 
-@meaning(elementwise=True)
+@semantics(elementwise=True)
 def affine_select(
     dst: Array,
     pattern: Any,
@@ -57,7 +57,7 @@ def affine_select(
     store(dst, np.where(chosen, value, other))
 
 
-@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
+@semantics("dst", "reduce_res", parallel=True, aligned=("dst",))
 def range_select(
     dst: Array,
     on_true_tile: Array,
@@ -87,7 +87,7 @@ def range_select(
         store(reduce_res, total)
 
 
-@meaning("dst", "reduce_res", parallel=True, aligned=("dst",))
+@semantics("dst", "reduce_res", parallel=True, aligned=("dst",))
 def select_reduce(
     dst: Array,
     predicate: Array,
@@ -111,7 +111,7 @@ def select_reduce(
         store(reduce_res, total)
 
 
-@meaning(parallel=True)
+@semantics(parallel=True)
 def max8(dst: Array, src: Array) -> None:
     """The 8 largest values of each partition, falling."""
     value = np.sort(single(src).reshape(src.shape[0], -1), axis=1)
@@ -146,13 +146,13 @@ def _store_index(dst: Array, found: Array) -> None:
     )
 
 
-@meaning(parallel=True)
+@semantics(parallel=True)
 def nc_find_index8(dst: Array, data: Array, vals: Array) -> None:
     """Index of each value; equal values get their occurrences in rising order."""
     _store_index(dst, _matches(data, vals, range(8)))
 
 
-@meaning("dst", "dst_idx", parallel=True)
+@semantics("dst", "dst_idx", parallel=True)
 def nc_match_replace8(
     dst: Array, data: Array, vals: Array, imm: float, dst_idx: Array | None = None
 ) -> None:
@@ -166,7 +166,7 @@ def nc_match_replace8(
         _store_index(dst_idx, found)
 
 
-@meaning()
+@semantics()
 def sequence_bounds(dst: Array, segment_ids: Array) -> None:
     """First index of each element's segment, and the index behind its last; padding: n and -1."""
     ids = segment_ids.reshape(-1)
@@ -184,7 +184,7 @@ _GROUP = 16
 """Partitions that one core of the GpSimd Engine is connected to."""
 
 
-@meaning(updates=("dst",), parallel=True)
+@semantics(updates=("dst",), parallel=True)
 def nonzero_with_count(
     dst: Array, src: Array, index_offset: int = 0, padding_val: int = -1
 ) -> None:
@@ -198,7 +198,7 @@ def nonzero_with_count(
         dst[row] = line.reshape(dst[row].shape)
 
 
-@meaning("val_dst", "idx_dst")
+@semantics("val_dst", "idx_dst")
 def topk(val_dst: Array, idx_dst: Array, src: Array, n: int) -> None:
     """The largest of ``n`` values that lie in snake order over 16 partitions, rising.
 

@@ -1,4 +1,4 @@
-"""What the engines of one core remember between instructions."""
+"""State that the engines of one core keep between instructions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nki_lang.targets import TARGETS, Target
 __all__ = ["EngineState", "Exchange", "Group", "has_wide_scales"]
 
 MX_SCALE = "NKI_HLO_MX_SCALE"
-"""Environment variable: ``ocp`` for block scales of the OCP sample algorithm, which documents of
-before NeuronCore-v4's rule describe."""
+"""Environment variable: ``ocp`` selects block scales by the OCP sample algorithm, which older
+documents describe instead of NeuronCore-v4's rule."""
 
 
 def has_wide_scales() -> bool:
-    """Whether ``quantize_mx`` computes scales as NeuronCore-v4 does.
+    """Return True if ``quantize_mx`` computes scales as NeuronCore-v4 does.
 
     Raises:
-        NkiValidationError: code ``NKI-MX-SCALE``; the variable has a value that means nothing.
+        NkiValidationError: code ``NKI-MX-SCALE``; the variable has an unknown value.
     """
     value = os.environ.get(MX_SCALE, "").strip()
     if value not in ("", "ocp"):
@@ -33,10 +33,10 @@ def has_wide_scales() -> bool:
 
 
 class Exchange(Protocol):
-    """How the cores of one kernel meet (``sendrecv``, ``core_barrier``)."""
+    """Synchronization of the cores of one kernel (``sendrecv``, ``core_barrier``)."""
 
-    def barrier(self, core: int, cores: tuple[int, ...], place: SourceLocation | None) -> None:
-        """Wait until every core of ``cores`` is here."""
+    def barrier(self, core: int, cores: tuple[int, ...], location: SourceLocation | None) -> None:
+        """Wait until every core of ``cores`` calls this."""
         ...
 
     def swap(
@@ -46,14 +46,14 @@ class Exchange(Protocol):
         to: int,
         source: int,
         pipe: int,
-        place: SourceLocation | None,
+        location: SourceLocation | None,
     ) -> Array:
-        """Hand ``value`` to core ``to`` and take what core ``source`` hands over."""
+        """Pass ``value`` to core ``to`` and return the value that core ``source`` passes."""
         ...
 
 
 class Group(Protocol):
-    """How ranks meet (collectives)."""
+    """Synchronization of ranks (collectives)."""
 
     size: int
 
@@ -61,11 +61,11 @@ class Group(Protocol):
         self,
         member: int,
         members: tuple[int, ...],
-        what: tuple[Any, ...],
+        key: tuple[Any, ...],
         value: Any,
-        place: SourceLocation | None,
+        location: SourceLocation | None,
     ) -> dict[int, Any]:
-        """Wait until all ``members`` came here as often; the value of each."""
+        """Wait until all ``members`` have called this equally often; return the value of each."""
         ...
 
 
@@ -74,19 +74,19 @@ class EngineState:
     """State of one core.
 
     Attributes:
-        target: the family that is modelled.
+        target: the target family.
         registers: value of every scalar register by name.
         vector_accumulator: the Vector Engine's reduction registers, one float32 a partition,
             or None before the first use (isa stub, tensor_scalar_cumulative: shared by
             exponential, range_select, select_reduce, tensor_scalar_reduce).
         scalar_accumulator: the Scalar Engine's ``reduce_regs``, likewise.
         random: state of the generators by engine name.
-        core: which of the kernel's cores this is.
-        exchange: where the cores of the kernel meet; None for a single core.
+        core: index of this core in the kernel.
+        exchange: synchronization of the kernel's cores; None for a single core.
         wide_mx_scale: block scales as NeuronCore-v4 computes them (isa stub, quantize_mx);
-            False for those of the OCP sample algorithm (``NKI_HLO_MX_SCALE=ocp``).
-        rank: rank of this process's part in collectives.
-        group: where the ranks meet; None for a single rank.
+            False for scales of the OCP sample algorithm (``NKI_HLO_MX_SCALE=ocp``).
+        rank: rank of this process in collectives.
+        group: synchronization of the ranks; None for a single rank.
     """
 
     target: Target = field(default_factory=lambda: TARGETS["trn3"])
@@ -101,7 +101,7 @@ class EngineState:
     group: Group | None = None
 
     def reset(self) -> None:
-        """As before the first instruction."""
+        """Restore the state before the first instruction."""
         self.registers.clear()
         self.vector_accumulator = None
         self.scalar_accumulator = None

@@ -6,12 +6,12 @@ import numpy as np
 
 from nki_lang.dtypes import Array
 from nki_lang.semantics.numbers import in_order, single, store
-from nki_lang.semantics.table import meaning
+from nki_lang.semantics.table import semantics
 
 __all__: list[str] = []
 
 
-@meaning(parallel=True)
+@semantics(parallel=True)
 def bn_stats(dst: Array, data: Array) -> None:
     """(count, mean, variance * count) of the even elements, then of the odd ones."""
     lanes = data.shape[0]
@@ -31,7 +31,7 @@ def _moments(value: Array) -> Array:
     return result
 
 
-@meaning(parallel=True)
+@semantics(parallel=True)
 def bn_aggr(dst: Array, data: Array) -> None:
     """Mean and variance from (count, mean, variance * count) triples."""
     triples = in_order(single(data)).reshape(data.shape[0], -1, 3)

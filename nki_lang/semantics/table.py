@@ -1,16 +1,16 @@
-"""The table of meanings: one NumPy function for each instruction.
+"""The table of instruction semantics: one NumPy function for each instruction.
 
-A meaning takes the instruction's operands by their public names: tensors as NumPy views (what
-it writes, it writes into the view), source registers as ``int``, everything else as it is in
-the instruction. It receives more by naming these parameters:
+A function takes the instruction's operands by their public names: tensors as NumPy views (it
+writes its results into the views), source registers as ``int``, everything else as it is in
+the instruction. It receives more arguments by naming these parameters:
 
 * ``state``: the :class:`~nki_lang.semantics.state.EngineState` of the core;
-* ``accesses``: the operands as they stand in the instruction (for dtypes and buffers);
+* ``accesses``: the operands as they are in the instruction (for dtypes and buffers);
 * ``engine``: the instruction's engine;
 * ``location``: the user's line.
 
-Meanings of registers (``raw=True``) get Register objects as they are.
-Floating point warnings are the caller's to silence (``np.errstate``).
+Functions of register instructions (``raw=True``) get Register objects. The caller silences
+floating point warnings (``np.errstate``).
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["MEANINGS", "TRAITS", "Meaning", "Traits", "meaning"]
+__all__ = ["SEMANTICS", "TRAITS", "InstructionFunction", "Traits", "semantics"]
 
-Meaning = Callable[..., None]
+InstructionFunction = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """How a meaning wants to be called, and what the instruction touches.
+    """How to call an instruction's function, and which operands the instruction uses.
 
     Attributes:
         writes: operands that the instruction writes.
-        updates: those of ``writes`` whose old content matters (accumulation, predication).
-        injected: which of the parameters above it takes.
-        raw: registers are handed over as they are.
+        updates: the operands of ``writes`` whose old content matters (accumulation, predication).
+        injected: the additional parameters listed above that the function takes.
+        raw: registers are passed as Register objects.
         parallel: each partition of the output depends on the same partition of the inputs
-            (used when tracing where uninitialised memory goes).
+            (used to track uninitialised memory).
         elementwise: each element of the output depends on the same element of the inputs.
-        aligned: the written operands of which that is true; others have one value a partition.
+        aligned: the written operands that are elementwise; others have one value per partition.
     """
 
     writes: tuple[str, ...]
@@ -49,16 +49,16 @@ class Traits:
     aligned: tuple[str, ...] = ()
 
 
-_MEANINGS: dict[str, Meaning] = {}
+_SEMANTICS: dict[str, InstructionFunction] = {}
 _TRAITS: dict[str, Traits] = {}
 
-MEANINGS: Mapping[str, Meaning] = MappingProxyType(_MEANINGS)
+SEMANTICS: Mapping[str, InstructionFunction] = MappingProxyType(_SEMANTICS)
 TRAITS: Mapping[str, Traits] = MappingProxyType(_TRAITS)
 
 _INJECTABLE = frozenset({"state", "accesses", "engine", "location"})
 
 
-def meaning(
+def semantics(
     *writes: str,
     updates: tuple[str, ...] = (),
     raw: bool = False,
@@ -66,21 +66,21 @@ def meaning(
     elementwise: bool = False,
     aligned: tuple[str, ...] = (),
     name: str | None = None,
-) -> Callable[[Meaning], Meaning]:
-    """Enter a function in the table under its own name (or ``name``).
+) -> Callable[[InstructionFunction], InstructionFunction]:
+    """Register a function in the table under its own name (or ``name``).
 
-    ``writes`` are the operands it writes: ``dst`` without any, none for ``meaning("")``.
+    ``writes`` are the operands that it writes: by default ``dst``, none for ``semantics("")``.
     """
 
-    def enter(function: Meaning) -> Meaning:
+    def enter(function: InstructionFunction) -> InstructionFunction:
         op = name or function.__name__
         written = tuple(filter(None, writes)) if writes else ("dst",)
-        taken = _INJECTABLE & inspect.signature(function).parameters.keys()
-        _MEANINGS[op] = function
+        injected = _INJECTABLE & inspect.signature(function).parameters.keys()
+        _SEMANTICS[op] = function
         _TRAITS[op] = Traits(
             written,
             updates,
-            frozenset(taken),
+            frozenset(injected),
             raw,
             parallel or elementwise,
             elementwise,

@@ -79,7 +79,7 @@ def perform(
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     for name, value in operands.items():
         if isinstance(value, np.ndarray):
-            t = tensor(f"{name}.{len(memory._own)}", value.shape, value.dtype)
+            t = tensor(f"{name}.{len(memory._private)}", value.shape, value.dtype)
             memory.array(t)[...] = value
             accesses[name] = full(t)
             arrays[name] = memory.array(t)

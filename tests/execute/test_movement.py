@@ -9,7 +9,7 @@ from nki_lang.errors import NkiExecutionError
 from nki_lang.execute import Memory, prepare
 from nki_lang.ir import Access, Engine, Instruction
 from nki_lang.isa.table import TABLE
-from nki_lang.semantics import MEANINGS, TRAITS
+from nki_lang.semantics import SEMANTICS, TRAITS
 from nki_lang.source import SourceLocation
 from tests.execute.handmade import HERE, full, perform, tensor
 
@@ -28,9 +28,9 @@ def zeros(*shape, dtype=np.float32):
 def test_every_instruction_of_the_table_has_a_meaning_with_its_operands():
     import inspect
 
-    assert set(TABLE) == set(MEANINGS)
+    assert set(TABLE) == set(SEMANTICS)
     for op, row in TABLE.items():
-        taken = inspect.signature(MEANINGS[op]).parameters.keys()
+        taken = inspect.signature(SEMANTICS[op]).parameters.keys()
         assert set(row.names) == taken - {"state", "accesses", "engine", "location"}, op
         assert set(row.writes) <= set(TRAITS[op].writes), op
 
