@@ -1,12 +1,12 @@
-"""Do without copies: a tile that only hands data on is looked through.
+"""Removes copies through tiles that only pass data on (store-to-load forwarding).
 
-* A tile that holds a copy of a region which does not change while the tile is read: its readers
-  read the region.
-* A tile whose only reader copies it to a region that nobody touches in between: its writers write
-  into the region.
+* Load: a tile contains a copy of a region that does not change while the tile is read. Its readers
+  then read the region.
+* Store: a tile's last reader copies it to a region that no instruction uses in between. Its writers
+  then write into the region.
 
-Only tiles without an address, used in one block, are looked through; every step is proved from
-the access patterns.
+The pass handles only tiles without an address that are used in one block. It proves every step from
+the access patterns; where it cannot, the copy stays.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ from nki_lang.semantics import TRAITS
 
 __all__ = ["forward", "forwarded"]
 
-_COPIES = frozenset({"dma_copy", "tensor_copy"})
-_LOOKED_THROUGH_LIMIT = 4096
-"""A tile with more uses than this is left alone, to keep loading linear."""
+_COPY_OPS = frozenset({"dma_copy", "tensor_copy"})
+_MAX_FORWARDED_USES = 4096
+"""A tile with more uses is left alone, to keep loading linear."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Touch:
-    """One use of a tensor: at which statement, writing or reading, where (None: anywhere)."""
+class _Use:
+    """One use of a tensor: the position of the statement, its access (None: anywhere), and whether
+    it writes.
+    """
 
-    at: int
+    position: int
     writes: bool
     access: Access | None
 
@@ -52,66 +54,70 @@ class _Touch:
 class _Uses:
     """Every use of every tensor in one block, in program order.
 
-    Uses by statements that were dropped stay listed; a dropped statement is None.
+    Uses by removed statements stay listed; a removed statement is None.
     """
 
     statements: list[Statement | None]
-    touches: dict[str, list[_Touch]] = field(default_factory=lambda: defaultdict(list))
-    writes: dict[str, list[_Touch]] = field(default_factory=lambda: defaultdict(list))
+    touches: dict[str, list[_Use]] = field(default_factory=lambda: defaultdict(list))
+    writes: dict[str, list[_Use]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, tensor: str, touch: _Touch) -> None:
-        """Enter one use."""
+    def add(self, tensor: str, touch: _Use) -> None:
+        """Add one use."""
         _enter(self.touches[tensor], touch)
         if touch.writes:
             _enter(self.writes[tensor], touch)
 
     def between(
-        self, touches: dict[str, list[_Touch]], tensor: str, first: int, last: int
-    ) -> list[_Touch]:
-        """Uses by statements ``first`` to ``last - 1`` that still exist."""
+        self, touches: dict[str, list[_Use]], tensor: str, first: int, last: int
+    ) -> list[_Use]:
+        """Return the uses by existing statements from ``first`` to ``last - 1``."""
         listed = touches.get(tensor)
         if not listed:
             return []
-        begin = bisect_left(listed, first, key=_position)
-        end = bisect_left(listed, last, begin, key=_position)
+        begin = bisect_left(listed, first, key=_position_of)
+        end = bisect_left(listed, last, begin, key=_position_of)
         return [touch for touch in listed[begin:end] if self.exists(touch)]
 
-    def exists(self, touch: _Touch) -> bool:
-        """Whether the statement of a use was not dropped."""
-        return self.statements[touch.at] is not None
+    def exists(self, touch: _Use) -> bool:
+        """Return True if the statement of a use was not removed."""
+        return self.statements[touch.position] is not None
 
     def has_one_writer(self, tensor: str) -> bool:
-        """Whether one use that still exists writes a tensor."""
+        """Return True if exactly one existing use writes the tensor."""
         existing = (touch for touch in self.writes.get(tensor, ()) if self.exists(touch))
         return next(existing, None) is not None and next(existing, None) is None
 
     def last_user(self, tensor: str) -> int:
-        """The last statement that still exists and uses a tensor; -1 for none."""
+        """Return the last existing statement that uses the tensor; -1 for none."""
         return next(
-            (touch.at for touch in reversed(self.touches.get(tensor, ())) if self.exists(touch)),
+            (
+                touch.position
+                for touch in reversed(self.touches.get(tensor, ()))
+                if self.exists(touch)
+            ),
             -1,
         )
 
 
-def _enter(known: list[_Touch], touch: _Touch) -> None:
-    """Keep the order of positions; nearly all uses come behind those that are known."""
-    if not known or known[-1].at <= touch.at:
-        known.append(touch)
+def _enter(uses: list[_Use], use: _Use) -> None:
+    """Insert a use in order of position; nearly all uses are appended."""
+    if not uses or uses[-1].position <= use.position:
+        uses.append(use)
     else:
-        insort(known, touch, key=_position)
+        insort(uses, use, key=_position_of)
 
 
-def _position(touch: _Touch) -> int:
-    return touch.at
+def _position_of(touch: _Use) -> int:
+    return touch.position
 
 
 def forwarded(kernel_ir: KernelIR) -> KernelIR:
-    """The kernel without the copies that can be done without."""
+    """Return the kernel without the copies that can be removed."""
     return replace(kernel_ir, bodies=tuple(forward(body, kernel_ir) for body in kernel_ir.bodies))
 
 
 def forward(block: Block, kernel_ir: KernelIR) -> Block:
-    """A block of the kernel without the copies that can be done without."""
+    """Return a block of the kernel without the copies that can be removed."""
     named = {tensor.name for tensor in (*kernel_ir.inputs, *kernel_ir.outputs)}
     totals = Counter(
         access.tensor.name
@@ -142,86 +148,86 @@ class _Forwarder:
                 self._store(uses, position, statement)
         return [statement for statement in inner if statement is not None]
 
-    def _candidate(self, uses: _Uses, tensor: Tensor) -> list[_Touch] | None:
-        """Uses of a tile that may be looked through; None when it may not."""
+    def _candidate(self, uses: _Uses, tensor: Tensor) -> list[_Use] | None:
+        """Return the uses of a tile that may be removed; None when it must stay."""
         if tensor.name in self.named or tensor.address is not None:
             return None
         if tensor.buffer is MemoryRegion.shared_hbm:
             return None
         touches = uses.touches.get(tensor.name, [])
-        # Fewer uses here than in the kernel: another block uses it, which is not looked at now.
-        if len(touches) != self.totals[tensor.name] or len(touches) > _LOOKED_THROUGH_LIMIT:
+        # Fewer uses here than in the kernel mean that another block uses the tile too.
+        if len(touches) != self.totals[tensor.name] or len(touches) > _MAX_FORWARDED_USES:
             return None
         if any(touch.access is None or touch.access.is_dynamic for touch in touches):
             return None
-        return [touch for touch in touches if uses.statements[touch.at] is not None]
+        return [touch for touch in touches if uses.statements[touch.position] is not None]
 
     def _load(self, uses: _Uses, position: int, copy: Instruction) -> None:
-        """Let the readers of a copied tile read where it was copied from."""
+        """Redirect the readers of a copied tile to the source of the copy."""
         tile, source = copy.operands["dst"], copy.operands["src"]
-        # One write, the copy itself, and first: no reader sees anything but what was copied. So
+        # The copy is the only write and comes first, so every reader sees the copied values. So
         # the uses of a tile are looked at for one copy, however many copies write it.
-        if not _fills(tile, source) or not uses.has_one_writer(tile.tensor.name):
+        if not _moves_whole_tile(tile, source) or not uses.has_one_writer(tile.tensor.name):
             return
         touches = self._candidate(uses, tile.tensor)
-        if touches is None or touches[0].at != position:
+        if touches is None or touches[0].position != position:
             return
-        # The last reader would see what is written into the source before it, which the tile
-        # did not; only that range has to be free of writes.
-        last = touches[-1].at
+        # A write into the source before the last reader would become visible to that reader,
+        # while the tile still had the old value; so only this range must be free of writes.
+        last = touches[-1].position
         for touch in uses.between(uses.writes, source.tensor.name, position + 1, last + 1):
             if touch.access is None or may_overlap(touch.access, source):
                 return
         self._substitute(uses, touches[1:], source, position)
 
     def _store(self, uses: _Uses, position: int, copy: Instruction) -> None:
-        """Let the writers of a tile write where it is copied to."""
+        """Redirect the writers of a tile to the region it is copied to."""
         tile, target = copy.operands["src"], copy.operands["dst"]
-        if not _fills(tile, target) or uses.last_user(tile.tensor.name) != position:
+        if not _moves_whole_tile(tile, target) or uses.last_user(tile.tensor.name) != position:
             return
         touches = self._candidate(uses, tile.tensor)
         if touches is None:
             return
         # Other readers may only be those that write the tile in the same instruction.
-        written = {touch.at for touch in touches if touch.writes}
-        readers = [touch.at for touch in touches if not touch.writes]
+        written = {touch.position for touch in touches if touch.writes}
+        readers = [touch.position for touch in touches if not touch.writes]
         if any(reader not in written for reader in readers[:-1]):
             return
-        # Writing early must be unseen: from the first write to the copy, nobody reads or writes
-        # the target's elements.
-        first = touches[0].at
+        # The target receives its values earlier than before, which no instruction may observe: from
+        # the first write to the copy, no statement may read or write the target's elements.
+        first = touches[0].position
         for touch in uses.between(uses.touches, target.tensor.name, first, position):
             if touch.access is None or may_overlap(touch.access, target):
                 return
         self._substitute(
-            uses, [touch for touch in touches if touch.at != position], target, position
+            uses, [touch for touch in touches if touch.position != position], target, position
         )
 
     def _substitute(
-        self, uses: _Uses, touches: list[_Touch], region: Access, position: int
+        self, uses: _Uses, tile_uses: list[_Use], region: Access, copy_position: int
     ) -> None:
-        """Replace the accesses of a tile by accesses of ``region`` and drop the copy."""
+        """Replace the accesses of a tile by accesses of ``region`` and remove the copy."""
         changes: dict[Access, Access] = {}
-        for touch in touches:
-            assert touch.access is not None
-            composed = compose(touch.access, region)
+        for use in tile_uses:
+            assert use.access is not None
+            composed = compose(use.access, region)
             if composed is None:
                 return
-            changes[touch.access] = composed
-        for at in {touch.at for touch in touches}:
-            statement = uses.statements[at]
+            changes[use.access] = composed
+        for position in {use.position for use in tile_uses}:
+            statement = uses.statements[position]
             assert isinstance(statement, Instruction)
             operands = {
                 name: _changed(value, changes) for name, value in statement.operands.items()
             }
-            uses.statements[at] = with_operands(statement, operands)
-        # The region now has the tile's uses: copies that are looked at later must see them.
-        uses.statements[position] = None
+            uses.statements[position] = with_operands(statement, operands)
+        # The region now has the tile's uses: decisions about later copies must see them.
+        uses.statements[copy_position] = None
         name = region.tensor.name
-        for touch in touches:
-            assert touch.access is not None
-            uses.add(name, _Touch(touch.at, touch.writes, changes[touch.access]))
-        self.totals[name] += len(touches)
+        for use in tile_uses:
+            assert use.access is not None
+            uses.add(name, _Use(use.position, use.writes, changes[use.access]))
+        self.totals[name] += len(tile_uses)
 
 
 def _collect(statements: list[Statement | None]) -> _Uses:
@@ -230,23 +236,23 @@ def _collect(statements: list[Statement | None]) -> _Uses:
         if isinstance(statement, Instruction):
             writes = TRAITS[statement.op].writes if statement.op in TRAITS else ()
             for name, value in statement.operands.items():
-                for access in _inside(value):
+                for access in _accesses_of_value(value):
                     written = name in writes and (access is value or isinstance(value, tuple))
-                    uses.add(access.tensor.name, _Touch(position, written, access))
+                    uses.add(access.tensor.name, _Use(position, written, access))
         elif statement is not None:
             for instruction in walk(statement.body):
                 for access in accesses_of(instruction):
-                    uses.add(access.tensor.name, _Touch(position, True, None))
+                    uses.add(access.tensor.name, _Use(position, True, None))
     return uses
 
 
-def _inside(value: Any) -> list[Access]:
+def _accesses_of_value(value: Any) -> list[Access]:
     return list(accesses_of(Instruction("", {"": value})))
 
 
 def _is_copy(instruction: Instruction) -> bool:
-    """A copy between equal types at fixed places, which changes no bit."""
-    if instruction.op not in _COPIES:
+    """Return True for a copy between equal types at static locations, which changes no bit."""
+    if instruction.op not in _COPY_OPS:
         return False
     dst, src = instruction.operands["dst"], instruction.operands["src"]
     if dst.is_dynamic or src.is_dynamic or dst.tensor.name == src.tensor.name:
@@ -259,8 +265,10 @@ def _is_copy(instruction: Instruction) -> bool:
     return dst.element_type is src.element_type or dst.element_type == src.element_type
 
 
-def _fills(tile: Access, region: Access) -> bool:
-    """The copy moves the whole tile, in order, to or from a region of the same shape."""
+def _moves_whole_tile(tile: Access, region: Access) -> bool:
+    """Return True if the copy moves the whole tile, in order, to or from a region of the same
+    shape.
+    """
     if tile.dtype is not None or tile.offset or tile.shape != tile.tensor.shape:
         return False
     if tile.shape != region.shape or any(step == 0 for step, count in region.pattern if count > 1):

@@ -1,8 +1,8 @@
-"""Memory that a program may read before it wrote it holds NaN, in integers all bits set.
+"""Fills memory that a program may read before it writes it: NaN, in integers all bits set.
 
-Engines find there whatever was left behind. Here the values are the same on every call and in
-every way of running, and no number: what is certainly written before it is read costs nothing,
-the rest is filled once a run, where it is first touched.
+A device leaves arbitrary values there. Here the values are the same on every call and in every
+execution mode, and are not a number. Memory that is certainly written before it is read costs
+nothing; the rest is filled once a run, before its first use.
 """
 
 from __future__ import annotations
@@ -28,53 +28,56 @@ from nki_lang.ir.types import (
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
 
-__all__ = ["PRODUCTS", "filled_in", "inside", "turns", "with_fresh_memory"]
+__all__ = ["MATMUL_OPS", "certain_iterations", "filled_in", "inside", "with_fresh_memory"]
 
-_MAX_BYTES = 1 << 28
+_MAX_TRACKED_BYTES = 1 << 28
 """A larger tensor counts as written: the map of its bytes would take too much memory."""
 
-PRODUCTS = frozenset({"nc_matmul", "nc_matmul_mx"})
-"""Instructions that read where they write when they accumulate."""
+MATMUL_OPS = frozenset({"nc_matmul", "nc_matmul_mx"})
+"""Instructions that read their destination when they accumulate."""
 
 
 def with_fresh_memory(
     bodies: Sequence[Block],
-    given: Collection[str],
+    initialised: Collection[str],
     results: Sequence[Tensor],
     *,
     shared_bytes: bool = True,
 ) -> tuple[Block, ...]:
-    """The bodies with instructions that fill what may be read before it is written.
+    """Return the bodies with instructions that fill memory that may be read before it is written.
 
-    A tile that only a loop names begins anew with each of its iterations.
+    A tile that only a loop uses is filled in each iteration.
 
     Args:
         bodies: the statements of each core, with accumulation made explicit.
-        given: names of the tensors that have content from the start.
-        results: tensors that are read in the end.
-        shared_bytes: two tensors that are placed may hold the same bytes at one time.
+        initialised: names of the tensors that have content from the start.
+        results: tensors that the caller reads after the run.
+        shared_bytes: two tensors with addresses may use the same bytes at the same time.
     """
     shared: dict[str, Coverage] = {}
-    found: list[Block] = []
-    seen: dict[str, Tensor] = {}
+    filled_bodies: list[Block] = []
+    fresh_shared: dict[str, Tensor] = {}
     for index, body in enumerate(bodies):
-        core = _Core(body, given, shared, shared_bytes=shared_bytes)
-        seen |= core.shared
-        found.append(core.filled())
+        core = _CertainWrites(body, initialised, shared, shared_bytes=shared_bytes)
+        fresh_shared |= core.shared
+        filled_bodies.append(core.filled())
         if index + 1 < len(bodies):
             continue
         for tensor in results:
             coverage = shared.get(tensor.name) or core.written.get(tensor.name)
             written = coverage is not None and _is_full(coverage)
-            if tensor.name not in given and not written and tensor.nbytes:
-                seen[tensor.name] = tensor
-    if seen:
-        found[0] = [*(fresh_fill(tensor) for tensor in seen.values()), *found[0]]
-    return tuple(found)
+            if tensor.name not in initialised and not written and tensor.nbytes:
+                fresh_shared[tensor.name] = tensor
+    if fresh_shared:
+        filled_bodies[0] = [
+            *(fresh_fill(tensor) for tensor in fresh_shared.values()),
+            *filled_bodies[0],
+        ]
+    return tuple(filled_bodies)
 
 
 def filled_in(bodies: Sequence[Block]) -> frozenset[str]:
-    """Names of the tensors that :func:`with_fresh_memory` fills with the values of fresh memory."""
+    """Return the names of the tensors that :func:`with_fresh_memory` fills."""
     return frozenset(
         instruction.operands["dst"].tensor.name
         for body in bodies
@@ -83,26 +86,26 @@ def filled_in(bodies: Sequence[Block]) -> frozenset[str]:
     )
 
 
-class _Core:
-    """What one core certainly wrote, followed in program order."""
+class _CertainWrites:
+    """Follows the certain writes of one core in program order, and collects doubtful reads."""
 
     def __init__(
         self,
         body: Block,
-        given: Collection[str],
+        initialised: Collection[str],
         shared: dict[str, Coverage],
         *,
         shared_bytes: bool,
     ) -> None:
-        self._body, self._given, self._shared_bytes = body, given, shared_bytes
+        self._body, self._initialised, self._shared_bytes = body, initialised, shared_bytes
         self.written: dict[str, Coverage] = {}
-        self._all = shared
+        self._shared_writes = shared
         self._doubtful: dict[str, Tensor] = {}
         self.shared: dict[str, Tensor] = {}
         self._block(body)
 
     def filled(self) -> Block:
-        """The body with the filling of this core's own memory."""
+        """Return the body with fills of this core's private memory."""
         if not self._doubtful:
             return self._body
         scales = scales_in(self._body)
@@ -112,7 +115,7 @@ class _Core:
         return [*(fills[name] for name in fills if name in early), *filler.filled]
 
     def _is_shared(self, tensor: Tensor) -> bool:
-        """Others may write the same bytes before."""
+        """Return True if another tensor may write the same bytes before."""
         return tensor.address is not None and (tensor.fixed or self._shared_bytes)
 
     def _block(self, body: Block) -> None:
@@ -125,16 +128,16 @@ class _Core:
                 self._loop(statement)
 
     def _loop(self, loop: ForLoop | WhileLoop) -> None:
-        """A loop whose iterations are not known may have none: what it writes is not certain after it."""
-        if isinstance(loop, ForLoop) and turns(loop):
+        """Follow a loop; one that may have no iteration writes nothing for certain."""
+        if isinstance(loop, ForLoop) and certain_iterations(loop):
             self._block(loop.body)
             return
-        before = {name: each.copy() for name, each in self.written.items()}
-        beside = {name: each.copy() for name, each in self._all.items()}
+        before = {name: coverage.copy() for name, coverage in self.written.items()}
+        shared_before = {name: coverage.copy() for name, coverage in self._shared_writes.items()}
         self._block(loop.body)
         self.written = before
-        self._all.clear()
-        self._all.update(beside)
+        self._shared_writes.clear()
+        self._shared_writes.update(shared_before)
 
     def _instruction(self, instruction: Instruction) -> None:
         traits = TRAITS.get(instruction.op)
@@ -154,25 +157,27 @@ class _Core:
     def _operand(
         self, instruction: Instruction, name: str, value: Any, writes: bool
     ) -> list[Access]:
-        """Note what an operand reads; what is certainly written through it."""
+        """Record what an operand reads; return the accesses that are certainly written through
+        it.
+        """
         if not writes:
             for access in accesses_in(value):
                 self._read(access)
             return []
-        own = [value] if type(value) is Access else [v for v in value if type(v) is Access]
-        for access in own:
+        accesses = [value] if type(value) is Access else [v for v in value if type(v) is Access]
+        for access in accesses:
             if access.is_dynamic:
-                for place in (access.scalar_offset, access.vector_offset):
-                    if type(place) is Access:
-                        self._read(place)
-        if instruction.op in PRODUCTS:
+                for offset in (access.scalar_offset, access.vector_offset):
+                    if type(offset) is Access:
+                        self._read(offset)
+        if instruction.op in MATMUL_OPS:
             if instruction.operands.get("accumulate"):
                 self._read(value)
         elif name in TRAITS[instruction.op].updates:
             return []
         if instruction.operands.get("oob_mode") == "skip":
             return []
-        return [access for access in own if not access.is_dynamic]
+        return [access for access in accesses if not access.is_dynamic]
 
     def _write(self, access: Access) -> None:
         tensor = access.tensor
@@ -189,25 +194,25 @@ class _Core:
             coverage.add(piece_of(access))
 
     def _coverage(self, tensor: Tensor) -> Coverage:
-        table = self._all if tensor.buffer is MemoryRegion.shared_hbm else self.written
-        found = table.get(tensor.name)
-        if found is None:
-            large = tensor.nbytes > _MAX_BYTES
-            found = table[tensor.name] = Coverage(tensor.nbytes, complete=large)
-        return found
+        table = self._shared_writes if tensor.buffer is MemoryRegion.shared_hbm else self.written
+        coverage = table.get(tensor.name)
+        if coverage is None:
+            large = tensor.nbytes > _MAX_TRACKED_BYTES
+            coverage = table[tensor.name] = Coverage(tensor.nbytes, complete=large)
+        return coverage
 
     def _read(self, access: Access) -> None:
         tensor = access.tensor
-        if tensor.name in self._given or tensor.name in self._doubtful:
+        if tensor.name in self._initialised or tensor.name in self._doubtful:
             return
         coverage = self._coverage(tensor)
         if coverage.complete or 0 in access.shape:
             return
         if access.is_dynamic or not inside(access):
-            known = _is_full(coverage)
+            is_written = _is_full(coverage)
         else:
-            known = coverage.has(piece_of(access))
-        if known:
+            is_written = coverage.has(piece_of(access))
+        if is_written:
             return
         if tensor.buffer is MemoryRegion.shared_hbm:
             self.shared[tensor.name] = tensor
@@ -219,40 +224,42 @@ _Path = tuple[ForLoop | WhileLoop, ...]
 
 
 class _Filler:
-    """Puts the filling of each tensor before the first statement that names it.
+    """Inserts the fill of each tensor before the first statement that uses it.
 
-    Tiles that only a loop names are filled in there, so that each of its iterations begins anew.
+    Tiles that only a loop uses are filled inside it, so that each iteration starts fresh.
     """
 
     def __init__(self, body: Block, fills: dict[str, Instruction]) -> None:
-        self._left = dict(fills)
-        self._homes: dict[str, _Path] = {}
+        self._pending = dict(fills)
+        self._common_loops: dict[str, _Path] = {}
         if any(not isinstance(statement, Instruction) for statement in body):
-            self._find_homes(body, ())
+            self._find_common_loops(body, ())
         self._due: dict[str, None] = {}
         self.filled = self._block(body, ())
 
-    def _find_homes(self, body: Block, path: _Path) -> None:
-        """The loops around all uses of each tile."""
+    def _find_common_loops(self, body: Block, path: _Path) -> None:
+        """Find the loops around all uses of each tile."""
         for statement in body:
             if isinstance(statement, Instruction):
                 for tensor in self._named(statement):
-                    known = self._homes.setdefault(tensor.name, path if tensor.on_chip else ())
-                    if known is not path:
-                        same = zip(known, path, strict=False)
-                        self._homes[tensor.name] = tuple(a for a, b in same if a is b)
+                    common = self._common_loops.setdefault(
+                        tensor.name, path if tensor.on_chip else ()
+                    )
+                    if common is not path:
+                        same = zip(common, path, strict=False)
+                        self._common_loops[tensor.name] = tuple(a for a, b in same if a is b)
             elif isinstance(statement, NoReorder):
-                self._find_homes(statement.body, path)
+                self._find_common_loops(statement.body, path)
             else:
-                self._find_homes(statement.body, (*path, statement))
+                self._find_common_loops(statement.body, (*path, statement))
 
     def _named(self, instruction: Instruction) -> list[Tensor]:
-        return [a.tensor for a in accesses_of(instruction) if a.tensor.name in self._left]
+        return [a.tensor for a in accesses_of(instruction) if a.tensor.name in self._pending]
 
     def _block(self, body: Block, path: _Path) -> Block:
         done: Block = []
         for statement in body:
-            if not self._left:
+            if not self._pending:
                 done.append(statement)
                 continue
             if isinstance(statement, Instruction):
@@ -261,9 +268,9 @@ class _Filler:
                 inner = path if isinstance(statement, NoReorder) else (*path, statement)
                 statement = replace(statement, body=self._block(statement.body, inner))
             for name in list(self._due):
-                if len(self._homes.get(name, ())) == len(path):
+                if len(self._common_loops.get(name, ())) == len(path):
                     del self._due[name]
-                    done.append(self._left.pop(name))
+                    done.append(self._pending.pop(name))
             done.append(statement)
         return done
 
@@ -272,15 +279,15 @@ def _is_full(coverage: Coverage) -> bool:
     return coverage.try_finish() or not coverage.holes().any()
 
 
-def turns(loop: ForLoop) -> int:
-    """How often the loop's body certainly runs; 0 when that is not known."""
+def certain_iterations(loop: ForLoop) -> int:
+    """Return the number of iterations that the loop certainly has; 0 when it is unknown."""
     bounds = (loop.start, loop.stop, loop.step)
-    known = loop.step != 0 and all(type(value) is int for value in bounds)
-    return len(range(*bounds)) if known else 0  # type: ignore[arg-type]
+    is_static = loop.step != 0 and all(type(value) is int for value in bounds)
+    return len(range(*bounds)) if is_static else 0  # type: ignore[arg-type]
 
 
 def inside(access: Access) -> bool:
-    """A static access has all of its elements within its tensor."""
+    """Return True if all elements of a static access are within its tensor."""
     low = high = access.offset
     for step, count in access.pattern:
         low += min(0, step * (count - 1))

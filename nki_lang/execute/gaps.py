@@ -1,10 +1,10 @@
-"""Elements of results that a program leaves unwritten, as far as that is known before it runs.
+"""Finds elements of results that a program certainly leaves unwritten, before it runs.
 
-An element of a result is a gap when nothing writes it, or when the last that is copied there was
-never written itself: a tile that was filled in part and stored whole. Access patterns that are
-known are followed exactly; where one is not (a register or an index tensor selects it), in loops
-of the device and on tiles at addresses that the user gave, everything counts as written. So what
-is reported is certainly unwritten.
+An element of a result is a gap when no instruction writes it, or when the last copy into it copies
+an unwritten element: a tile that was filled partially and stored whole. Static access patterns are
+followed exactly. Everything counts as written through dynamic accesses (a register or an index
+tensor), in loops on the device, and on tiles at addresses that the user chose. So every reported
+gap is certain.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from nki_lang.ir.fresh import is_fresh_fill
 from nki_lang.ir.types import Access, Block, Instruction, NoReorder, Tensor, walk
 from nki_lang.source import SourceLocation
 
-__all__ = ["COPIES", "Gap", "gaps_of"]
+__all__ = ["COPY_OPS", "Gap", "gaps_of"]
 
-COPIES = frozenset({"dma_copy", "tensor_copy"})
+COPY_OPS = frozenset({"dma_copy", "tensor_copy"})
 
-_MAX_BYTES = 1 << 30
+_MAX_RESULT_BYTES = 1 << 30
 """A larger result counts as written: the map of its bytes would take too much memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Elements of one result that hold nothing.
+    """Unwritten elements of one result.
 
     Attributes:
         tensor: the result.
         where: flat indices of the elements, ascending.
-        location: the line that stores next to them, or stores nothing; None when no line stores
-            into the result.
+        location: the line that stores into the result around them; None when no line stores
+            into it.
     """
 
     tensor: Tensor
@@ -47,17 +47,17 @@ class Gap:
 
     @property
     def message(self) -> str:
-        """How many elements, of which result, and which is the first."""
+        """The number of unwritten elements, the result and the first element, in one sentence."""
         first = np.unravel_index(int(self.where[0]), self.tensor.shape) if self.tensor.shape else ()
-        place = ", ".join(str(int(part)) for part in first)
+        position = ", ".join(str(int(coordinate)) for coordinate in first)
         return (
             f"{len(self.where)} of the {self.tensor.elements} elements of the result "
-            f"{self.tensor.name!r} are never written, the first is [{place}]; what a device "
+            f"{self.tensor.name!r} are never written, the first is [{position}]; what a device "
             "returns there is undefined"
         )
 
     def poison(self, array: Array) -> None:
-        """Make the elements of a C-contiguous result NaN, those of integer types -1."""
+        """Set the elements of a C-contiguous result to NaN, in integer types to -1."""
         raw = array.reshape(-1).view(np.uint8).reshape(array.size, array.itemsize)
         raw[self.where] = 0xFF
 
@@ -65,58 +65,66 @@ class Gap:
 def gaps_of(
     bodies: Sequence[Block],
     results: Iterable[Tensor],
-    known: Iterable[str],
+    initialised: Iterable[str],
     *,
     tiles: bool = True,
 ) -> list[Gap]:
-    """What the results lack.
+    """Return the gaps of the results.
 
     Args:
         bodies: the statements of each core, in order.
-        results: tensors in HBM; those that are known too are left out.
-        known: names of the tensors that have content from the start.
-        tiles: look into tiles that are stored; not for programs whose tiles share bytes.
+        results: tensors in HBM; initialised ones are skipped.
+        initialised: names of the tensors that have content from the start.
+        tiles: follow unwritten elements through tiles; False for programs whose tiles share bytes.
     """
-    given = set(known)
-    wanted = {
+    initialised_names = set(initialised)
+    checked = {
         tensor.name: tensor
         for tensor in results
-        if 0 < tensor.nbytes <= _MAX_BYTES and tensor.name not in given
+        if 0 < tensor.nbytes <= _MAX_RESULT_BYTES and tensor.name not in initialised_names
     }
     hbm = len(bodies) == 1
-    cores = [_Core(body, wanted, given, tiles=tiles, hbm=hbm) for body in bodies]
+    cores = [
+        _ResultWrites(body, checked, initialised_names, tiles=tiles, hbm=hbm) for body in bodies
+    ]
     gaps: list[Gap] = []
-    for name, tensor in wanted.items():
+    for name, tensor in checked.items():
         holes: Array | None = None
         for core in cores:
-            mine = core.holes(tensor)
-            holes = mine if holes is None or mine is None else holes & mine
+            core_holes = core.holes(tensor)
+            holes = core_holes if holes is None or core_holes is None else holes & core_holes
             if holes is None:
                 break
         if holes is None:
             continue
         where = np.flatnonzero(holes.reshape(tensor.elements, -1).any(axis=1))
         if len(where):
-            places = [core.places[name] for core in cores if core.places.get(name)]
-            gaps.append(Gap(tensor, where, places[0] if places else None))
+            locations = [core.locations[name] for core in cores if core.locations.get(name)]
+            gaps.append(Gap(tensor, where, locations[0] if locations else None))
     return gaps
 
 
-class _Core:
-    """What one core writes into the results and into what they are copied from."""
+class _ResultWrites:
+    """Follows the writes of one core into the results and into the sources of their copies."""
 
     def __init__(
-        self, body: Block, results: dict[str, Tensor], known: set[str], *, tiles: bool, hbm: bool
+        self,
+        body: Block,
+        results: dict[str, Tensor],
+        initialised: set[str],
+        *,
+        tiles: bool,
+        hbm: bool,
     ) -> None:
-        self._followed = _sources(body, set(results)) - known
+        self._followed = _sources(body, set(results)) - initialised
         self._tiles, self._hbm = tiles, hbm
         self._written: dict[str, Coverage] = {}
-        self.places: dict[str, SourceLocation | None] = {}
-        self._faulty: set[str] = set()
+        self.locations: dict[str, SourceLocation | None] = {}
+        self._partial: set[str] = set()
         self._block(body)
 
     def holes(self, tensor: Tensor) -> Array | None:
-        """Which bytes of a result were not written; None when all were."""
+        """Return which bytes of a result were not written; None when all were."""
         coverage = self._written.get(tensor.name)
         if coverage is None:
             return np.ones(tensor.nbytes, np.bool_)
@@ -139,27 +147,27 @@ class _Core:
         if is_fresh_fill(instruction):
             return
         for access in written_by(instruction):
-            if not self._write(access, instruction) or instruction.op not in COPIES:
+            if not self._write(access, instruction) or instruction.op not in COPY_OPS:
                 continue
             missing = self._missing(instruction.operands.get("src"))
             if missing is None or missing.size != np.prod(access.shape, dtype=np.int64):
                 continue
             coverage = self._written[access.tensor.name]
             coverage.forget(piece_of(access), missing.reshape(access.shape))
-            self.places[access.tensor.name] = instruction.location
-            self._faulty.add(access.tensor.name)
+            self.locations[access.tensor.name] = instruction.location
+            self._partial.add(access.tensor.name)
 
     def _write(self, access: Access, instruction: Instruction) -> bool:
-        """Enter a write; False when it is not tracked or its place is not known."""
+        """Record a write; return False when the tensor or the location is not tracked."""
         tensor = access.tensor
         if tensor.name not in self._followed:
             return False
-        if tensor.name not in self._faulty:
-            self.places[tensor.name] = instruction.location
+        if tensor.name not in self._partial:
+            self.locations[tensor.name] = instruction.location
         coverage = self._written.get(tensor.name)
         if coverage is None:
             coverage = self._written[tensor.name] = Coverage(tensor.nbytes)
-        piece = _inside(access)
+        piece = _static_piece(access)
         if piece is None or tensor.fixed:
             coverage.finish()
             return False
@@ -167,8 +175,8 @@ class _Core:
         return True
 
     def _missing(self, source: Any) -> Array | None:
-        """Which elements of what is copied were never written; None for none."""
-        piece = _inside(source) if type(source) is Access else None
+        """Return which elements of a copy's source were never written; None for none."""
+        piece = _static_piece(source) if type(source) is Access else None
         if piece is None:
             return None
         tensor = source.tensor
@@ -182,8 +190,8 @@ class _Core:
         return None if coverage.has(piece) else coverage.unwritten(piece)
 
 
-def _inside(access: Access) -> Piece | None:
-    """The bytes of an access; None when they are not known, or not all in the tensor."""
+def _static_piece(access: Access) -> Piece | None:
+    """Return the bytes of an access; None when they are dynamic, or not all in the tensor."""
     if access.is_dynamic:
         return None
     low = high = access.offset
@@ -197,18 +205,18 @@ def _inside(access: Access) -> Piece | None:
 
 
 def _sources(body: Block, names: set[str]) -> set[str]:
-    """The tensors and all that is copied into them, in one step or several."""
+    """Return the tensors and all tensors that are copied into them, transitively."""
     copies: dict[str, set[str]] = {}
     for instruction in walk(body):
-        if instruction.op in COPIES:
+        if instruction.op in COPY_OPS:
             dst, src = instruction.operands.get("dst"), instruction.operands.get("src")
             if type(dst) is Access and type(src) is Access:
                 copies.setdefault(dst.tensor.name, set()).add(src.tensor.name)
-    found: set[str] = set()
-    left = list(names)
-    while left:
-        name = left.pop()
-        if name not in found:
-            found.add(name)
-            left.extend(copies.get(name, ()))
-    return found
+    reached: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name not in reached:
+            reached.add(name)
+            pending.extend(copies.get(name, ()))
+    return reached

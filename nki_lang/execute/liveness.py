@@ -1,8 +1,8 @@
-"""Let tensors whose lifetimes do not meet share memory.
+"""Lets tensors whose lifetimes do not overlap share memory.
 
-A traced kernel names a new tensor for every tile of every iteration of a static loop; kept apart they
-would take far more memory than the kernel's arrays. Each tensor without an address lives from the
-first top-level statement that names it to the last.
+A traced kernel names a new tensor for every tile of every iteration of a static loop; separate
+storage would take far more memory than the kernel's arrays. A tensor without an address is live
+from the first top-level statement that uses it to the last.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ __all__ = ["Slots", "accesses_in", "accesses_of", "assign_slots", "written_by"]
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Which slot each tensor lives in, and how many bytes each slot has."""
+    """The memory slot of each tensor, and the size of each slot in bytes."""
 
     of: tuple[tuple[Tensor, int], ...]
     sizes: tuple[int, ...]
 
     def lend(self, memory: Memory) -> None:
-        """Give the memory fresh slots as storage of the tensors."""
+        """Allocate the slots and use them as storage of the tensors."""
         slots = [np.zeros(size, np.uint8) for size in self.sizes]
         for tensor, slot in self.of:
             memory.lend(tensor, slots[slot][: memory.bytes_of(tensor)])
 
 
 def accesses_of(instruction: Instruction) -> Iterator[Access]:
-    """Every access of an instruction, those of dynamic offsets included."""
+    """Yield every access of an instruction, including dynamic offsets."""
     for value in instruction.operands.values():
         yield from accesses_in(value)
 
 
 def written_by(instruction: Instruction) -> Iterator[Access]:
-    """The accesses that an instruction writes through."""
+    """Yield the accesses that an instruction writes through."""
     traits = TRAITS.get(instruction.op)
     for name in traits.writes if traits else ("dst",):
         yield from _tensors(instruction.operands.get(name))
@@ -57,7 +57,7 @@ def _tensors(value: Any) -> Iterator[Access]:
 
 
 def accesses_in(value: Any) -> Iterator[Access]:
-    """Every access in an operand, those of dynamic offsets included."""
+    """Yield every access in an operand, including dynamic offsets."""
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is Access:
         yield value
@@ -70,7 +70,7 @@ def accesses_in(value: Any) -> Iterator[Access]:
 
 
 def assign_slots(body: Block, bound: Container[str] = ()) -> Slots:
-    """Place every unplaced tensor of a core that no other core sees.
+    """Assign a slot to every tensor without an address that only this core uses.
 
     Args:
         body: statements of the core.
@@ -79,7 +79,7 @@ def assign_slots(body: Block, bound: Container[str] = ()) -> Slots:
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     tensors: dict[str, Tensor] = {}
-    # A loop is one point of time: what one iteration leaves in a tensor the next one may read.
+    # A loop is one point of time: an iteration may read what the previous one wrote.
     for time, statement in enumerate(body):
         for instruction in walk([statement]):
             for access in accesses_of(instruction):
@@ -87,38 +87,41 @@ def assign_slots(body: Block, bound: Container[str] = ()) -> Slots:
                 first.setdefault(name, time)
                 last[name] = time
                 tensors[name] = access.tensor
-    private = [t for t in tensors.values() if _own(t) and t.name not in bound]
+    private = [t for t in tensors.values() if _is_private(t) and t.name not in bound]
     sizes: list[int] = []
     free: list[int] = []
     busy: list[tuple[int, int]] = []
     placed: list[tuple[Tensor, int]] = []
     for tensor in sorted(private, key=lambda entry: first[entry.name]):
         start = first[tensor.name]
-        # Strictly before: a tensor that ends in the statement where another begins is its operand.
+        # Strictly before: a tensor that dies in the statement where another one starts is an operand
+        # of that statement, so the two must not share memory.
         ended = [entry for entry in busy if entry[0] < start]
         busy = [entry for entry in busy if entry[0] >= start]
         free.extend(slot for _, slot in ended)
-        # Four bytes an element at least: smaller types may be kept in float32, see Memory.
+        # At least four bytes per element: Memory may store smaller types as float32.
         slot = _take(free, sizes, tensor.elements * max(4, tensor.dtype.itemsize))
         busy.append((last[tensor.name], slot))
         placed.append((tensor, slot))
     return Slots(tuple(placed), tuple(sizes))
 
 
-def _own(tensor: Tensor) -> bool:
+def _is_private(tensor: Tensor) -> bool:
     return tensor.address is None and tensor.buffer is not MemoryRegion.shared_hbm
 
 
-def _take(free: list[int], sizes: list[int], wanted: int) -> int:
-    """The smallest free slot that is large enough, or the largest one made larger, or a new one."""
-    fitting = [slot for slot in free if sizes[slot] >= wanted]
+def _take(free: list[int], sizes: list[int], size: int) -> int:
+    """Return the smallest free slot that is large enough, else the largest one after growing it,
+    else a new one.
+    """
+    fitting = [slot for slot in free if sizes[slot] >= size]
     if fitting:
         slot = min(fitting, key=lambda entry: (sizes[entry], entry))
     elif free:
         slot = max(free, key=lambda entry: (sizes[entry], entry))
-        sizes[slot] = wanted
+        sizes[slot] = size
     else:
-        sizes.append(wanted)
+        sizes.append(size)
         return len(sizes) - 1
     free.remove(slot)
     return slot

@@ -19,7 +19,7 @@ from nki_lang.dtypes import Array, DType
 from nki_lang.errors import NkiExecutionError
 from nki_lang.execute.storage import Layout, Storage, outside, whole
 from nki_lang.ir.coverage import Coverage
-from nki_lang.ir.fresh import FRESH
+from nki_lang.ir.fresh import FRESH_BYTE
 from nki_lang.ir.types import Access, Register, Tensor
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics.state import EngineState
@@ -270,7 +270,7 @@ class Memory:
         if not self.fresh:
             return Storage(tensor, np.zeros(count, np.uint8), dtype)
         if not self.track:
-            return Storage(tensor, np.full(count, FRESH, np.uint8), dtype)
+            return Storage(tensor, np.full(count, FRESH_BYTE, np.uint8), dtype)
         storage = Storage(tensor, np.empty(count, np.uint8), dtype, coverage=Coverage(count))
         storage.pending = True
         return storage
@@ -279,7 +279,7 @@ class Memory:
         row = self._row(tensor.buffer)
         if tensor.buffer not in self._arenas:
             count = self.target.partitions * row
-            data = np.full(count, FRESH, np.uint8) if self.fresh else np.zeros(count, np.uint8)
+            data = np.full(count, FRESH_BYTE, np.uint8) if self.fresh else np.zeros(count, np.uint8)
             self._arenas[tensor.buffer] = (data, Coverage(count) if self.track else None)
         data, coverage = self._arenas[tensor.buffer]
         partition, byte = address

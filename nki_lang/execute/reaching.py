@@ -1,13 +1,14 @@
-"""Unwritten elements that certainly reach a result through arithmetic, found before a program runs.
+"""Finds unwritten elements that certainly reach a result through arithmetic, before a program runs.
 
-Reading a tile that was written in part is no fault as long as the rest goes nowhere. So unwritten
-elements are followed from instruction to instruction, as :mod:`nki_lang.execute.gaps` follows them
-through copies, and what counts is a result that holds a value computed from them. What an element
-of an instruction's result depends on is found by executing that instruction alone on samples:
-it depends on the unwritten elements when it is NaN because they are, or changes with their bits,
-for every sample. Comparisons make numbers of NaN: those depend on them when any other content
-changes what they write. Whatever is not known before a run counts as written: predicated instructions,
-registers, dynamic places, loops of the device.
+A kernel may read a tile that was written partially, if the unwritten elements reach no result. So
+the analysis follows unwritten elements from instruction to instruction, as
+:mod:`nki_lang.execute.gaps` follows them through copies, and reports a result that contains a value
+computed from them. It finds what an element of an instruction's result depends on by executing that
+instruction alone on samples: the element depends on the unwritten elements when it is NaN because
+they are NaN, or changes with their bits, for every sample. A comparison turns NaN into a number: its
+result depends on the unwritten elements when any other content of them changes it. Whatever is
+unknown before a run counts as written: predicated instructions, registers, dynamic locations, loops
+on the device.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lang.errors import NkiError, reports_bugs
-from nki_lang.execute.fresh import PRODUCTS, inside
-from nki_lang.execute.gaps import COPIES
+from nki_lang.execute.fresh import MATMUL_OPS, inside
+from nki_lang.execute.gaps import COPY_OPS
 from nki_lang.execute.liveness import accesses_in, accesses_of, written_by
-from nki_lang.execute.marks import loses
+from nki_lang.execute.marks import hides_nan
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import OPERAND_ERRORS, prepare
 from nki_lang.execute.unwritten import UnwrittenRead, unwritten_reads
 from nki_lang.ir.coverage import Coverage, piece_of
-from nki_lang.ir.fresh import SCALES, is_fresh_fill
+from nki_lang.ir.fresh import SCALE_OPERANDS, is_fresh_fill
 from nki_lang.ir.types import Access, Block, Instruction, NoReorder, Register, Tensor, walk
 from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
@@ -42,26 +43,26 @@ __all__ = ["ReachingRead", "certain_reads", "reaching_reads"]
 Mask = NDArray[np.bool_]
 Array = NDArray[Any]
 
-_MAX_ELEMENTS = 1 << 22
-"""Larger operands count as written: the samples would take too long."""
+_MAX_OPERAND_ELEMENTS = 1 << 22
+"""Larger operands count as written: their samples would take too long."""
 
-_MAX_SAMPLED = 1 << 26
-"""Elements that one program's samples may have together; what comes after counts as written."""
+_MAX_SAMPLED_ELEMENTS = 1 << 26
+"""Limit for all samples of one program; instructions after it count as written."""
 
-_UNDECIDED = frozenset({"dropout", "rand2", "rng", "rand_get_state", "rand_set_state"})
+_NONDETERMINISTIC_OPS = frozenset({"dropout", "rand2", "rng", "rand_get_state", "rand_set_state"})
 """Instructions whose results differ from one execution to the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReachingRead:
-    """One operand that reads elements which nothing wrote, on their way to a result.
+    """An operand that reads unwritten elements whose values reach a result.
 
     Attributes:
-        tensor: what is read.
-        op, operand: the instruction and which of its operands.
-        index: the first of the elements, in the operand.
-        location: its line.
-        result: name of the result that holds what was computed from them.
+        tensor: the tensor that is read.
+        op, operand: the instruction and its operand.
+        index: index of the first unwritten element in the operand.
+        location: source line of the instruction.
+        result: name of the result that contains a value computed from the elements.
     """
 
     tensor: Tensor
@@ -73,10 +74,10 @@ class ReachingRead:
 
     @property
     def message(self) -> str:
-        """What reads which element, and where its value goes."""
-        place = ", ".join(map(str, self.index))
+        """The fault in one sentence: instruction, operand, element, tensor and result."""
+        position = ", ".join(map(str, self.index))
         return (
-            f"{self.op} reads element [{place}] of its {self.operand}, tensor "
+            f"{self.op} reads element [{position}] of its {self.operand}, tensor "
             f"{self.tensor.name!r}, before anything was written there, and the value reaches the "
             f"result {self.result!r}; what a device finds there is undefined, here it is NaN "
             "(integers: all bits set)"
@@ -89,14 +90,15 @@ def certain_reads(
     doubtful: Container[str],
     target: Target,
 ) -> list[UnwrittenRead | ReachingRead]:
-    """Operands that hold nothing, and those whose missing elements reach a result; each line once.
+    """Return operands without content, and operands whose missing elements reach a result; each
+    line once.
 
     The arguments are those of :func:`reaching_reads`.
     """
-    whole = unwritten_reads(bodies, doubtful)
-    known = {read.location for read in whole}
-    parts = reaching_reads(bodies, results, doubtful, target)
-    return [*whole, *(read for read in parts if read.location not in known)]
+    without_content = unwritten_reads(bodies, doubtful)
+    locations = {read.location for read in without_content}
+    partial = reaching_reads(bodies, results, doubtful, target)
+    return [*without_content, *(read for read in partial if read.location not in locations)]
 
 
 def reaching_reads(
@@ -105,26 +107,28 @@ def reaching_reads(
     doubtful: Container[str],
     target: Target,
 ) -> list[ReachingRead]:
-    """Reads of unwritten elements that certainly reach a result, the first at each line.
+    """Return the reads of unwritten elements that certainly reach a result, the first at each line.
 
     Args:
         bodies: the statements of each core, with accumulation made explicit.
-        results: tensors that are read in the end.
+        results: tensors that the caller reads after the run.
         doubtful: names of the tensors that may be read before they are written.
-        target: the family.
+        target: the target family.
     """
-    cores = [_Core(body, results, doubtful, target, alone=len(bodies) == 1) for body in bodies]
-    found: dict[object, ReachingRead] = {}
-    for place, core in enumerate(cores):
-        others = cores[:place] + cores[place + 1 :]
+    cores = [
+        _TaintFlow(body, results, doubtful, target, single_core=len(bodies) == 1) for body in bodies
+    ]
+    first_reads: dict[object, ReachingRead] = {}
+    for position, core in enumerate(cores):
+        other_cores = cores[:position] + cores[position + 1 :]
         for tensor in results:
-            for read in core.reaching(tensor, others):
-                found.setdefault(read.location, read)
-    return list(found.values())
+            for read in core.reaching(tensor, other_cores):
+                first_reads.setdefault(read.location, read)
+    return list(first_reads.values())
 
 
-class _Core:
-    """What one core wrote, and what of it was computed from nothing."""
+class _TaintFlow:
+    """Follows the writes of one core, and the elements computed from unwritten memory (tainted)."""
 
     def __init__(
         self,
@@ -133,29 +137,31 @@ class _Core:
         doubtful: Container[str],
         target: Target,
         *,
-        alone: bool,
+        single_core: bool,
     ) -> None:
-        self._doubtful, self._alone = doubtful, alone
+        self._doubtful, self._single_core = doubtful, single_core
         self._samples = _Samples(target)
         self._written: dict[str, Coverage] = {}
-        self._marked: set[str] = set()
-        self._flags: set[str] = set()
+        self._tainted: set[str] = set()
+        self._comparison_results: set[str] = set()
         self._origins: dict[str, dict[SourceLocation | None, ReachingRead]] = {}
         self._followed = _sources(body, {tensor.name for tensor in results})
         if any(name in doubtful for name in self._followed):
             self._block(body)
 
-    def reaching(self, tensor: Tensor, others: Sequence[_Core]) -> Iterator[ReachingRead]:
-        """The reads behind what the result holds in the end, when no other core writes it."""
+    def reaching(self, tensor: Tensor, other_cores: Sequence[_TaintFlow]) -> Iterator[ReachingRead]:
+        """Yield the reads that taint the final content of the result, if no other core overwrites
+        it.
+        """
         origins, coverage = self._origins.get(tensor.name), self._written.get(tensor.name)
         if not origins or coverage is None or coverage.complete:
             return
         everything = piece_of(_flat(tensor))
         tainted = coverage.tainted(everything)
-        for other in others:
-            theirs = other._written.get(tensor.name)
-            if theirs is not None:
-                tainted &= theirs.unwritten(everything)
+        for core in other_cores:
+            writes = core._written.get(tensor.name)
+            if writes is not None:
+                tainted &= writes.unwritten(everything)
         if tainted.any():
             yield from (replace(read, result=tensor.name) for read in origins.values())
 
@@ -173,39 +179,43 @@ class _Core:
         if is_fresh_fill(instruction):
             return
         missing = self._missing(instruction)
-        if missing and instruction.op in COPIES and self._copy(instruction):
+        if missing and instruction.op in COPY_OPS and self._copy(instruction):
             return
         names = {instruction.operands[name].tensor.name for name in missing}
-        flags = not names.isdisjoint(self._flags)
-        marks = self._samples.marks(instruction, missing, flags=flags) if missing else None
-        if not marks:
+        compared = not names.isdisjoint(self._comparison_results)
+        tainted = (
+            self._samples.tainted(instruction, missing, compared=compared) if missing else None
+        )
+        if not tainted:
             self._write_clean(instruction)
             return
         origins: dict[SourceLocation | None, ReachingRead] = {}
         for name, mask in missing.items():
             tensor = instruction.operands[name].tensor
-            index = tuple(int(part) for part in np.argwhere(mask)[0])
-            here = ReachingRead(tensor, instruction.op, name, index, instruction.location)
-            origins |= self._origins.get(tensor.name) or {here.location: here}
+            index = tuple(int(coordinate) for coordinate in np.argwhere(mask)[0])
+            read = ReachingRead(tensor, instruction.op, name, index, instruction.location)
+            origins |= self._origins.get(tensor.name) or {read.location: read}
         for name in TRAITS[instruction.op].writes:
             access = instruction.operands.get(name)
             if type(access) is not Access or access.tensor.name not in self._followed:
                 continue
-            mask = marks.get(name)
+            mask = tainted.get(name)
             if mask is None or not mask.any():
                 if not _accumulates(instruction):
                     self._clean(access)
                 continue
             self._coverage(access.tensor).taint(piece_of(access), mask)
-            self._marked.add(access.tensor.name)
-            if flags or loses(instruction):
-                self._flags.add(access.tensor.name)
+            self._tainted.add(access.tensor.name)
+            if compared or hides_nan(instruction):
+                self._comparison_results.add(access.tensor.name)
             self._origins.setdefault(access.tensor.name, {}).update(origins)
 
     def _copy(self, instruction: Instruction) -> bool:
-        """What is copied stays unwritten: results that lack it are reported as such."""
+        """Follow a copy: unwritten elements stay unwritten, since results that lack them are
+        reported separately.
+        """
         source, target = instruction.operands["src"], instruction.operands["dst"]
-        if not _is_plain(target) or math.prod(source.shape) != math.prod(target.shape):
+        if not _is_static_operand(target) or math.prod(source.shape) != math.prod(target.shape):
             return False
         piece, coverage = piece_of(source), self._coverage(source.tensor)
         tainted, unwritten = coverage.tainted(piece), coverage.unwritten(piece)
@@ -213,40 +223,42 @@ class _Core:
         name, coverage = target.tensor.name, self._coverage(target.tensor)
         if name not in self._followed or target.tensor.fixed:
             return True
-        self._marked.add(name)
+        self._tainted.add(name)
         if tainted.any():
             coverage.taint(piece_of(target), tainted.reshape(target.shape))
             self._origins.setdefault(name, {}).update(self._origins.get(source.tensor.name, {}))
         coverage.forget(piece_of(target), unwritten.reshape(target.shape))
-        if source.tensor.name in self._flags:
-            self._flags.add(name)
+        if source.tensor.name in self._comparison_results:
+            self._comparison_results.add(name)
         return True
 
     def _missing(self, instruction: Instruction) -> dict[str, Mask]:
-        """Operands with elements that nothing wrote, or that were computed from such."""
-        found: dict[str, Mask] = {}
+        """Return the operands with elements that are unwritten or tainted, and a mask of these
+        elements.
+        """
+        missing: dict[str, Mask] = {}
         writes = TRAITS[instruction.op].writes if instruction.op in TRAITS else ()
         for name, access in instruction.operands.items():
-            if type(access) is not Access or name in writes or name in SCALES:
+            if type(access) is not Access or name in writes or name in SCALE_OPERANDS:
                 continue
             if not self._is_followed(access.tensor) or access.is_dynamic or not inside(access):
                 continue
             coverage = self._coverage(access.tensor)
             if coverage.complete or 0 in access.shape or coverage.has(piece_of(access)):
                 continue
-            found[name] = coverage.missing(piece_of(access))
-        return found
+            missing[name] = coverage.missing(piece_of(access))
+        return missing
 
     def _is_followed(self, tensor: Tensor) -> bool:
         if tensor.name not in self._followed or tensor.fixed:
             return False
-        if tensor.name not in self._doubtful and tensor.name not in self._marked:
+        if tensor.name not in self._doubtful and tensor.name not in self._tainted:
             return False
-        return self._alone or tensor.buffer is not MemoryRegion.shared_hbm
+        return self._single_core or tensor.buffer is not MemoryRegion.shared_hbm
 
     def _write_clean(self, instruction: Instruction) -> None:
         if is_fresh_fill(instruction) or _accumulates(instruction):
-            return  # what accumulates leaves what was there
+            return  # an accumulation keeps the old content
         for access in written_by(instruction):
             if access.tensor.name in self._followed:
                 self._clean(access)
@@ -259,49 +271,51 @@ class _Core:
             coverage.add(piece_of(access))
         if coverage.complete:
             self._origins.pop(access.tensor.name, None)
-            self._marked.discard(access.tensor.name)
+            self._tainted.discard(access.tensor.name)
 
     def _coverage(self, tensor: Tensor) -> Coverage:
-        found = self._written.get(tensor.name)
-        if found is None:
-            found = self._written[tensor.name] = Coverage(tensor.nbytes)
-        return found
+        coverage = self._written.get(tensor.name)
+        if coverage is None:
+            coverage = self._written[tensor.name] = Coverage(tensor.nbytes)
+        return coverage
 
 
 class _Samples:
-    """Executes single instructions on samples, to see what their results depend on."""
+    """Executes single instructions on samples, to find what their results depend on."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._known: dict[object, dict[str, Mask] | None] = {}
+        self._results: dict[object, dict[str, Mask] | None] = {}
         self._sampled = 0
 
-    def marks(
-        self, instruction: Instruction, missing: Mapping[str, Mask], *, flags: bool
+    def tainted(
+        self, instruction: Instruction, missing: Mapping[str, Mask], *, compared: bool
     ) -> dict[str, Mask] | None:
-        """Which elements of what is written certainly depend on the missing ones; None for none.
+        """Return which written elements certainly depend on the missing elements; None for none.
 
-        ``flags``: the missing ones come from comparisons, so they are 0 or 1.
-        Like instructions (those of an unrolled loop) are executed once.
+        ``compared``: the missing elements come from comparisons, so they are 0 or 1.
+        Equal instructions (of an unrolled loop) are executed once.
         """
-        if not _is_decided(instruction):
+        if not _is_deterministic(instruction):
             return None
-        loose, key = _loosened(instruction)
-        key = (key, flags, tuple((name, mask.tobytes()) for name, mask in missing.items()))
-        if key not in self._known:
-            size = sum(access.tensor.elements for access in accesses_of(loose))
+        separate, key = _on_separate_tensors(instruction)
+        key = (key, compared, tuple((name, mask.tobytes()) for name, mask in missing.items()))
+        if key not in self._results:
+            size = sum(access.tensor.elements for access in accesses_of(separate))
             self._sampled += size
-            affordable = size <= _MAX_ELEMENTS and self._sampled <= _MAX_SAMPLED
-            self._known[key] = self._depending(loose, missing, flags=flags) if affordable else None
-        return self._known[key]
+            affordable = size <= _MAX_OPERAND_ELEMENTS and self._sampled <= _MAX_SAMPLED_ELEMENTS
+            self._results[key] = (
+                self._depending(separate, missing, compared=compared) if affordable else None
+            )
+        return self._results[key]
 
     def _depending(
-        self, instruction: Instruction, missing: Mapping[str, Mask], *, flags: bool
+        self, instruction: Instruction, missing: Mapping[str, Mask], *, compared: bool
     ) -> dict[str, Mask] | None:
-        found: dict[str, Mask] = {}
-        compares = flags or loses(instruction)
-        fills = (*_FILLS, 0xAA, *_immediates(instruction)) if compares else _FILLS
-        fills = (0.0, 1.0) if flags else fills
+        masks: dict[str, Mask] = {}
+        compares = compared or hides_nan(instruction)
+        fills = (*_FILL_BYTES, 0xAA, *_immediates(instruction)) if compares else _FILL_BYTES
+        fills = (0.0, 1.0) if compared else fills
         samples = (_ones, _steps, _zeros, _negatives) if compares else (_ones, _steps)
         try:
             for sample in samples:
@@ -309,14 +323,14 @@ class _Samples:
                 for name in runs[0]:
                     results = [run[name] for run in runs]
                     mask = _varies(results) if compares else _differs(*results)
-                    found[name] = mask & found[name] if name in found else mask
+                    masks[name] = mask & masks[name] if name in masks else mask
         except NkiError:
             return None  # the run itself will report it
         except OPERAND_ERRORS:
             if not reports_bugs():
                 raise
             return None
-        return found
+        return masks
 
     def _run(
         self,
@@ -325,9 +339,9 @@ class _Samples:
         sample: Callable[[Array], Array],
         fill: int | float | None,
     ) -> dict[str, Array]:
-        """What the instruction writes when unwritten bytes are ``fill`` (None: as the sample).
+        """Return what the instruction writes when unwritten bytes are ``fill`` (None: as the sample).
 
-        A float is the value of each unwritten element.
+        A float ``fill`` is the value of each unwritten element.
         """
         memory = Memory(self._target, fresh=False, precise=True)
         for access in accesses_of(instruction):
@@ -347,7 +361,10 @@ class _Samples:
         return {name: memory.view(a).copy() for name, a in operands if type(a) is Access}
 
 
-_FILLS = (0xFF, 0x00, 0x55, None)
+_FILL_BYTES = (0xFF, 0x00, 0x55, None)
+"""Bytes for unwritten elements: fresh memory (NaN), zeros, alternating bits, and the sample
+itself.
+"""
 
 
 def _ones(view: Array) -> Array:
@@ -368,45 +385,47 @@ def _negatives(view: Array) -> Array:
 
 
 def _immediates(instruction: Instruction) -> tuple[float, ...]:
-    """Numbers that the instruction may compare with."""
+    """Return the numbers that the instruction may compare with."""
     numbers = {float(v) for v in instruction.operands.values() if type(v) in (int, float)}
     return tuple(sorted(numbers))
 
 
 def _varies(results: list[Array]) -> Mask:
-    """Elements whose bits are not the same in all results."""
-    first, *others = (np.ascontiguousarray(each) for each in results)
+    """Return the elements whose bits are not equal in all results."""
+    first, *later_results = (np.ascontiguousarray(result) for result in results)
     bits = first.view(f"u{first.dtype.itemsize}")
-    found = np.zeros(first.shape, np.bool_)
-    for other in others:
-        found |= other.view(bits.dtype) != bits
-    return found
+    varies = np.zeros(first.shape, np.bool_)
+    for result in later_results:
+        varies |= result.view(bits.dtype) != bits
+    return varies
 
 
-def _differs(fresh: Array, zeros: Array, others: Array, known: Array) -> Mask:
-    """Elements that are NaN because of fresh memory, or integers that follow its bits."""
+def _differs(fresh: Array, zeros: Array, alternating: Array, sample: Array) -> Mask:
+    """Return the elements that are NaN because of fresh memory, or integers that follow its
+    bits.
+    """
     if fresh.dtype.kind not in "iub":
-        return np.isnan(fresh.astype(np.float32)) & ~np.isnan(known.astype(np.float32))
-    return (fresh != zeros) & (fresh != others)
+        return np.isnan(fresh.astype(np.float32)) & ~np.isnan(sample.astype(np.float32))
+    return (fresh != zeros) & (fresh != alternating)
 
 
-def _is_decided(instruction: Instruction) -> bool:
-    """What the instruction writes depends on its operands alone, all known before a run."""
+def _is_deterministic(instruction: Instruction) -> bool:
+    """Return True if the written values depend only on operands that are known before a run."""
     traits = TRAITS.get(instruction.op)
-    if traits is None or traits.raw or instruction.op in _UNDECIDED:
+    if traits is None or traits.raw or instruction.op in _NONDETERMINISTIC_OPS:
         return False
-    if traits.updates and instruction.op not in PRODUCTS:
+    if traits.updates and instruction.op not in MATMUL_OPS:
         return False
     if "location" in traits.injected or instruction.operands.get("oob_mode") == "skip":
-        return False  # it meets other cores or ranks; or it may leave elements as they were
-    return all(_is_plain(value) for value in instruction.operands.values())
+        return False  # it exchanges data, or it may keep old elements
+    return all(_is_static_operand(value) for value in instruction.operands.values())
 
 
 def _accumulates(instruction: Instruction) -> bool:
-    return instruction.op in PRODUCTS and bool(instruction.operands.get("accumulate"))
+    return instruction.op in MATMUL_OPS and bool(instruction.operands.get("accumulate"))
 
 
-def _is_plain(value: object) -> bool:
+def _is_static_operand(value: object) -> bool:
     if type(value) is Access:
         return not value.is_dynamic and inside(value)
     if isinstance(value, tuple | list):
@@ -414,8 +433,8 @@ def _is_plain(value: object) -> bool:
     return type(value) is not Register
 
 
-def _loosened(instruction: Instruction) -> tuple[Instruction, object]:
-    """The instruction on tensors of its own, and what two alike ones have in common."""
+def _on_separate_tensors(instruction: Instruction) -> tuple[Instruction, object]:
+    """Return the instruction on separate tensors, and a key that equal instructions share."""
     names: dict[str, Tensor] = {}
     operands: dict[str, object] = {}
     for name, value in instruction.operands.items():
@@ -437,7 +456,7 @@ def _flat(tensor: Tensor) -> Access:
 
 
 def _sources(body: Block, names: set[str]) -> set[str]:
-    """The tensors and all that is read to compute them, in one step or several."""
+    """Return the tensors and all tensors that are read to compute them, transitively."""
     reads: dict[str, set[str]] = {}
     for instruction in walk(body):
         read = {
@@ -447,11 +466,11 @@ def _sources(body: Block, names: set[str]) -> set[str]:
         }
         for access in written_by(instruction):
             reads.setdefault(access.tensor.name, set()).update(read)
-    found: set[str] = set()
-    left = list(names)
-    while left:
-        name = left.pop()
-        if name not in found:
-            found.add(name)
-            left.extend(reads.get(name, ()))
-    return found
+    reached: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name not in reached:
+            reached.add(name)
+            pending.extend(reads.get(name, ()))
+    return reached

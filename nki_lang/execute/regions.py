@@ -1,4 +1,4 @@
-"""Arithmetic on access patterns: boxes, overlap, composition, neighbours."""
+"""Arithmetic on access patterns: boxes, overlap, composition, adjacency."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from nki_lang.ir.types import Access
 
-__all__ = ["beside", "compose", "may_overlap"]
+__all__ = ["adjacent", "compose", "may_overlap"]
 
 Box = tuple[tuple[int, int], ...]
 Dims = Sequence[tuple[int, int]]
 
 
 def _row_major(shape: Sequence[int]) -> list[tuple[int, int]]:
-    """(step, extent) of each dimension of a dense tensor."""
+    """Return (step, extent) of each dimension of a dense tensor."""
     dims: list[tuple[int, int]] = []
     step = 1
     for extent in reversed(shape):
@@ -24,18 +24,20 @@ def _row_major(shape: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _split(offset: int, dims: Dims) -> list[int] | None:
-    """``offset`` as an index along each dimension (steps falling, positive)."""
+    """Return ``offset`` as an index along each dimension (steps positive, falling); None if it is
+    outside.
+    """
     index: list[int] = []
     for step, extent in dims:
-        part, offset = divmod(offset, step) if step else (0, offset)
-        if part >= extent:
+        coordinate, offset = divmod(offset, step) if step else (0, offset)
+        if coordinate >= extent:
             return None
-        index.append(part)
+        index.append(coordinate)
     return index if offset == 0 else None
 
 
 def _assign(access: Access, dims: Dims) -> tuple[list[int], list[tuple[int, int]]] | None:
-    """Which of ``dims`` each dimension of the access walks.
+    """Assign each dimension of the access to the dimension of ``dims`` that it moves along.
 
     Returns:
         The index where it starts along each of ``dims``, and for each dimension of the access
@@ -67,7 +69,7 @@ def _assign(access: Access, dims: Dims) -> tuple[list[int], list[tuple[int, int]
 
 
 def _walked(step: int, dims: Dims) -> int | None:
-    """The outermost of ``dims`` that a step walks along whole units of."""
+    """Return the outermost of ``dims`` in whole units of which the step moves."""
     for position, (unit, extent) in enumerate(dims):
         if extent > 1 and unit and step % unit == 0:
             return position
@@ -75,15 +77,15 @@ def _walked(step: int, dims: Dims) -> int | None:
 
 
 def _box(access: Access) -> Box | None:
-    """The range of indices along each dimension of the tensor, or None when it is no box."""
+    """Return the range of indices along each dimension of the tensor, or None if it is no box."""
     dims = _row_major(access.tensor.shape)
     size = access.element_type.itemsize
     if size != access.tensor.dtype.itemsize or 0 in access.shape:
         return None
-    found = _assign(access, dims)
-    if found is None:
+    assigned = _assign(access, dims)
+    if assigned is None:
         return None
-    start, walks = found
+    start, walks = assigned
     low, high = list(start), list(start)
     for (position, stride), (_, count) in zip(walks, access.pattern, strict=True):
         reach = stride * (count - 1)
@@ -97,61 +99,66 @@ _cached_box = functools.lru_cache(maxsize=65536)(_box)
 
 
 def may_overlap(first: Access, second: Access) -> bool:
-    """False when the two certainly share no element of the same tensor."""
+    """Return False when the accesses certainly share no element of a tensor."""
     if first.tensor.name != second.tensor.name:
         return False
     if first.is_dynamic or second.is_dynamic or first == second:
         return True
-    one, two = _cached_box(first), _cached_box(second)
-    if one is None or two is None:
+    first_box, second_box = _cached_box(first), _cached_box(second)
+    if first_box is None or second_box is None:
         return True
-    return all(a[0] <= b[1] and b[0] <= a[1] for a, b in zip(one, two, strict=True))
+    return all(a[0] <= b[1] and b[0] <= a[1] for a, b in zip(first_box, second_box, strict=True))
 
 
 def compose(access: Access, source: Access) -> Access | None:
-    """``access`` of a dense tile that holds ``source``, as an access of the source's tensor.
+    """Return ``access`` of a dense tile that contains a copy of ``source``, as an access of the
+    source's tensor.
 
-    None when it cannot be written as one pattern.
+    Return None when one pattern cannot express it.
     """
     if access.dtype is not None or access.is_dynamic or source.is_dynamic:
         return None
     if source.shape != access.tensor.shape:
         return None
-    own: list[tuple[int, int]] = []
-    theirs: list[int] = []
+    merged_dims: list[tuple[int, int]] = []
+    source_steps: list[int] = []
     for (unit, extent), (step, _) in zip(
         _row_major(access.tensor.shape), source.pattern, strict=True
     ):
-        if own and theirs[-1] == step * extent:
-            own[-1] = (unit, own[-1][1] * extent)
-            theirs[-1] = step
+        if merged_dims and source_steps[-1] == step * extent:
+            merged_dims[-1] = (unit, merged_dims[-1][1] * extent)
+            source_steps[-1] = step
         else:
-            own.append((unit, extent))
-            theirs.append(step)
-    found = _assign(access, own)
-    if found is None:
+            merged_dims.append((unit, extent))
+            source_steps.append(step)
+    assigned = _assign(access, merged_dims)
+    if assigned is None:
         return None
-    start, walks = found
-    offset = source.offset + sum(part * step for part, step in zip(start, theirs, strict=True))
+    start, walks = assigned
+    offset = source.offset + sum(
+        index * step for index, step in zip(start, source_steps, strict=True)
+    )
     pattern = tuple(
-        (stride * theirs[position] if stride else 0, count)
+        (stride * source_steps[position] if stride else 0, count)
         for (position, stride), (_, count) in zip(walks, access.pattern, strict=True)
     )
     return source._replace(offset=offset, pattern=pattern)
 
 
-def beside(first: Access, second: Access, dim: int) -> Access | None:
-    """Both as one access when ``second`` continues ``first`` along dimension ``dim``."""
+def adjacent(first: Access, second: Access, dim: int) -> Access | None:
+    """Return both as one access when ``second`` continues ``first`` along dimension ``dim``, else
+    None.
+    """
     if first.tensor.name != second.tensor.name or first.dtype != second.dtype:
         return None
     if first.is_dynamic or second.is_dynamic or len(first.pattern) != len(second.pattern):
         return None
     step, count = first.pattern[dim]
-    other, more = second.pattern[dim]
-    if step != other or step == 0 or second.offset != first.offset + step * count:
+    second_step, second_count = second.pattern[dim]
+    if step != second_step or step == 0 or second.offset != first.offset + step * count:
         return None
-    rest = first.pattern[:dim] + first.pattern[dim + 1 :]
-    if rest != second.pattern[:dim] + second.pattern[dim + 1 :]:
+    outer_pattern = first.pattern[:dim] + first.pattern[dim + 1 :]
+    if outer_pattern != second.pattern[:dim] + second.pattern[dim + 1 :]:
         return None
-    pattern = (*first.pattern[:dim], (step, count + more), *first.pattern[dim + 1 :])
+    pattern = (*first.pattern[:dim], (step, count + second_count), *first.pattern[dim + 1 :])
     return first._replace(pattern=pattern)

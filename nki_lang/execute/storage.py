@@ -10,7 +10,7 @@ import numpy as np
 from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
 from nki_lang.ir.coverage import Coverage, Piece
-from nki_lang.ir.fresh import FRESH
+from nki_lang.ir.fresh import FRESH_BYTE
 from nki_lang.ir.types import Access, Tensor
 
 __all__ = ["Layout", "Storage", "dense_pattern", "outside", "whole"]
@@ -82,9 +82,9 @@ class Storage:
             return
         self.pending = False
         if self.coverage is None or self.coverage.untouched:
-            self.data.fill(FRESH)
+            self.data.fill(FRESH_BYTE)
         elif not self.coverage.try_finish():
-            self.data[self.coverage.holes()] = FRESH
+            self.data[self.coverage.holes()] = FRESH_BYTE
 
     def covers(self, access: Access) -> bool:
         """Return True if the access reads a whole tensor in order, from its own storage."""

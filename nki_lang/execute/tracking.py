@@ -1,11 +1,13 @@
-"""Where uninitialised memory goes.
+"""Tracks where uninitialised memory flows.
 
-Reading an element that nobody wrote is no fault by itself: kernels read whole tiles and use a
-part of them. It is one when the value reaches a result, an address or the control flow. So each
-instruction hands the mark of unwritten elements from what it reads to what it writes, and the
-results are checked at the end.
+Reading an unwritten element is no fault by itself: kernels read whole tiles and use only some
+elements. It is a fault when the value reaches a result, an address or the control flow. So each
+instruction passes the marks of unwritten elements from its sources to its destinations, and the
+results are checked after the run.
 
-Nearly every instruction only reads what was written; for those the cost is one test an operand.
+Every byte is in one of three states (see :class:`~nki_lang.ir.coverage.Coverage`): unwritten,
+tainted (written with a value computed from unwritten bytes), or clean. Nearly every instruction
+reads only clean bytes; for those the cost is one test per operand.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import numpy as np
 
 from nki_lang.dtypes import Array
 from nki_lang.errors import NkiExecutionError
-from nki_lang.execute.marks import PRODUCTS, Mask, hands_on, spread
+from nki_lang.execute.marks import MATMUL_OPS, Mask, propagates_nan, spread
 from nki_lang.execute.meetings import (
     SENT_OPERANDS,
     Received,
@@ -34,7 +36,7 @@ from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import injected, is_skipped
 from nki_lang.execute.storage import Storage, whole
 from nki_lang.ir.coverage import Coverage, Piece
-from nki_lang.ir.fresh import SCALES, is_fresh_fill
+from nki_lang.ir.fresh import SCALE_OPERANDS, is_fresh_fill
 from nki_lang.ir.types import Access, Instruction, Register, Tensor
 from nki_lang.isa.indirection import index_group
 from nki_lang.memory import MemoryRegion
@@ -43,20 +45,20 @@ from nki_lang.source import SourceLocation
 
 __all__ = ["Origin", "Tracker", "keeps_old"]
 
-_SCALED = frozenset({"quantize_mx", "nc_matmul_mx"})
+_MX_OPS = frozenset({"quantize_mx", "nc_matmul_mx"})
 
-_DECIDES = frozenset({"register_load", "register_move", "register_store", "register_alloc"})
+_REGISTER_OPS = frozenset({"register_load", "register_move", "register_store", "register_alloc"})
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The first read of an element that nobody wrote.
+    """The first read of an unwritten element.
 
     Attributes:
         tensor: name of the tensor that was read.
         index: index of the element in the operand.
-        op, operand: the instruction and which of its operands.
-        location: its line.
+        op, operand: the instruction and its operand.
+        location: source line of the instruction.
     """
 
     tensor: str
@@ -66,10 +68,10 @@ class Origin:
     location: SourceLocation | None
 
     def error(self, reaches: str) -> NkiExecutionError:
-        """The fault, reported at this place."""
-        place = ", ".join(str(part) for part in self.index)
+        """Return the error for a value that reaches ``reaches``, located at this read."""
+        position = ", ".join(str(coordinate) for coordinate in self.index)
         return NkiExecutionError(
-            f"{self.op} reads element [{place}] of its {self.operand}, tensor {self.tensor!r}, "
+            f"{self.op} reads element [{position}] of its {self.operand}, tensor {self.tensor!r}, "
             f"before anything was written there, and the value reaches {reaches}",
             code="NKI-UNINITIALISED",
             location=self.location,
@@ -80,7 +82,7 @@ class Origin:
 
 
 class Tracker:
-    """Keeps book for one memory that was made with ``track=True``."""
+    """Shadow state of one memory that was created with ``track=True``."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -89,7 +91,7 @@ class Tracker:
         self._ends: dict[str, weakref.ref[Tensor]] = {}
 
     def forget_with(self, tensor: Tensor) -> None:
-        """Forget what was written through the tensor as soon as the kernel cannot reach it."""
+        """Forget the writes through the tensor as soon as the kernel cannot reach it."""
         name = tensor.name
 
         def release(_: object) -> None:
@@ -99,14 +101,14 @@ class Tracker:
         self._ends[name] = weakref.ref(tensor, release)
 
     def run(self, instruction: Instruction, step: Callable[[], None]) -> None:
-        """Execute the instruction and carry the marks over."""
+        """Execute the instruction and propagate its marks."""
         if is_fresh_fill(instruction):
             step()
             dst = instruction.operands["dst"]
             piece = self.memory.layout(dst).piece
             self._coverage(dst.tensor).forget(piece, np.ones(piece.shape, np.bool_))
             return
-        if instruction.op in _SCALED:
+        if instruction.op in _MX_OPS:
             self._zero_scales(instruction)
         bad = self._missing(instruction)
         keeps = keeps_old(instruction)
@@ -135,8 +137,8 @@ class Tracker:
             self._reopen(step, written, before)
 
     def _zero_scales(self, instruction: Instruction) -> None:
-        """What nobody wrote of a tile of block scales is zero, as on hardware."""
-        for name in SCALES:
+        """Set unwritten elements of block scales to zero, as on hardware."""
+        for name in SCALE_OPERANDS:
             access = instruction.operands.get(name)
             if type(access) is not Access or self._coverage(access.tensor).complete:
                 continue
@@ -153,10 +155,11 @@ class Tracker:
                 coverage.taint(layout.piece, tainted)
 
     def quick(self, instruction: Instruction) -> bool:
-        """Execute an instruction whose operands are all of the usual kind; False if it is not.
+        """Execute an instruction whose operands are all in the common case; return False if they
+        are not.
 
-        The usual kind: fixed accesses, everything read was written, nothing written keeps a part
-        of what it was. It does in one pass what :meth:`run` and ``prepare`` do in general.
+        The common case: static accesses, clean sources, and destinations that keep no old element. It
+        does in one pass what :meth:`run` and ``prepare`` do in general.
         """
         traits = TRAITS.get(instruction.op)
         if traits is None or traits.raw or traits.updates or instruction.op == "sendrecv":
@@ -188,7 +191,7 @@ class Tracker:
         return True
 
     def skips(self, instruction: Instruction) -> bool:
-        """Whether ``oob_mode.skip`` leaves all of the instruction out: a dynamic index is out of bounds.
+        """Return True if ``oob_mode.skip`` skips the instruction: a dynamic index is out of bounds.
 
         Raises:
             NkiExecutionError: ``NKI-UNINITIALISED``, the index was never written.
@@ -205,19 +208,19 @@ class Tracker:
         return is_skipped(instruction, self.memory)
 
     def resolved(self, instruction: Instruction) -> Instruction:
-        """A product with ``accumulate`` made explicit by what was written so far.
+        """Return a product with ``accumulate`` made explicit, from the elements written so far.
 
         Raises:
             NkiExecutionError: ``NKI-ACCUMULATION``; it accumulates where nothing was written,
                 which no target defines (isa stub, nc_matmul, Accumulation mode).
         """
-        if instruction.op not in PRODUCTS:
+        if instruction.op not in MATMUL_OPS:
             return instruction
-        wanted = instruction.operands.get("accumulate")
+        accumulate_mode = instruction.operands.get("accumulate")
         dst: Access = instruction.operands["dst"]
-        if wanted:
+        if accumulate_mode:
             _require_started(instruction, dst, self._unwritten(dst))
-        if wanted is not None:
+        if accumulate_mode is not None:
             return instruction
         unwritten = self._not_started(dst)
         accumulate = not unwritten.all()
@@ -226,8 +229,8 @@ class Tracker:
             self._add(dst)
         return replace(instruction, operands={**instruction.operands, "accumulate": accumulate})
 
-    def require(self, tensor: Tensor, what: str) -> None:
-        """Complain when a tensor holds values that come from nowhere.
+    def require(self, tensor: Tensor, role: str) -> None:
+        """Raise an error when a tensor contains values that derive from uninitialised memory.
 
         Raises:
             NkiExecutionError: ``NKI-UNINITIALISED``, at the line that first read it.
@@ -239,11 +242,13 @@ class Tracker:
         tainted = coverage.tainted(self.memory.layout(access).piece)
         if tainted.any():
             index = np.unravel_index(int(np.argmax(tainted)), tainted.shape)
-            place = ", ".join(str(int(part)) for part in index)
-            raise self.origins[tensor.name].error(f"{what} {tensor.name!r}, element [{place}]")
+            position = ", ".join(str(int(coordinate)) for coordinate in index)
+            raise self.origins[tensor.name].error(f"{role} {tensor.name!r}, element [{position}]")
 
     def unwritten(self, tensor: Tensor) -> Mask | None:
-        """Which elements of a tensor were never written: an array of its shape; None for none."""
+        """Return which elements of a tensor were never written, as an array of its shape; None for
+        none.
+        """
         if self._coverage(tensor).try_finish():
             return None
         mask = self._unwritten(whole(tensor))
@@ -252,7 +257,7 @@ class Tracker:
     # -- reads ------------------------------------------------------------------------------
 
     def _missing(self, instruction: Instruction) -> dict[str, Mask]:
-        """Operands that have elements from nowhere, with a mask of those."""
+        """Return the operands that have unwritten or tainted elements, with a mask of them."""
         bad: dict[str, Mask] = {}
         for name, access in _read(instruction):
             storage = self.memory.storage(access.tensor)
@@ -263,16 +268,17 @@ class Tracker:
             mask = self._mask(access, coverage, index_group(instruction.op))
             if mask is not None:
                 storage.settle()
-                bad[name] = _either(bad.get(name), mask)
+                bad[name] = _union(bad.get(name), mask)
                 self._note(instruction, name, access, mask)
         return bad
 
     def _shows(self, instruction: Instruction, bad: dict[str, Mask]) -> bool:
-        """Whether what is computed from nowhere is NaN, since all that is from nowhere is.
+        """Return True if results computed from uninitialised elements are NaN, because all of these
+        are NaN.
 
-        It is not for integers and what was computed from them, nor behind a comparison.
+        This does not hold for integers and values computed from them, nor after a comparison.
         """
-        if not hands_on(instruction, bad):
+        if not propagates_nan(instruction, bad):
             return False
         for name, access in _read(instruction):
             mask = bad.get(name)
@@ -296,17 +302,19 @@ class Tracker:
 
     def _note(self, instruction: Instruction, name: str, access: Access, mask: Mask) -> None:
         origin = self._origin(instruction, name, access, mask)
-        if name.endswith("_offset") or instruction.op in _DECIDES:
+        if name.endswith("_offset") or instruction.op in _REGISTER_OPS:
             raise origin.error("an address" if name.endswith("_offset") else "a register")
         for _, written in _written(instruction):
             self.origins.setdefault(written.tensor.name, origin)
 
     def _origin(self, instruction: Instruction, name: str, access: Access, mask: Mask) -> Origin:
-        """Where the marks of an operand come from: here, or from where its tensor has them."""
-        known = self.origins.get(access.tensor.name)
-        if known is not None:
-            return known
-        index = tuple(int(part) for part in np.unravel_index(int(np.argmax(mask)), mask.shape))
+        """Return the origin of an operand's marks: the origin of its tensor, else this read."""
+        origin = self.origins.get(access.tensor.name)
+        if origin is not None:
+            return origin
+        index = tuple(
+            int(coordinate) for coordinate in np.unravel_index(int(np.argmax(mask)), mask.shape)
+        )
         return Origin(access.tensor.name, index, instruction.op, name, instruction.location)
 
     def _coverage(self, tensor: Tensor) -> Coverage:
@@ -345,10 +353,10 @@ class Tracker:
         return coverage.unwritten(self.memory.layout(access).piece)
 
     def _not_started(self, dst: Access) -> Mask:
-        """Where no instruction wrote through this tensor before.
+        """Return where no instruction wrote through this tensor before.
 
-        A tensor at a fixed address shares its bytes with earlier ones there, but accumulation
-        starts anew with each tensor.
+        A tensor at a fixed address shares its bytes with earlier tensors there, but each tensor
+        starts its own accumulation.
         """
         started = self._started.get(dst.tensor.name)
         if dst.tensor.address is None:
@@ -358,7 +366,9 @@ class Tracker:
         return started.unwritten(self._own_piece(self.memory.storage(dst.tensor), dst))
 
     def _own_piece(self, storage: Storage, access: Access) -> Piece:
-        """The window of an access to a tensor at an address, over the tensor stored densely."""
+        """Return the window of an access to a tensor at an address, in the tensor stored
+        densely.
+        """
         layout, width = self.memory.layout(access), access.tensor.free_bytes
         if not storage.row:
             return layout.piece
@@ -369,7 +379,7 @@ class Tracker:
     def _masks(
         self, instruction: Instruction, written: list[tuple[str, Access]], bad: dict[str, Mask]
     ) -> list[Mask | None]:
-        """For each written operand, what of it will depend on the bad elements."""
+        """Return, for each written operand, which elements depend on the bad elements."""
         if not bad or (instruction.op == "sendrecv" and "src" not in bad):
             return [None] * len(written)
         return [
@@ -383,38 +393,43 @@ class Tracker:
         written: list[tuple[str, Access]],
         bad: dict[str, Mask],
     ) -> None:
-        """Execute a collective; then the ranks hand over their marks as they did their values."""
+        """Execute a collective; then the ranks exchange their marks as they exchanged their
+        values.
+        """
         memory, operands = self.memory, instruction.operands
         names = SENT_OPERANDS[instruction.op]
-        own = self._first_origin(instruction, bad)
+        own_origin = self._first_origin(instruction, bad)
         sent = {name: masks_of(operands[name], self._lost) for name in names} if bad else None
         step()
-        origin = first_marks(instruction, memory, own)
+        origin = first_marks(instruction, memory, own_origin)
         if origin is None:
             for _, access in written if receives(instruction, memory) else ():
                 self._add(access)
             return
         if sent is None:
             sent = {name: masks_of(operands[name], no_marks) for name in names}
-        for got in received(instruction, memory, sent):
-            self._take(got, origin)
+        for marks in received(instruction, memory, sent):
+            self._take(marks, origin)
 
-    def _take(self, got: Received, origin: Origin) -> None:
-        """Mark what other ranks sent; where they sent nothing it is as before."""
-        coverage, piece = self._coverage(got.access.tensor), self.memory.layout(got.access).piece
-        if got.unchanged.all():
+    def _take(self, marks: Received, origin: Origin) -> None:
+        """Set the marks that other ranks sent; elements that no rank sent keep theirs."""
+        coverage, piece = (
+            self._coverage(marks.access.tensor),
+            self.memory.layout(marks.access).piece,
+        )
+        if marks.unchanged.all():
             return
         tainted, unwritten = coverage.tainted(piece), coverage.unwritten(piece)
-        mask = got.mask | (got.unchanged & tainted)
-        self._add(got.access)
-        if mask.any() or got.unchanged.any():
+        mask = marks.mask | (marks.unchanged & tainted)
+        self._add(marks.access)
+        if mask.any() or marks.unchanged.any():
             coverage.taint(piece, mask)
-            coverage.forget(piece, got.unchanged & unwritten)
-        if got.mask.any():
-            self.origins[got.access.tensor.name] = origin
+            coverage.forget(piece, marks.unchanged & unwritten)
+        if marks.mask.any():
+            self.origins[marks.access.tensor.name] = origin
 
     def _lost(self, access: Access) -> Mask:
-        """Which elements are from nowhere."""
+        """Return which elements are unwritten or tainted."""
         mask = self._mask(access, self._coverage(access.tensor))
         return np.zeros(access.shape, np.bool_) if mask is None else mask
 
@@ -425,9 +440,9 @@ class Tracker:
         return None
 
     def _exchanged(self, instruction: Instruction, bad: dict[str, Mask]) -> dict[str, Mask]:
-        """The marks of what another core sent; both cores hand over theirs."""
+        """Return the marks that another core sent; both cores send theirs."""
         state = self.memory.state
-        exchange: Any = state.exchange  # its value is an array for meanings, here it is marks
+        exchange: Any = state.exchange  # it swaps marks here instead of arrays
         if exchange is None:
             return bad
         operands = instruction.operands
@@ -445,7 +460,7 @@ class Tracker:
         return {"src": mask}
 
     def _carry(self, access: Access, mask: Mask | None, *, shows: bool) -> None:
-        """Mark what was computed from nowhere in one written operand; ``shows``: it is NaN there."""
+        """Mark one written operand; ``shows``: elements from uninitialised memory are NaN in it."""
         if mask is not None and shows:
             value = self.memory.read(access, skip=True)
             if value.dtype.kind not in "iub" and _has_nan(value.dtype):
@@ -460,7 +475,7 @@ class Tracker:
             self._coverage(access.tensor).taint_at(piece, rows.existing, mask[rows.good])
 
     def _holes(self, access: Access) -> _Hole | None:
-        """The elements of an access that were not written, and what is there."""
+        """Return the unwritten or tainted elements of an access, with its content."""
         coverage = self._coverage(access.tensor)
         if coverage.complete or access.vector_offset is not None:
             return None
@@ -473,10 +488,11 @@ class Tracker:
         written: list[tuple[str, Access]],
         before: list[_Hole | None],
     ) -> None:
-        """Find which holes an instruction left open that may keep elements as they were.
+        """Find the unwritten elements that an instruction did not write.
 
-        It is executed once more with other bytes in the holes: where the result differs, the
-        instruction wrote nothing (or something computed from the hole, which is marked already).
+        A predicated instruction may keep old elements. It is executed once more with other bytes in the
+        unwritten elements: where the result differs, the instruction wrote nothing (or a value computed
+        from the unwritten element, which is marked already).
         """
         views = [self.memory.view(access) for _, access in written]
         results = [view.copy() for view in views]
@@ -498,21 +514,21 @@ class Tracker:
 
 @dataclass(frozen=True, slots=True)
 class _Hole:
-    """Elements of an access that nobody wrote, and the content of the whole access."""
+    """Unwritten elements of an access, and the content of the whole access."""
 
     mask: Mask
     values: Array
 
 
 def _bits(value: Array) -> Array:
-    """The same memory as unsigned integers."""
+    """Return a view of the same memory as unsigned integers."""
     return value.view(f"u{value.dtype.itemsize}")
 
 
 def _require_started(instruction: Instruction, dst: Access, unwritten: Mask) -> None:
     if not unwritten.any():
         return
-    index = ", ".join(str(int(part)) for part in np.argwhere(unwritten)[0])
+    index = ", ".join(str(int(coordinate)) for coordinate in np.argwhere(unwritten)[0])
     raise NkiExecutionError(
         f"{instruction.op} accumulates into element [{index}] of {dst.tensor.name!r}, where "
         f"nothing was written before",
@@ -534,7 +550,7 @@ def _written(instruction: Instruction) -> Iterator[tuple[str, Access]]:
 
 def _read(instruction: Instruction) -> Iterator[tuple[str, Access]]:
     writes = TRAITS[instruction.op].writes
-    accumulates = instruction.op in PRODUCTS and instruction.operands.get("accumulate")
+    accumulates = instruction.op in MATMUL_OPS and instruction.operands.get("accumulate")
     for name, value in instruction.operands.items():
         if name not in writes or (accumulates and name == "dst"):
             yield from _entries(name, value)
@@ -560,21 +576,21 @@ def _offsets(access: Access) -> Iterator[tuple[str, Access]]:
 
 
 def keeps_old(instruction: Instruction) -> bool:
-    """The instruction may leave elements of its destination as they were."""
+    """Return True if the instruction may keep old elements of its destination."""
     updates = TRAITS[instruction.op].updates
-    if instruction.op in PRODUCTS:
+    if instruction.op in MATMUL_OPS:
         return False
     return bool(updates) or instruction.operands.get("oob_mode") == "skip"
 
 
-def _either(one: Mask | None, other: Mask) -> Mask:
-    """Marks of several tensors of one operand (``srcs``)."""
-    if one is None:
-        return other
-    return one | other if one.shape == other.shape else np.ones(1, np.bool_)
+def _union(first: Mask | None, second: Mask) -> Mask:
+    """Return the union of the marks of several tensors of one operand (``srcs``)."""
+    if first is None:
+        return second
+    return first | second if first.shape == second.shape else np.ones(1, np.bool_)
 
 
 @functools.cache
 def _has_nan(dtype: np.dtype[Any]) -> bool:
-    """The type can show NaN."""
+    """Return True if the type has NaN."""
     return bool(np.isnan(np.array(np.nan, np.float32).astype(dtype).astype(np.float32)))

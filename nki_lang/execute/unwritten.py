@@ -1,10 +1,11 @@
-"""Reads of memory that certainly nothing wrote before, found before a program runs.
+"""Finds reads of memory that certainly no instruction wrote before, without running the program.
 
-A read counts when it is certain to happen, and when every byte of what it takes is certain to
-be unwritten then. A tile that was filled in part and read whole is no fault as long as the rest
-goes nowhere, so it does not count; nor does a tile at an address that the user gave (others may
-write the same bytes), or HBM that cores share. Whatever may write counts as a write: predicated
-instructions, loops that may have no iteration, and places that a register or an index tensor selects.
+A read counts when it certainly happens, and when every byte that it reads is certainly unwritten.
+A tile that was filled partially and read whole is no fault as long as its unwritten elements reach
+no result, so it does not count. Nor does a tile at an address that the user chose (other tensors
+may write the same bytes), or HBM that cores share. Any possible write counts as a write: predicated
+instructions, loops that may have no iteration, and locations that a register or an index tensor
+selects.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from nki_lang.execute.fresh import PRODUCTS, inside, turns
+from nki_lang.execute.fresh import MATMUL_OPS, certain_iterations, inside
 from nki_lang.execute.liveness import accesses_in, written_by
 from nki_lang.ir.coverage import Coverage, piece_of
-from nki_lang.ir.fresh import SCALES, is_fresh_fill
+from nki_lang.ir.fresh import SCALE_OPERANDS, is_fresh_fill
 from nki_lang.ir.types import (
     Access,
     Block,
@@ -32,17 +33,17 @@ from nki_lang.source import SourceLocation
 
 __all__ = ["REMEDY", "UnwrittenRead", "unwritten_reads"]
 
-REMEDY = "write the tile before it is read (nisa.memset), or read the part that was written"
+REMEDY = "write the tile before it is read (nisa.memset), or read only the written elements"
 
 
 @dataclass(frozen=True, slots=True)
 class UnwrittenRead:
-    """One operand that reads only what nothing wrote.
+    """An operand that reads only unwritten memory.
 
     Attributes:
-        tensor: what is read.
-        op, operand: the instruction and which of its operands.
-        location: its line.
+        tensor: the tensor that is read.
+        op, operand: the instruction and its operand.
+        location: source line of the instruction.
     """
 
     tensor: Tensor
@@ -52,7 +53,7 @@ class UnwrittenRead:
 
     @property
     def message(self) -> str:
-        """What reads which tensor."""
+        """The fault in one sentence: instruction, operand and tensor."""
         return (
             f"{self.op} reads its {self.operand}, tensor {self.tensor.name!r}, before anything "
             "was written there; what a device finds there is undefined, here it is NaN (integers: "
@@ -61,37 +62,39 @@ class UnwrittenRead:
 
 
 def unwritten_reads(bodies: Sequence[Block], doubtful: Container[str]) -> list[UnwrittenRead]:
-    """Reads that certainly find nothing, the first of each tensor.
+    """Return reads that certainly read unwritten memory, the first one of each tensor.
 
     Args:
         bodies: the statements of each core, with accumulation made explicit.
         doubtful: names of the tensors that may be read before they are written.
     """
-    found: dict[str, UnwrittenRead] = {}
+    first_reads: dict[str, UnwrittenRead] = {}
     for body in bodies:
-        core = _Core(doubtful, alone=len(bodies) == 1)
+        core = _ReadFollower(doubtful, single_core=len(bodies) == 1)
         core.follow(body)
-        for name, read in core.found.items():
-            found.setdefault(name, read)
-    return list(found.values())
+        for name, read in core.reads_by_tensor.items():
+            first_reads.setdefault(name, read)
+    return list(first_reads.values())
 
 
-class _Core:
-    """What one core may have written of the doubtful tensors, in program order."""
+class _ReadFollower:
+    """Follows the possible writes of one core to the doubtful tensors, in program order."""
 
-    def __init__(self, doubtful: Container[str], *, alone: bool) -> None:
-        self._doubtful, self._alone = doubtful, alone
+    def __init__(self, doubtful: Container[str], *, single_core: bool) -> None:
+        self._doubtful, self._single_core = doubtful, single_core
         self._written: dict[str, Coverage] = {}
-        self.found: dict[str, UnwrittenRead] = {}
+        self.reads_by_tensor: dict[str, UnwrittenRead] = {}
 
     def follow(self, body: Block) -> None:
-        """Enter what the statements read and write; of a loop, what its first iteration does."""
+        """Record the reads and writes of the statements; of a loop, those of its first
+        iteration.
+        """
         for statement in body:
             if isinstance(statement, Instruction):
                 if not is_fresh_fill(statement):
                     self._reads(statement)
                     self._writes(statement)
-            elif isinstance(statement, NoReorder) or _certain(statement):
+            elif isinstance(statement, NoReorder) or _has_certain_iteration(statement):
                 self.follow(statement.body)
             else:
                 for instruction in walk(statement.body):
@@ -103,10 +106,10 @@ class _Core:
         if traits is None or instruction.op == "core_barrier":  # orders accesses, reads nothing
             return
         for name, value in instruction.operands.items():
-            if name in SCALES:
+            if name in SCALE_OPERANDS:
                 continue
             if name in traits.writes:
-                product = instruction.op in PRODUCTS and instruction.operands.get("accumulate")
+                product = instruction.op in MATMUL_OPS and instruction.operands.get("accumulate")
                 reads = [value] if product and type(value) is Access else []
             else:
                 reads = accesses_in(value)
@@ -114,7 +117,7 @@ class _Core:
                 if self._is_unwritten(access):
                     tensor = access.tensor
                     read = UnwrittenRead(tensor, instruction.op, name, instruction.location)
-                    self.found.setdefault(tensor.name, read)
+                    self.reads_by_tensor.setdefault(tensor.name, read)
 
     def _is_unwritten(self, access: Access) -> bool:
         tensor = access.tensor
@@ -130,7 +133,7 @@ class _Core:
     def _follows(self, tensor: Tensor) -> bool:
         if tensor.name not in self._doubtful or tensor.fixed:
             return False
-        return self._alone or tensor.buffer is not MemoryRegion.shared_hbm
+        return self._single_core or tensor.buffer is not MemoryRegion.shared_hbm
 
     def _writes(self, instruction: Instruction) -> None:
         for access in written_by(instruction):
@@ -146,5 +149,5 @@ class _Core:
                 coverage.add(piece_of(access))
 
 
-def _certain(loop: ForLoop | WhileLoop) -> bool:
-    return isinstance(loop, ForLoop) and turns(loop) > 0
+def _has_certain_iteration(loop: ForLoop | WhileLoop) -> bool:
+    return isinstance(loop, ForLoop) and certain_iterations(loop) > 0

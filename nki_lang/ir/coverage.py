@@ -1,7 +1,7 @@
-"""Which bytes of a tensor were written so far, kept cheaply.
+"""Tracks cheaply which bytes of a tensor were written.
 
-Most tensors are written whole, or always in the same pieces; then a flag or a list of pieces is
-all there is. The map of bytes is only made when a read does not match a piece that was written.
+Most tensors are written whole, or always in the same pieces; then a flag or a set of pieces is
+enough. The map of bytes is created only when a read does not match a written piece.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 from nki_lang.dtypes import Array
 from nki_lang.ir.types import Access
 
-__all__ = ["CLEAN", "TAINTED", "Coverage", "Piece", "piece_of"]
+__all__ = ["CLEAN_BYTE", "TAINTED_BYTE", "Coverage", "Piece", "piece_of"]
 
-CLEAN = 255
-"""A byte that was written."""
+CLEAN_BYTE = 255
+"""State of a byte that was written. All bits are set, so that one test covers a whole element."""
 
-TAINTED = 1
-"""A byte that was written with something computed from bytes that nobody wrote."""
+TAINTED_BYTE = 1
+"""State of a byte that was written with a value computed from unwritten bytes."""
 
-_UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+_UNSIGNED_DTYPES = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
 class Piece(NamedTuple):
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
     @property
     def covers(self) -> int:
-        """Bytes in the window when no two of its elements meet, else 0."""
+        """Bytes in the window when no two of its elements overlap, else 0."""
         reach = self.size
         for stride, count in sorted(
             (abs(stride), count)
@@ -67,7 +67,7 @@ class _Run(NamedTuple):
 
     @property
     def edges(self) -> tuple[int, ...]:
-        """Every number that a common unit must divide."""
+        """The numbers that a common unit must divide."""
         return (self.offset, self.length, *(stride for stride, _ in self.dims))
 
 
@@ -85,7 +85,7 @@ def _runs(piece: Piece) -> _Run:
 
 
 def piece_of(access: Access) -> Piece:
-    """The window of a static access over its tensor stored densely."""
+    """Return the window of a static access in its densely stored tensor."""
     size = access.element_type.itemsize
     return Piece(
         access.shape,
@@ -96,11 +96,11 @@ def piece_of(access: Access) -> Piece:
 
 
 def _word(piece: Piece, value: int) -> Array:
-    return np.array(value, _UNSIGNED[piece.size])
+    return np.array(value, _UNSIGNED_DTYPES[piece.size])
 
 
 class Coverage:
-    """What was written of ``nbytes`` bytes.
+    """The written bytes among ``nbytes`` bytes.
 
     Attributes:
         complete: every byte was written and none is tainted.
@@ -117,18 +117,18 @@ class Coverage:
 
     @property
     def untouched(self) -> bool:
-        """Nothing was written yet."""
+        """True if no byte was written yet."""
         return not (self.complete or self._pieces or self._map is not None)
 
     def copy(self) -> Coverage:
-        """The same, to be changed on its own."""
-        other = Coverage(self.nbytes, complete=self.complete)
-        other._pieces, other._sum = set(self._pieces), self._sum
-        other._map = None if self._map is None else self._map.copy()
-        return other
+        """Return an independent copy."""
+        duplicate = Coverage(self.nbytes, complete=self.complete)
+        duplicate._pieces, duplicate._sum = set(self._pieces), self._sum
+        duplicate._map = None if self._map is None else self._map.copy()
+        return duplicate
 
     def add(self, piece: Piece) -> None:
-        """The window was written."""
+        """Record a write of the window."""
         if self.complete or piece in self._pieces:
             return
         covers = piece.covers
@@ -141,47 +141,47 @@ class Coverage:
             self._window(piece).fill(self._full(piece))
 
     def finish(self) -> None:
-        """Every byte was written."""
+        """Record a write of every byte."""
         self.complete = True
         self._map = None
         self._pieces.clear()
 
     def add_at(self, piece: Piece, index: tuple[Array, ...]) -> None:
-        """Those positions of the window's leading dimensions were written."""
+        """Record a write of these positions of the window's leading dimensions."""
         if self.complete:
             return
         self._filled()
         self._window(piece)[index] = self._full(piece)
 
     def taint_at(self, piece: Piece, index: tuple[Array, ...], bad: Array) -> None:
-        """Those positions of the window were written, with values from nowhere where ``bad``."""
+        """Record a write of these positions of the window, tainted where ``bad``."""
         self._mapped()
-        tainted = int.from_bytes(bytes([TAINTED]) * piece.size, "little")
+        tainted = int.from_bytes(bytes([TAINTED_BYTE]) * piece.size, "little")
         values = np.where(bad, _word(piece, tainted), _word(piece, self._full(piece)))
         self._window(piece)[index] = values
 
     def forget(self, piece: Piece, where: Array) -> None:
-        """Those elements of the window count as unwritten."""
+        """Mark these elements of the window as unwritten."""
         self._mapped()
         self._window(piece)[where] = 0
 
     def taint(self, piece: Piece, bad: Array) -> None:
-        """The window was written, with values from nowhere where ``bad``."""
+        """Record a write of the window, tainted where ``bad``."""
         self.add(piece)
         self._mapped()
         self._window(piece)[np.broadcast_to(bad, piece.shape)] = int.from_bytes(
-            bytes([TAINTED]) * piece.size, "little"
+            bytes([TAINTED_BYTE]) * piece.size, "little"
         )
 
     def has(self, piece: Piece) -> bool:
-        """Every element of the window was written and none is tainted."""
+        """Return True if every element of the window is clean."""
         if self.complete or piece in self._pieces:
             return True
         if not self._pieces and self._map is None:
             return 0 in piece.shape
         if self.try_finish():
             return True
-        good = bool((self._seen(piece) == self._full(piece)).all())
+        good = bool((self._states(piece) == self._full(piece)).all())
         if good and piece.covers == self.nbytes:
             self.complete = True
         elif good:
@@ -189,28 +189,28 @@ class Coverage:
         return good
 
     def missing(self, piece: Piece) -> Array:
-        """Where the window was not written, or is tainted."""
+        """Return where the window is unwritten or tainted."""
         if self.try_finish():
             return np.zeros(piece.shape, np.bool_)
-        return self._seen(piece) != self._full(piece)
+        return self._states(piece) != self._full(piece)
 
     def tainted(self, piece: Piece) -> Array:
-        """Where the window is tainted."""
+        """Return where the window is tainted."""
         if self.complete:
             return np.zeros(piece.shape, np.bool_)
-        seen = self._seen(piece)
-        return (seen & 0xFF) == TAINTED
+        states = self._states(piece)
+        return (states & 0xFF) == TAINTED_BYTE
 
     def unwritten(self, piece: Piece) -> Array:
-        """Where the window was never written."""
+        """Return where the window is unwritten."""
         if self.try_finish():
             return np.zeros(piece.shape, np.bool_)
-        return self._seen(piece) == 0
+        return self._states(piece) == 0
 
     def try_finish(self) -> bool:
-        """Notice that the pieces together are everything; True when they are.
+        """Detect that the pieces together cover every byte; return True if they do.
 
-        They are put together in units as large as their edges allow, not byte by byte.
+        The pieces are joined in units as large as their edges allow, not byte by byte.
         """
         if self.complete or self._map is not None or self._sum < self.nbytes:
             return self.complete
@@ -230,7 +230,7 @@ class Coverage:
         return self.complete
 
     def holes(self) -> Array:
-        """Which bytes were never written."""
+        """Return which bytes were never written."""
         if self.complete:
             return np.zeros(self.nbytes, np.bool_)
         self._filled()
@@ -240,20 +240,20 @@ class Coverage:
     def _full(self, piece: Piece) -> int:
         return (1 << (8 * piece.size)) - 1
 
-    def _seen(self, piece: Piece) -> Array:
+    def _states(self, piece: Piece) -> Array:
         self._filled()
         return self._window(piece)
 
     def _mapped(self) -> None:
-        """Give up the shortcuts: from now on only the map counts."""
+        """Switch from the shortcuts to the map of bytes."""
         if self.complete:
-            self._map = np.full(max(1, self.nbytes), CLEAN, np.uint8)
+            self._map = np.full(max(1, self.nbytes), CLEAN_BYTE, np.uint8)
             self.complete = False
         self._filled()
         self._pieces.clear()
 
     def _filled(self) -> None:
-        """Make the map from the pieces."""
+        """Create the map from the pieces."""
         if self._map is not None:
             return
         self._map = np.zeros(max(1, self.nbytes), np.uint8)
@@ -262,5 +262,5 @@ class Coverage:
 
     def _window(self, piece: Piece) -> Array:
         assert self._map is not None
-        kind = _UNSIGNED[piece.size]
+        kind = _UNSIGNED_DTYPES[piece.size]
         return np.ndarray(piece.shape, kind, self._map, piece.offset, piece.strides)

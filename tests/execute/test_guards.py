@@ -52,9 +52,9 @@ def test_a_sample_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(reaching, "prepare", _broken)
     with pytest.raises(TypeError, match="a bug of ours"):
-        samples_._depending(instruction, {}, flags=False)
+        samples_._depending(instruction, {}, compared=False)
     monkeypatch.delenv("NKI_HLO_UNGUARDED")
-    assert samples_._depending(instruction, {}, flags=False) is None
+    assert samples_._depending(instruction, {}, compared=False) is None
 
 
 def test_a_decoder_that_fails_does_not_blame_the_record(monkeypatch: pytest.MonkeyPatch) -> None:

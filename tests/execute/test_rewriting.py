@@ -8,7 +8,7 @@ import pytest
 from nki_lang.execute import load
 from nki_lang.execute.coalescing import coalesce
 from nki_lang.execute.forwarding import forward
-from nki_lang.execute.regions import beside, compose, may_overlap
+from nki_lang.execute.regions import adjacent, compose, may_overlap
 from nki_lang.ir import Access, Engine, ForLoop, Register
 from tests.counting import steps_taken
 from tests.execute.handmade import full, instruction, kernel, part, tensor
@@ -224,9 +224,9 @@ def test_overlap_and_neighbours():
     top = part(X, slice(0, 4), slice(0, 8))
     assert not may_overlap(left, right)
     assert may_overlap(left, top)
-    assert beside(left, right, 1) == full(X)
-    assert beside(right, left, 1) is None
-    assert beside(left, top, 0) is None
+    assert adjacent(left, right, 1) == full(X)
+    assert adjacent(right, left, 1) is None
+    assert adjacent(left, top, 0) is None
     assert may_overlap(left._replace(scalar_offset=Register("r")), right)
 
 
