@@ -1,8 +1,8 @@
-"""Files that are there whole or not at all.
+"""Atomic files: complete or absent.
 
-A file or folder that is being written is beside its target, with its writer in its name: host
-and process. Whoever writes to the same place next removes those whose process on this host is
-gone. Those of other hosts, which may share the folder, stay.
+A file or folder that is being written has a staging name in the folder of its target, which
+contains the host and the process of the writer. The next writer of the same target removes staging
+files of dead processes of its host. Staging files of other hosts, which may share the folder, stay.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from nki_lang.plain_files import check_path
 __all__ = ["atomic_file", "staging_name", "sweep"]
 
 _STALE_SECONDS: Final = 60.0
-"""Younger ones stay: a container may have another's host name but not its processes."""
+"""Younger files stay: a container may have the host name of another one but not its processes."""
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], *, durable: bool = False) -> Generator[BinaryIO]:
-    """A file to write beside ``path`` that takes its place when the block ends well.
+    """Open a staging file that replaces ``path`` when the block ends without an error.
 
-    What killed writers of the same target left beside it goes.
+    Staging files that killed writers of the same target left are removed.
 
     Args:
         path: the target.
-        durable: the content is on the disk before the file has its name.
+        durable: flush the content to the disk before the file is renamed.
 
     Raises:
         OSError: the folder is missing or not writable, the disk is full, or the path has a NUL.
@@ -42,32 +42,32 @@ def atomic_file(path: str | os.PathLike[str], *, durable: bool = False) -> Gener
     target = Path(path)
     prefix = f".{target.name[:30]}."
     sweep(target.parent, prefix)
-    beside = target.with_name(staging_name(prefix))
+    staging = target.with_name(staging_name(prefix))
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(beside, flags, 0o666)
+    handle = os.open(staging, flags, 0o666)
     try:
         with os.fdopen(handle, "w+b") as file:
             yield file
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(beside, target)
+        os.replace(staging, target)
     finally:
         with suppress(OSError):
-            beside.unlink()
+            staging.unlink()
 
 
 def staging_name(prefix: str) -> str:
-    """A name that nobody else takes: ``prefix``, host, process, a random number."""
+    """Return a unique name: ``prefix``, host, process, a random number."""
     return f"{prefix}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"
 
 
 def sweep(folder: Path, prefix: str) -> None:
-    """Remove what writers of this host that are gone left in ``folder`` under ``prefix``."""
-    own = f"{prefix}{socket.gethostname()}-"
+    """Remove the staging files of dead writers of this host in ``folder`` under ``prefix``."""
+    own_prefix = f"{prefix}{socket.gethostname()}-"
     with suppress(OSError):
-        for path in [each for each in folder.iterdir() if each.name.startswith(own)]:
-            pid = path.name.removeprefix(own).partition("-")[0]
+        for path in [entry for entry in folder.iterdir() if entry.name.startswith(own_prefix)]:
+            pid = path.name.removeprefix(own_prefix).partition("-")[0]
             if pid.isdecimal() and not _is_alive(int(pid)) and _is_stale(path):
                 _remove(path)
 
@@ -81,7 +81,7 @@ def _remove(path: Path) -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    if os.name != "posix":  # elsewhere signal 0 is no question but an interrupt
+    if os.name != "posix":  # on other systems signal 0 interrupts the process
         return True
     try:
         os.kill(pid, 0)

@@ -27,7 +27,7 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 """An array of any shape and type."""
 
-_NAME = "nki"
+_METADATA_KEY = "nki"
 
 
 class DType:
@@ -36,13 +36,13 @@ class DType:
     Attributes:
         name: the language's name (``"bfloat16"``).
         itemsize: bytes of one element in memory.
-        dtype: the NumPy dtype that stores it. NumPy reads this attribute by itself.
+        dtype: the NumPy dtype that stores it. NumPy reads this attribute.
         kind: ``"float"``, ``"int"``, ``"uint"``, ``"bool"`` or ``"packed"`` (x4 types).
-        lanes: how many values one element packs (4 for the ``_x4`` types, else 1).
+        lanes: number of values that one element packs (4 for the ``_x4`` types, else 1).
         lane: for packed types, the DType of one lane.
 
     Args:
-        storage: what NumPy calls the type that stores it; the others are as above.
+        storage: NumPy's type that stores it; the other arguments are attributes.
     """
 
     __slots__ = ("_hash", "dtype", "itemsize", "kind", "lane", "lanes", "name")
@@ -51,9 +51,9 @@ class DType:
         self, name: str, storage: Any, kind: str, lanes: int = 1, lane: DType | None = None
     ) -> None:
         self.name = name
-        # NumPy has no packed types: arrays made for one keep its name beside their integers'.
-        own: Any = {"metadata": {_NAME: name}} if lane else {}
-        self.dtype = np.dtype(storage, **own)
+        # NumPy has no packed types: the name of the packed type is metadata of the integer type.
+        arguments: Any = {"metadata": {_METADATA_KEY: name}} if lane else {}
+        self.dtype = np.dtype(storage, **arguments)
         self.itemsize = self.dtype.itemsize
         self.kind = kind
         self.lanes = lanes
@@ -142,7 +142,7 @@ def _by_name(name: str) -> DType:
 
 
 DTypeLike = DType | str | type[Any] | np.dtype[Any]
-"""What stands for a dtype: itself, its name, NumPy's type or dtype."""
+"""A dtype, its name, or NumPy's type or dtype for it."""
 
 
 def dtype_of(value: Any) -> DType:
@@ -159,7 +159,7 @@ def dtype_of(value: Any) -> DType:
             return found
     try:
         plain = np.dtype(value)
-        packed = (plain.metadata or {}).get(_NAME)
+        packed = (plain.metadata or {}).get(_METADATA_KEY)
         return BY_NAME[packed] if packed else _BY_NUMPY[plain]
     except (TypeError, KeyError):
         raise TypeError(

@@ -19,7 +19,7 @@ from nki_lang.ir import KernelIR
 from nki_lang.semantics.state import has_wide_scales
 from nki_lang.services import service
 from nki_lang.targets import Target, current_target, target_of
-from nki_lang.tracebacks import without_own_frames
+from nki_lang.tracebacks import without_package_frames
 from nki_lang.tracing.arguments import replace_tensors
 from nki_lang.tracing.filled import Divided, Filled, label_of
 from nki_lang.tracing.fingerprint import (
@@ -207,7 +207,7 @@ class Kernel:
         other._owner = self._owner
         return other
 
-    @without_own_frames
+    @without_package_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if active() is not None:
             return self.func(*args, **kwargs)
@@ -222,7 +222,7 @@ class Kernel:
 
     # -- specialising ---------------------------------------------------------------------
 
-    @without_own_frames
+    @without_package_frames
     def trace(
         self,
         args: tuple[Any, ...] = (),
@@ -234,24 +234,24 @@ class Kernel:
         """The kernel IR for these arguments (arrays or anything with shape and dtype)."""
         return trace(self, args, kwargs, target=target, grid=grid)
 
-    @without_own_frames
+    @without_package_frames
     def ir(self, *args: Any, **kwargs: Any) -> KernelIR:
         """The kernel IR for these arguments."""
         return trace(self, args, kwargs)
 
-    @without_own_frames
+    @without_package_frames
     def klir(self, *args: Any, **kwargs: Any) -> bytes:
         """The KLIR binary for these arguments."""
         from nki_lang import klir
 
         return klir.dumps(trace(self, args, kwargs)).klir
 
-    @without_own_frames
+    @without_package_frames
     def lines(self, *args: Any, **kwargs: Any) -> str:
         """The instructions for these arguments as text."""
         return str(trace(self, args, kwargs))
 
-    @without_own_frames
+    @without_package_frames
     def cost(self, *args: Any, **kwargs: Any) -> Any:
         """What each line costs for these arguments on the target, by the timing model.
 
@@ -260,7 +260,7 @@ class Kernel:
         """
         return service("kernel-cost")(trace(self, args, kwargs), self.arrays(args, kwargs))
 
-    @without_own_frames
+    @without_package_frames
     def profile(self, *args: Any, **kwargs: Any) -> Any:
         """Where the time would go for these arguments on the target, by the timing model.
 

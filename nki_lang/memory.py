@@ -1,4 +1,4 @@
-"""The memories a tensor can live in."""
+"""The memories that can contain a tensor."""
 
 from __future__ import annotations
 

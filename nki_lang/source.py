@@ -29,7 +29,7 @@ PACKAGE_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 MAX_CALLERS = 32
 """Frames that a location keeps around it; of a deeper recursion those that are innermost."""
 
-_MANAGERS = contextlib.__file__
+_CONTEXTLIB_FILE = contextlib.__file__
 """Its frames stand between a ``with`` statement and this package."""
 
 
@@ -56,27 +56,27 @@ class SourceLocation(NamedTuple):
 
     @property
     def callers(self) -> tuple[SourceLocation, ...]:
-        """The calls around it, innermost first."""
-        found: list[SourceLocation] = []
+        """The calls around the location, innermost first."""
+        callers: list[SourceLocation] = []
         outer = self.caller
         while outer is not None:
-            found.append(outer)
+            callers.append(outer)
             outer = outer.caller
-        return tuple(found)
+        return tuple(callers)
 
 
 def in_package(code: CodeType) -> bool:
-    """Whether code belongs to this package, or enters its ``with`` blocks."""
-    return code.co_filename.startswith(PACKAGE_FOLDER) or code.co_filename == _MANAGERS
+    """Return True if code belongs to this package, or enters its ``with`` blocks."""
+    return code.co_filename.startswith(PACKAGE_FOLDER) or code.co_filename == _CONTEXTLIB_FILE
 
 
 def name_of(func: object) -> str:
-    """The name of a function; "kernel" of what has none."""
+    """Return the name of a function; "kernel" if it has none."""
     return str(getattr(func, "__name__", "kernel"))
 
 
 def definition_of(func: Any) -> SourceLocation | None:
-    """Where a function begins; None for what has no code in Python."""
+    """Return the location where a function begins; None if it has no Python code."""
     code = getattr(inspect.unwrap(func), "__code__", None)
     if code is None:
         return None
@@ -84,9 +84,9 @@ def definition_of(func: Any) -> SourceLocation | None:
 
 
 def caller_location(depth: int = 2) -> SourceLocation | None:
-    """The nearest frame outside this package, starting ``depth`` frames up.
+    """Return the nearest frame outside this package, starting ``depth`` frames up.
 
-    A tuple of interned values: cheap enough to be taken for every instruction.
+    It is a tuple of interned values, cheap enough to create one for every instruction.
     """
     frame = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
@@ -98,19 +98,19 @@ def caller_location(depth: int = 2) -> SourceLocation | None:
 
 
 def raised_location(error: BaseException) -> SourceLocation | None:
-    """The innermost place outside this package that an exception came through."""
-    found = None
+    """Return the innermost location outside this package that an exception passed."""
+    location = None
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         if not code.co_filename.startswith(PACKAGE_FOLDER):
-            found = SourceLocation(code.co_filename, trace.tb_lineno, code.co_name)
+            location = SourceLocation(code.co_filename, trace.tb_lineno, code.co_name)
         trace = trace.tb_next
-    return found
+    return location
 
 
 def raised_outside(error: BaseException) -> bool:
-    """Whether an exception was raised by code outside this package."""
+    """Return True if code outside this package raised the exception."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -122,22 +122,26 @@ def _tail(parts: tuple[str, ...], count: int) -> str:
 
 
 def shortest_names(files: Iterable[str]) -> dict[str, str]:
-    """File -> the shortest end of its path that no other has; relative names stay as they are."""
-    found = dict.fromkeys(files)
-    names = {file: file for file in found if not os.path.isabs(file)}
-    parts = {
-        file: tuple(part for part in file.replace(os.sep, "/").split("/") if part)
-        for file in sorted(found)
+    """Return file -> the shortest suffix of its path that is unique; relative names stay
+    unchanged.
+    """
+    unique_files = dict.fromkeys(files)
+    names = {file: file for file in unique_files if not os.path.isabs(file)}
+    components_of = {
+        file: tuple(component for component in file.replace(os.sep, "/").split("/") if component)
+        for file in sorted(unique_files)
         if file not in names
     }
-    taken = set(names)
-    for file, own in parts.items():
+    used = set(names)
+    for file, components in components_of.items():
         count = 1
-        others = [other for name, other in parts.items() if name != file]
-        while count < len(own) and (
-            _tail(own, count) in taken
-            or any(_tail(own, count) == _tail(other, count) for other in others)
+        other_files = [other_parts for name, other_parts in components_of.items() if name != file]
+        while count < len(components) and (
+            _tail(components, count) in used
+            or any(
+                _tail(components, count) == _tail(other_parts, count) for other_parts in other_files
+            )
         ):
             count += 1
-        names[file] = _tail(own, count)
+        names[file] = _tail(components, count)
     return names

@@ -1,4 +1,4 @@
-"""What each Trainium family is: one table, every row with its source.
+"""The Trainium families: one table, every row with its source.
 
 Sources: A1, A2, A3 = the vendor documentation's architecture guides
 (nki/guides/architecture/trainium_inferentia2_arch.rst, trainium2_arch.rst, trainium3_arch.rst);
@@ -18,14 +18,14 @@ __all__ = ["TARGETS", "Target", "current_target", "target_of"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One family.
+    """One Trainium family.
 
     Attributes:
         name: ``trn1``, ``trn2`` or ``trn3``.
         generation: NeuronCore generation, 2 to 4 (``nisa.nc_version``).
         partitions: partitions of SBUF and PSUM.
         sbuf_partition_bytes: all bytes of SBUF in one partition (A1:76, A2:39, A3:36).
-        sbuf_usable_bytes: those a kernel may use (HC:38-43).
+        sbuf_usable_bytes: the bytes of it that a kernel may use (HC:38-43).
         psum_partition_bytes, psum_banks, psum_bank_bytes: PSUM (A1:77, 789; HC).
         clocks_ghz: clock of each engine (A1:63-74, A2:49-64, A3:46-61).
         hbm_bytes, hbm_gb_per_s: device memory (A1:21, A2:16, A3:16).
@@ -76,26 +76,26 @@ _ALIASES = {
     "trn2n": "trn2", "gen3": "trn2", "gen4": "trn3",
 }  # fmt: skip
 
-DEFAULT = "trn3"
+DEFAULT_TARGET = "trn3"
 """The default of the vendor's tools (nki 0.6 launch rules)."""
 
 
 def target_of(name: str) -> Target:
-    """The target called ``name`` (``trn1``, ``inf2``, ``gen3``, ...).
+    """Return the target called ``name`` (``trn1``, ``inf2``, ``gen3``, ...).
 
     Raises:
         NkiValidationError: code ``NKI-TARGET``; there is no such target.
     """
-    found = TARGETS.get(_ALIASES.get(name.lower(), name.lower()))
-    if found is None:
+    target = TARGETS.get(_ALIASES.get(name.lower(), name.lower()))
+    if target is None:
         raise NkiValidationError(
             f"there is no target {name!r}",
             code="NKI-TARGET",
             remedy=f"use one of {', '.join(TARGETS)} (or {', '.join(_ALIASES)})",
         )
-    return found
+    return target
 
 
 def current_target() -> Target:
-    """The target that NEURON_PLATFORM_TARGET_OVERRIDE names, else the default."""
-    return target_of(os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE") or DEFAULT)
+    """Return the target that NEURON_PLATFORM_TARGET_OVERRIDE names, else the default."""
+    return target_of(os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE") or DEFAULT_TARGET)

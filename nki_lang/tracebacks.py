@@ -1,4 +1,4 @@
-"""Errors of a kernel show the frames of the user, not those between."""
+"""Removes the frames of this project from the tracebacks of kernel errors."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from typing import ParamSpec, TypeVar
 
 from nki_lang.source import PACKAGE_FOLDER
 
-__all__ = ["DEBUG", "without_own_frames"]
+__all__ = ["DEBUG_VARIABLE", "without_package_frames"]
 
-DEBUG = "NKI_HLO_DEBUG"
-"""The environment variable with which tracebacks keep every frame."""
+DEBUG_VARIABLE = "NKI_HLO_DEBUG"
+"""Environment variable that keeps every frame in tracebacks."""
 
 _ROOT = os.path.dirname(os.path.dirname(PACKAGE_FOLDER))
-_OWN = tuple(os.path.join(_ROOT, name) + os.sep for name in ("nki_lang", "hlo_tools", "neff"))
+_PACKAGE_FOLDERS = tuple(
+    os.path.join(_ROOT, name) + os.sep for name in ("nki_lang", "hlo_tools", "neff")
+)
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def without_own_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let errors leave ``function`` with the frames of others alone.
+def without_package_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Wrap ``function`` so that its errors show only frames of other code.
 
-    Only errors with a code, and those raised by the user's code: of any other the frames are what a
-    bug report needs. ``NKI_HLO_DEBUG=1`` keeps all.
+    This applies to errors with a code and to errors that the user's code raises; a bug report needs
+    the frames of all other errors. ``NKI_HLO_DEBUG=1`` keeps all frames.
     """
 
     @functools.wraps(function)
@@ -35,28 +37,30 @@ def without_own_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
             return function(*args, **kwargs)
         except Exception as error:
             trace = error.__traceback__
-            if not os.environ.get(DEBUG) and (hasattr(error, "code") or not _raised_here(trace)):
-                error.__traceback__ = _of_others(trace)
+            if not os.environ.get(DEBUG_VARIABLE) and (
+                hasattr(error, "code") or not _raised_here(trace)
+            ):
+                error.__traceback__ = _outside_packages(trace)
             raise
 
     return called
 
 
-def _is_own(trace: TracebackType) -> bool:
-    return trace.tb_frame.f_code.co_filename.startswith(_OWN)
+def _is_package_frame(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.startswith(_PACKAGE_FOLDERS)
 
 
 def _raised_here(trace: TracebackType | None) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and _is_own(trace)
+    return trace is not None and _is_package_frame(trace)
 
 
-def _of_others(trace: TracebackType | None) -> TracebackType | None:
+def _outside_packages(trace: TracebackType | None) -> TracebackType | None:
     first = last = None
     while trace is not None:
         following = trace.tb_next
-        if not _is_own(trace):
+        if not _is_package_frame(trace):
             first = first or trace
             if last is not None:
                 last.tb_next = trace

@@ -7,8 +7,8 @@ from typing import Final
 
 from hlo_tools.errors import HloFileError
 from nki_lang.plain_files import (
-    MOST_RECORD,
-    MOST_RESULT,
+    MAX_RECORD_BYTES,
+    MAX_RESULT_BYTES,
     UnfitFileError,
     check_path,
     read_plain,
@@ -17,9 +17,9 @@ from nki_lang.plain_files import (
 )
 
 __all__ = [
+    "MAX_RECORD_BYTES",
+    "MAX_RESULT_BYTES",
     "MOST_BYTES",
-    "MOST_RECORD",
-    "MOST_RESULT",
     "UnfitFileError",
     "check_path",
     "read_beside",
@@ -32,7 +32,7 @@ MOST_BYTES: Final = 1 << 32
 """Size at most of a kernel file, its record or a constant, and of a module in a cache."""
 
 
-def read_beside(path: str | os.PathLike[str], most: int = MOST_RECORD) -> bytes:
+def read_beside(path: str | os.PathLike[str], most: int = MAX_RECORD_BYTES) -> bytes:
     """The content of a file that lies beside a module or in a cache.
 
     Raises:

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from hlo_tools.errors import HloError, HloFileError
 from nki_lang.atomic import atomic_file, staging_name, sweep
-from nki_lang.plain_files import MOST_RESULT, read_plain
+from nki_lang.plain_files import MAX_RESULT_BYTES, read_plain
 
 __all__ = ["Item", "Place", "open_place"]
 
@@ -90,8 +90,8 @@ class Folder:
 
     def read(self, name: str, size: int | None = None) -> bytes | None:
         try:
-            most = MOST_RESULT if size is None else size
-            return read_plain(self._root / name, most, cut=size is not None)
+            most = MAX_RESULT_BYTES if size is None else size
+            return read_plain(self._root / name, most, truncate=size is not None)
         except FileNotFoundError:
             return None
 

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from neff.errors import NeffError
 from neff.options import Flags, parse_flags
-from nki_lang.plain_files import MOST_RECORD, read_plain
+from nki_lang.plain_files import MAX_RECORD_BYTES, read_plain
 
 __all__ = ["FLAGS_FILE", "flags_of", "given_flags"]
 
@@ -58,7 +58,7 @@ def flags_of(folder: Path, given: Sequence[str]) -> Flags:
 def _kept_flags(path: Path) -> list[str]:
     """The flags that the module was extracted with."""
     try:
-        flags: object = json.loads(read_plain(path, MOST_RECORD))
+        flags: object = json.loads(read_plain(path, MAX_RECORD_BYTES))
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path, getattr(error, "strerror", None) or str(error)) from None
     found = cast("list[object]", flags) if isinstance(flags, list) else [None]

@@ -40,7 +40,7 @@ from neff.profile.text import (
     roofline_tables,
     share_table,
 )
-from nki_lang.plain_files import MOST_SOURCE, read_plain
+from nki_lang.plain_files import MAX_SOURCE_BYTES, read_plain
 
 __all__ = ["command"]
 
@@ -253,7 +253,7 @@ def _lines(root: Path, name: str) -> list[str] | None:
     if not path.is_relative_to(root.resolve()):
         return None
     try:
-        return read_plain(path, MOST_SOURCE).decode().splitlines()
+        return read_plain(path, MAX_SOURCE_BYTES).decode().splitlines()
     except (OSError, UnicodeDecodeError):
         return None
 

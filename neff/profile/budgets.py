@@ -16,7 +16,7 @@ from neff.profile.table import SCHEMA, Profile
 from neff.program import EngineLoop, EngineStep, Program, Step
 from nki_lang.ir import Access
 from nki_lang.memory import MemoryRegion
-from nki_lang.plain_files import MOST_RECORD, read_plain
+from nki_lang.plain_files import MAX_RECORD_BYTES, read_plain
 from nki_lang.targets import target_of
 
 __all__ = ["Budget", "Check", "budget_of", "check_budget", "sbuf_peak"]
@@ -126,7 +126,7 @@ def _quantity(text: str, units: dict[str, float] | dict[str, int]) -> float:
 def _baseline(path: Path) -> float:
     """Total of a summary that ``nki-neff profile -o`` wrote, in nanoseconds."""
     try:
-        document: Any = json.loads(read_plain(path, MOST_RECORD))
+        document: Any = json.loads(read_plain(path, MAX_RECORD_BYTES))
         if document["schema"] == SCHEMA:
             total = float(document["total_us"]) * 1e3
             if math.isfinite(total):

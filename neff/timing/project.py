@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from neff.errors import NeffError
-from nki_lang.plain_files import MOST_RECORD, read_plain
+from nki_lang.plain_files import MAX_RECORD_BYTES, read_plain
 
 __all__ = ["project_table"]
 
@@ -29,7 +29,7 @@ def project_table(name: str, folder: Path, code: str) -> Mapping[str, object]:
         if not path.exists():
             continue
         try:
-            found: object = tomllib.loads(read_plain(path, MOST_RECORD).decode())
+            found: object = tomllib.loads(read_plain(path, MAX_RECORD_BYTES).decode())
         except (OSError, ValueError, RecursionError) as error:
             reason = getattr(error, "strerror", None) or error
             raise NeffError(

@@ -49,7 +49,7 @@ from nki_lang.semantics.numbers import convert
 from nki_lang.semantics.state import EngineState
 from nki_lang.source import definition_of, name_of
 from nki_lang.targets import Target, current_target
-from nki_lang.tracebacks import without_own_frames
+from nki_lang.tracebacks import without_package_frames
 from nki_lang.tracing.arguments import bind_call, replace_tensors
 from nki_lang.tracing.body import run_body
 from nki_lang.tracing.results import Structure, rebuild
@@ -184,7 +184,7 @@ class Simulation:
         self.report = Report()
         self.__name__ = f"simulate_{getattr(self.func, '__name__', 'kernel')}"
 
-    @without_own_frames
+    @without_package_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel.
 

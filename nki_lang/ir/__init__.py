@@ -1,4 +1,4 @@
-"""The kernel IR: what a traced kernel is, whoever made it and whoever reads it."""
+"""The kernel IR: the values that front ends create and that the compiler and the runtime read."""
 
 from nki_lang.ir.types import (
     Access,

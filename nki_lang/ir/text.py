@@ -1,5 +1,5 @@
-"""The kernel IR as text for people and tests: :func:`to_text`, which
-:func:`nki_lang.ir.text_parser.parse` reads.
+"""The textual form of the kernel IR: :func:`to_text` writes it for people and tests,
+:func:`nki_lang.ir.text_parser.parse` reads it.
 
 ::
 
@@ -14,10 +14,10 @@
       }
     }
 
-An access is ``%tensor[offset; step*count, ...]``, or ``%tensor`` alone for the whole of it in
-row-major order; behind the bar stand ``scalar=``, ``vector=``, ``dim=``, ``dtype=`` and
-``step=``. Registers begin with ``$``. Operators and other strings that are words stand bare. The
-text holds everything: ``parse(to_text(kernel)) == kernel``.
+An access is ``%tensor[offset; step*count, ...]``, or ``%tensor`` alone for the whole tensor in
+row-major order; ``scalar=``, ``vector=``, ``dim=``, ``dtype=`` and ``step=`` follow the bar.
+Registers begin with ``$``. Operators and other strings that are words have no quotes. The text is
+complete: ``parse(to_text(kernel)) == kernel``.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from nki_lang.source import SourceLocation
 
 __all__ = ["RESERVED", "full_pattern", "identity", "statement_to_text", "to_text"]
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*\Z")
+_WORD_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*\Z")
 RESERVED = frozenset({"True", "False", "None", "inf", "nan"})
-"""Words that are no strings when they stand bare."""
+"""Words that need quotes as strings."""
 
 
 def full_pattern(shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """The pattern of an access to all elements in row-major order."""
+    """Return the pattern of an access to all elements in row-major order."""
     pairs: list[tuple[int, int]] = []
     step = 1
     for extent in reversed(shape):
@@ -67,13 +67,13 @@ def full_pattern(shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def _string(value: str) -> str:
-    if _WORD.match(value) and value not in RESERVED:
+    if _WORD_PATTERN.match(value) and value not in RESERVED:
         return value
     return json.dumps(value)
 
 
 def _name(value: str) -> str:
-    return value if _WORD.match(value) else json.dumps(value)
+    return value if _WORD_PATTERN.match(value) else json.dumps(value)
 
 
 def _register(register: Register) -> str:
@@ -96,7 +96,7 @@ def _access(access: Access) -> str:
         more.append(f"step={step}")
     if not more and offset == 0 and pattern == full_pattern(tensor.shape):
         return head
-    pairs = ", ".join(f"{one}*{count}" for one, count in pattern)
+    pairs = ", ".join(f"{stride}*{count}" for stride, count in pattern)
     tail = f" | {', '.join(more)}" if more else ""
     return f"{head}[{offset};{' ' if pairs else ''}{pairs}{tail}]"
 
@@ -124,7 +124,7 @@ def _value(value: Any) -> str:
         return f"[{', '.join(map(_value, value))}]"
     if kind is dict:
         return (
-            "{" + ", ".join(f"{_value(key)}: {_value(part)}" for key, part in value.items()) + "}"
+            "{" + ", ".join(f"{_value(key)}: {_value(entry)}" for key, entry in value.items()) + "}"
         )
     if kind is DType:
         return f"<dtype {value.name}>"
@@ -135,27 +135,27 @@ def _value(value: Any) -> str:
     raise TypeError(f"{value!r} has no form in the text of a kernel")
 
 
-def _place(location: SourceLocation | None) -> str:
+def _location(location: SourceLocation | None) -> str:
     if location is None:
         return ""
     column = f":{location.column}" if location.column != -1 else ""
     function = f" in {_name(location.function)}" if location.function else ""
-    outer = f" from{_place(location.caller)}" if location.caller else ""
+    outer = f" from{_location(location.caller)}" if location.caller else ""
     return f" @{json.dumps(location.file)}:{location.line}{column}{function}{outer}"
 
 
 def _tensor(kind: str, tensor: Tensor) -> str:
     shape = ", ".join(map(str, tensor.shape))
-    place = ""
+    address = ""
     if tensor.address is not None:
-        place = f" at ({tensor.address[0]}, {tensor.address[1]})"
+        address = f" at ({tensor.address[0]}, {tensor.address[1]})"
     fixed = " fixed" if tensor.fixed else ""
-    return f"{kind} %{_name(tensor.name)}: {tensor.dtype.name}[{shape}] {tensor.buffer.value}{place}{fixed}"
+    return f"{kind} %{_name(tensor.name)}: {tensor.dtype.name}[{shape}] {tensor.buffer.value}{address}{fixed}"
 
 
 def _instruction(instruction: Instruction) -> str:
     operands = ", ".join(
-        f"{_name(name)}={_value(part)}" for name, part in instruction.operands.items()
+        f"{_name(name)}={_value(value)}" for name, value in instruction.operands.items()
     )
     text = f"{_name(instruction.op)}({operands})"
     if instruction.engine is not Engine.unknown:
@@ -164,7 +164,7 @@ def _instruction(instruction: Instruction) -> str:
         text += f" name={_name(instruction.name)}"
     if instruction.depends_on:
         text += f" after=({', '.join(map(_name, instruction.depends_on))})"
-    return text + _place(instruction.location)
+    return text + _location(instruction.location)
 
 
 def _bound(value: int | Register) -> str:
@@ -181,7 +181,7 @@ def _region(statement: ForLoop | WhileLoop | NoReorder) -> str:
         head = f"while {_register(statement.condition)}"
     else:
         head = "no_reorder"
-    return f"{head}{_place(statement.location)} {{"
+    return f"{head}{_location(statement.location)} {{"
 
 
 def _block(statements: Block, indent: str) -> Iterator[str]:
@@ -195,11 +195,11 @@ def _block(statements: Block, indent: str) -> Iterator[str]:
 
 
 def statement_to_text(statement: Statement) -> str:
-    """One statement, with the statements inside it."""
+    """Return the text of one statement, with the statements inside it."""
     return "\n".join(_block([statement], ""))
 
 
-_HOLDERS = frozenset({tuple, list, dict})
+_CONTAINER_TYPES = frozenset({tuple, list, dict})
 
 
 def _tensors_of(value: Any) -> Iterator[Tensor]:
@@ -207,12 +207,12 @@ def _tensors_of(value: Any) -> Iterator[Tensor]:
         yield value.tensor
         yield from _tensors_of(value.scalar_offset)
         yield from _tensors_of(value.vector_offset)
-    elif type(value) in _HOLDERS:
-        for part in _parts(value):
-            yield from _tensors_of(part)
+    elif type(value) in _CONTAINER_TYPES:
+        for entry in _entries(value):
+            yield from _tensors_of(entry)
 
 
-def _parts(value: Any) -> Iterable[Any]:
+def _entries(value: Any) -> Iterable[Any]:
     if type(value) is dict:
         value = value.values()  # pyright: ignore[reportUnknownVariableType]
     return value  # pyright: ignore[reportUnknownVariableType]
@@ -237,7 +237,7 @@ def _constant(constant: Constant) -> str:
 
 
 def identity(shape: tuple[int, ...], dtype: Any) -> Array:
-    """The matrix that the text calls ``identity``."""
+    """Return the matrix that the text calls ``identity``."""
     return np.eye(shape[0], shape[1]).astype(dtype)
 
 
@@ -257,20 +257,20 @@ def _header(kernel_ir: KernelIR) -> str:
 
 
 def to_text(kernel_ir: KernelIR) -> str:
-    """A kernel as text, ending with a newline.
+    """Return a kernel as text, ending with a newline.
 
     Raises:
-        TypeError: an operand or the metadata holds what no operand can be.
+        TypeError: the operands or the metadata contain a value that is no operand.
     """
     lines = [_header(kernel_ir)]
     lines += [f"  {_tensor('input', tensor)}" for tensor in kernel_ir.inputs]
     lines += [f"  {_tensor('output', tensor)}" for tensor in kernel_ir.outputs]
     lines += [f"  {_constant(constant)}" for constant in kernel_ir.constants]
-    known = {tensor.name: tensor for tensor in (*kernel_ir.inputs, *kernel_ir.outputs)}
-    known |= {constant.tensor.name: constant.tensor for constant in kernel_ir.constants}
+    shared = {tensor.name: tensor for tensor in (*kernel_ir.inputs, *kernel_ir.outputs)}
+    shared |= {constant.tensor.name: constant.tensor for constant in kernel_ir.constants}
     for body in kernel_ir.bodies:
         lines.append("  core {")
-        local = dict(known)
+        local = dict(shared)
         for tensor in _used(body):
             if local.get(tensor.name) != tensor:
                 local[tensor.name] = tensor

@@ -31,8 +31,8 @@ from nki_lang.source import MAX_CALLERS, SourceLocation
 
 __all__ = ["parse"]
 
-_MAX_DEPTH = 64
-_TOKEN = re.compile(
+_MAX_NESTING = 64
+_TOKEN_PATTERN = re.compile(
     r"""(?P<space>[ \t\r\n]+|\#[^\n]*)
       | (?P<string>"(?:[^"\\\n]|\\.)*")
       | (?P<number>-?(?:inf|nan|\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?![A-Za-z0-9_]))
@@ -46,22 +46,22 @@ _TOKEN = re.compile(
 class _Token(NamedTuple):
     kind: str
     text: str
-    at: int
+    offset: int
 
 
 def _tokens(text: str, fail: Callable[[int, str], NkiFileError]) -> list[_Token]:
-    found: list[_Token] = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    tokens: list[_Token] = []
+    offset = 0
+    while offset < len(text):
+        match = _TOKEN_PATTERN.match(text, offset)
         if match is None:
-            raise fail(at, f"the character {text[at]!r} is not expected here")
+            raise fail(offset, f"the character {text[offset]!r} is not expected here")
         if match.lastgroup != "space":
             assert match.lastgroup is not None
-            found.append(_Token(match.lastgroup, match.group(), at))
-        at = match.end()
-    found.append(_Token("end", "", len(text)))
-    return found
+            tokens.append(_Token(match.lastgroup, match.group(), offset))
+        offset = match.end()
+    tokens.append(_Token("end", "", len(text)))
+    return tokens
 
 
 class _Parser:
@@ -69,39 +69,39 @@ class _Parser:
         self.text = text
         self.name = name
         self.tokens = _tokens(text, self.fail)
-        self.at = 0
+        self.position = 0
         self.depth = 0
         self.shared: dict[str, Tensor] = {}
         self.tensors: dict[str, Tensor] = {}
 
     # --- errors and tokens -----------------------------------------------------------------
 
-    def fail(self, at: int, message: str) -> NkiFileError:
-        """An error that shows the line and points at the place."""
-        line = self.text.count("\n", 0, at) + 1
-        begin = self.text.rfind("\n", 0, at) + 1
-        end = self.text.find("\n", at)
-        shown = self.text[begin : end if end >= 0 else len(self.text)]
-        column = at - begin
+    def fail(self, offset: int, message: str) -> NkiFileError:
+        """Return an error that shows the line and marks the column."""
+        line = self.text.count("\n", 0, offset) + 1
+        begin = self.text.rfind("\n", 0, offset) + 1
+        end = self.text.find("\n", offset)
+        line_text = self.text[begin : end if end >= 0 else len(self.text)]
+        column = offset - begin
         window = max(0, column - 60)
-        excerpt, caret = shown[window : window + 100], " " * (column - window)
+        excerpt, caret = line_text[window : window + 100], " " * (column - window)
         return NkiFileError(
             f"{self.name}:{line}:{column + 1}: {message}\n  {excerpt}\n  {caret}^", code="NKI-TEXT"
         )
 
     @property
     def token(self) -> _Token:
-        return self.tokens[self.at]
+        return self.tokens[self.position]
 
-    def expected(self, what: str) -> NkiFileError:
+    def expected(self, expectation: str) -> NkiFileError:
         token = self.token
-        found = f"found {token.text!r}" if token.text else "the text ends"
-        return self.fail(token.at, f"expected {what}, {found}")
+        actual = f"found {token.text!r}" if token.text else "the text ends"
+        return self.fail(token.offset, f"expected {expectation}, {actual}")
 
     def accept(self, text: str) -> bool:
         token = self.token
         if token.text == text and token.kind in ("mark", "word"):
-            self.at += 1
+            self.position += 1
             return True
         return False
 
@@ -113,13 +113,13 @@ class _Parser:
         token = self.token
         if token.kind != kind:
             raise self.expected(what)
-        self.at += 1
+        self.position += 1
         return token
 
     def integer(self, what: str = "a whole number") -> int:
         token = self.take("integer", what)
         if len(token.text) > 40:
-            raise self.fail(token.at, "the number has too many digits")
+            raise self.fail(token.offset, "the number has too many digits")
         return int(token.text)
 
     def string(self) -> str:
@@ -127,10 +127,10 @@ class _Parser:
         try:
             return json.loads(token.text)
         except ValueError:
-            raise self.fail(token.at, "the string has a wrong escape") from None
+            raise self.fail(token.offset, "the string has a wrong escape") from None
 
     def name_of(self, what: str) -> str:
-        """A word, or any string in quotes."""
+        """Parse a word, or any string in quotes."""
         if self.token.kind == "string":
             return self.string()
         return self.take("word", what).text
@@ -139,20 +139,20 @@ class _Parser:
         token = self.take("word", what)
         if token.text not in table:
             raise self.fail(
-                token.at, f"{token.text!r} is not a known {what}; known are {', '.join(table)}"
+                token.offset, f"{token.text!r} is not a known {what}; known are {', '.join(table)}"
             )
         return table[token.text]
 
     def several(self, close: str, item: Callable[[], Any]) -> list[Any]:
-        """Items with commas between them up to ``close``; a last comma may stand."""
-        found: list[Any] = []
+        """Parse items separated by commas up to ``close``; a trailing comma is allowed."""
+        items: list[Any] = []
         while not self.accept(close):
-            if found:
+            if items:
                 self.expect(",")
                 if self.accept(close):
                     break
-            found.append(item())
-        return found
+            items.append(item())
+        return items
 
     # --- values ----------------------------------------------------------------------------
 
@@ -168,11 +168,11 @@ class _Parser:
 
     def value(self) -> Any:
         self.depth += 1
-        if self.depth > _MAX_DEPTH:
-            raise self.fail(self.token.at, f"values are nested more than {_MAX_DEPTH} deep")
-        found = self._value()
+        if self.depth > _MAX_NESTING:
+            raise self.fail(self.token.offset, f"values are nested more than {_MAX_NESTING} deep")
+        value = self._value()
         self.depth -= 1
-        return found
+        return value
 
     def _value(self) -> Any:
         token = self.token
@@ -181,12 +181,12 @@ class _Parser:
         if token.kind == "string":
             return self.string()
         if token.kind == "number":
-            self.at += 1
+            self.position += 1
             return float(token.text)
         if token.kind == "word":
-            self.at += 1
+            self.position += 1
             return {"True": True, "False": False, "None": None}.get(token.text, token.text)
-        reader = _MARKS.get(token.text)
+        reader = _VALUE_READERS.get(token.text)
         if reader is None:
             raise self.expected("a value")
         return reader(self)
@@ -203,10 +203,10 @@ class _Parser:
         self.expect("{")
 
         def pair() -> tuple[Any, Any]:
-            at = self.token.at
+            offset = self.token.offset
             key = self.value()
             if isinstance(key, (list, dict)):
-                raise self.fail(at, "a list or a dict is not a key")
+                raise self.fail(offset, "a list or a dict is not a key")
             self.expect(":")
             return key, self.value()
 
@@ -214,18 +214,18 @@ class _Parser:
 
     def typed(self) -> Any:
         self.expect("<")
-        kind = self.one_of(_TYPED, "kind of value")
-        found = self.one_of(kind, "name of that kind")
+        kind = self.one_of(_TYPED_VALUES, "kind of value")
+        value = self.one_of(kind, "name of that kind")
         self.expect(">")
-        return found
+        return value
 
     def access(self) -> Access:
         self.expect("%")
-        at = self.token.at
+        offset_of_name = self.token.offset
         name = self.name_of("the name of a tensor")
         tensor = self.tensors.get(name)
         if tensor is None:
-            raise self.fail(at, f"the tensor %{name} is not declared")
+            raise self.fail(offset_of_name, f"the tensor %{name} is not declared")
         if not self.accept("["):
             return Access(tensor, 0, full_pattern(tensor.shape))
         offset = self.integer("the offset")
@@ -237,14 +237,14 @@ class _Parser:
             pairs.append((step, self.integer("a count")))
             if not self.accept(","):
                 break
-        more = self._access_parts() if self.accept("|") else {}
+        attributes = self._access_attributes() if self.accept("|") else {}
         self.expect("]")
         return Access(
-            tensor, offset, tuple(pairs), more.get("scalar"), more.get("vector"),
-            more.get("dim", 0), more.get("dtype"), more.get("step"),
+            tensor, offset, tuple(pairs), attributes.get("scalar"), attributes.get("vector"),
+            attributes.get("dim", 0), attributes.get("dtype"), attributes.get("step"),
         )  # fmt: skip
 
-    def _access_parts(self) -> dict[str, Any]:
+    def _access_attributes(self) -> dict[str, Any]:
         readers: dict[str, Callable[[], Any]] = {
             "scalar": self._scalar,
             "vector": self.access,
@@ -252,38 +252,38 @@ class _Parser:
             "dtype": self.dtype,
             "step": self.integer,
         }
-        more: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         while True:
             token = self.token
             reader = self.one_of(readers, "part of an access")
             self.expect("=")
-            more[token.text] = reader()
+            attributes[token.text] = reader()
             if not self.accept(","):
-                return more
+                return attributes
 
     def _scalar(self) -> Register | Access:
         self.depth += 1
-        if self.depth > _MAX_DEPTH:
-            raise self.fail(self.token.at, f"accesses are nested more than {_MAX_DEPTH} deep")
-        found = self.register() if self.token.text == "$" else self.access()
+        if self.depth > _MAX_NESTING:
+            raise self.fail(self.token.offset, f"accesses are nested more than {_MAX_NESTING} deep")
+        scalar = self.register() if self.token.text == "$" else self.access()
         self.depth -= 1
-        return found
+        return scalar
 
     # --- statements ------------------------------------------------------------------------
 
-    def place(self) -> SourceLocation | None:
-        """``@"file":line:column in function``, and behind ``from`` where that was called."""
-        places = [self._place()]
-        while places[-1] is not None and self.accept("from"):
-            if len(places) > MAX_CALLERS:
-                raise self.fail(self.token.at, f"more than {MAX_CALLERS} calls")
-            places.append(self._place())
-        found: SourceLocation | None = None
-        for one in reversed(places):
-            found = one and one._replace(caller=found)
-        return found
+    def location(self) -> SourceLocation | None:
+        """Parse ``@"file":line:column in function``, with callers after ``from``."""
+        frames = [self._frame()]
+        while frames[-1] is not None and self.accept("from"):
+            if len(frames) > MAX_CALLERS:
+                raise self.fail(self.token.offset, f"more than {MAX_CALLERS} calls")
+            frames.append(self._frame())
+        location: SourceLocation | None = None
+        for frame in reversed(frames):
+            location = frame and frame._replace(caller=location)
+        return location
 
-    def _place(self) -> SourceLocation | None:
+    def _frame(self) -> SourceLocation | None:
         if not self.accept("@"):
             return None
         file = self.string()
@@ -298,10 +298,10 @@ class _Parser:
         return self.statements()
 
     def statements(self) -> list[Any]:
-        """Statements up to the closing brace."""
+        """Parse statements up to the closing brace."""
         self.depth += 1
-        if self.depth > _MAX_DEPTH:
-            raise self.fail(self.token.at, f"regions are nested more than {_MAX_DEPTH} deep")
+        if self.depth > _MAX_NESTING:
+            raise self.fail(self.token.offset, f"regions are nested more than {_MAX_NESTING} deep")
         statements: list[Any] = []
         while not self.accept("}"):
             statements.append(self.statement())
@@ -309,21 +309,21 @@ class _Parser:
         return statements
 
     def statement(self) -> Any:
-        token, following = self.token, self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        token, following = self.token, self.tokens[min(self.position + 1, len(self.tokens) - 1)]
         if token.kind == "word" and following.text != "(":
             if token.text in ("for", "while", "no_reorder"):
-                self.at += 1
+                self.position += 1
                 return self.region(token.text)
             raise self.expected("a statement")
         return self.instruction()
 
     def region(self, kind: str) -> Any:
         if kind == "no_reorder":
-            location = self.place()
+            location = self.location()
             return NoReorder(self.block(), location)
         register = self.register()
         if kind == "while":
-            location = self.place()
+            location = self.location()
             return WhileLoop(register, self.block(), location)
         self.expect("in")
         start = self.bound()
@@ -331,7 +331,7 @@ class _Parser:
         stop = self.bound()
         self.expect("step")
         step = self.bound()
-        location = self.place()
+        location = self.location()
         return ForLoop(register, start, stop, step, self.block(), location)
 
     def instruction(self) -> Instruction:
@@ -355,7 +355,7 @@ class _Parser:
             self.expect("=")
             self.expect("(")
             after = tuple(self.several(")", lambda: self.name_of("the name of an instruction")))
-        return Instruction(op, operands, engine, name, self.place(), after)
+        return Instruction(op, operands, engine, name, self.location(), after)
 
     # --- declarations ----------------------------------------------------------------------
 
@@ -366,7 +366,7 @@ class _Parser:
         dtype = self.dtype()
         self.expect("[")
         shape = tuple(self.several("]", lambda: self.integer("an extent")))
-        buffer = self.one_of({one.value: one for one in MemoryRegion}, "memory")
+        buffer = self.one_of({region.value: region for region in MemoryRegion}, "memory")
         address = None
         if self.accept("at"):
             self.expect("(")
@@ -379,7 +379,7 @@ class _Parser:
     def constant(self) -> Constant:
         tensor = self.tensor()
         self.expect("=")
-        at = self.token.at
+        offset = self.token.offset
         type_name = self.name_of("a NumPy type")
         self.expect("[")
         shape = tuple(self.several("]", lambda: self.integer("an extent")))
@@ -390,65 +390,65 @@ class _Parser:
             raw = base64.b64decode(self.string(), validate=True)
             value = np.frombuffer(raw, dtype).reshape(shape)
         except (TypeError, ValueError) as error:
-            raise self.fail(at, f"the value of the constant is damaged: {error}") from None
+            raise self.fail(offset, f"the value of the constant is damaged: {error}") from None
         return Constant(tensor, value)
 
     def header(self) -> dict[str, Any]:
         self.expect("kernel")
-        given: dict[str, Any] = {"name": self.name_of("the name of the kernel")}
+        fields: dict[str, Any] = {"name": self.name_of("the name of the kernel")}
         self.expect("target")
         self.expect("=")
-        given["target"] = self.name_of("a target")
+        fields["target"] = self.name_of("a target")
         if self.accept("lnc"):
             self.expect("=")
-            given["lnc"] = self.integer("a number of cores")
+            fields["lnc"] = self.integer("a number of cores")
         if self.accept("grid"):
             self.expect("=")
-            given["grid"] = self.tuple_()
-        given["returns_tuple"] = self.accept("returns_tuple")
-        given["has_collectives"] = self.accept("has_collectives")
+            fields["grid"] = self.tuple_()
+        fields["returns_tuple"] = self.accept("returns_tuple")
+        fields["has_collectives"] = self.accept("has_collectives")
         if self.accept("metadata"):
             self.expect("=")
-            given["metadata"] = self.dict_()
-        return given
+            fields["metadata"] = self.dict_()
+        return fields
 
     def kernel(self) -> KernelIR:
-        given = self.header()
+        fields = self.header()
         self.expect("{")
-        parts: dict[str, list[Any]] = {"input": [], "output": [], "constant": []}
-        while self.token.text in parts:
+        declarations: dict[str, list[Any]] = {"input": [], "output": [], "constant": []}
+        while self.token.text in declarations:
             kind = self.token.text
-            self.at += 1
-            made = self.constant() if kind == "constant" else self.tensor()
-            parts[kind].append(made)
-            tensor = made.tensor if isinstance(made, Constant) else made
+            self.position += 1
+            declared = self.constant() if kind == "constant" else self.tensor()
+            declarations[kind].append(declared)
+            tensor = declared.tensor if isinstance(declared, Constant) else declared
             self.shared[tensor.name] = tensor
         bodies: list[Block] = []
         while self.accept("core"):
             bodies.append(self.core())
-        given.setdefault("lnc", len(bodies))
+        fields.setdefault("lnc", len(bodies))
         self.expect("}")
         if self.token.kind != "end":
             raise self.expected("the end of the text")
         return KernelIR(
-            **given,
-            inputs=tuple(parts["input"]),
-            outputs=tuple(parts["output"]),
-            constants=tuple(parts["constant"]),
+            **fields,
+            inputs=tuple(declarations["input"]),
+            outputs=tuple(declarations["output"]),
+            constants=tuple(declarations["constant"]),
             bodies=tuple(bodies),
         )
 
     def core(self) -> list[Any]:
         self.tensors = dict(self.shared)
         self.expect("{")
-        while self.token.text == "tensor" and self.tokens[self.at + 1].text == "%":
-            self.at += 1
+        while self.token.text == "tensor" and self.tokens[self.position + 1].text == "%":
+            self.position += 1
             tensor = self.tensor()
             self.tensors[tensor.name] = tensor
         return self.statements()
 
 
-_MARKS: dict[str, Callable[[_Parser], Any]] = {
+_VALUE_READERS: dict[str, Callable[[_Parser], Any]] = {
     "%": _Parser.access,
     "$": _Parser.register,
     "(": _Parser.tuple_,
@@ -457,19 +457,19 @@ _MARKS: dict[str, Callable[[_Parser], Any]] = {
     "<": _Parser.typed,
 }
 
-_TYPED: dict[str, dict[str, Any]] = {
+_TYPED_VALUES: dict[str, dict[str, Any]] = {
     "dtype": BY_NAME,
-    "buffer": {one.value: one for one in MemoryRegion},
+    "buffer": {region.value: region for region in MemoryRegion},
     "engine": dict(Engine.__members__),
 }
 
 
 def parse(text: str, name: str = "<kernel>") -> KernelIR:
-    """The kernel that a text describes.
+    """Return the kernel that a text describes.
 
     Args:
-        text: what :func:`nki_lang.ir.text.to_text` returns, or what a person wrote.
-        name: what errors call the text, a file name say.
+        text: the result of :func:`nki_lang.ir.text.to_text`, or text that a person wrote.
+        name: name of the text in errors, for example a file name.
 
     Raises:
         NkiFileError: code ``NKI-TEXT``; the message has line and column and shows the line.

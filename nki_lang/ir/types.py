@@ -1,9 +1,9 @@
-"""The values that make up a kernel.
+"""The values of the kernel IR.
 
-``Access`` and ``SourceLocation`` are named tuples and not dataclasses because tracing makes
-several of them for every instruction, and a tuple is made four times faster than a frozen
-dataclass. All of them are values: never changed after they were made, except that
-``Instruction.depends_on`` grows while the kernel is traced.
+``Access`` and ``SourceLocation`` are named tuples and not dataclasses because tracing creates
+several of them for every instruction, and creating a tuple is four times faster than creating a
+frozen dataclass. All of them are immutable, except that ``Instruction.depends_on`` grows while the
+kernel is traced.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Tensor:
         name: unique in its kernel.
         dtype: element type.
         shape: extents. For SBUF and PSUM the first is the partition dimension.
-        buffer: which memory.
-        address: (start partition, byte offset in the partition) on chip; None while the
-            memory plan has not placed it. ``fixed``: whether the user gave it.
-        fixed: the address was given by the user and must be kept.
+        buffer: the memory that contains it.
+        address: (start partition, byte offset in the partition) on chip; None until the memory
+            plan assigns one.
+        fixed: True if the user chose the address, which must not change.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Tensor:
 
     @property
     def free_elements(self) -> int:
-        """Elements in one partition (on chip) or behind one step of the first dimension."""
+        """Elements in one partition (on chip), or per index of the first dimension."""
         count = 1
         for extent in self.shape[1:]:
             count *= extent
@@ -66,17 +66,17 @@ class Tensor:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that the tensor takes in each of its partitions."""
+        """Bytes that the tensor occupies in each of its partitions."""
         return self.free_elements * self.dtype.itemsize
 
     @property
     def elements(self) -> int:
-        """All elements."""
+        """Number of elements."""
         return self.free_elements * (self.shape[0] if self.shape else 1)
 
     @property
     def nbytes(self) -> int:
-        """All bytes."""
+        """Number of bytes."""
         return self.elements * self.dtype.itemsize
 
 
@@ -87,7 +87,7 @@ class Register(NamedTuple):
 
 
 class Access(NamedTuple):
-    """An access pattern: which elements of a tensor an instruction touches, in which order.
+    """An access pattern: the elements of a tensor that an instruction uses, in order.
 
     Element ``(i0, i1, ...)`` of the access is element ``offset + sum(i_k * step_k)`` of the
     tensor's storage, counted row-major over the tensor's shape in units of the access's dtype
@@ -106,7 +106,7 @@ class Access(NamedTuple):
             scatter). On chip with ``indirect_dim`` 1: tensor indirection (``.indirect()``), the
             index of the second dimension of the pattern is read from it in the snake order of
             the engine, one list for each group of partitions.
-        indirect_dim: dimension of the tensor's shape that the two above index.
+        indirect_dim: dimension of the tensor's shape that these two offsets index.
         dtype: reinterpret the bytes as this type.
         indirect_step: set when one index counts another number of elements (of the access's
             dtype) than one step of ``indirect_dim`` does, because the view was reshaped.
@@ -145,17 +145,17 @@ class Access(NamedTuple):
 
     @property
     def is_dynamic(self) -> bool:
-        """True when the elements touched are only known while the kernel runs."""
+        """True when the elements are known only while the kernel runs."""
         return self.scalar_offset is not None or self.vector_offset is not None
 
 
 Operand = Any
-"""What an instruction takes: Access, Register, int, float, bool, str (an operator such as
+"""An operand of an instruction: Access, Register, int, float, bool, str (an operator such as
 ``"add"``, or the name of an enum member), DType, None, or a tuple of these."""
 
 
 def is_group(value: object) -> TypeGuard[tuple[Operand, ...]]:
-    """True for an operand that is a tuple of operands (an access is one operand)."""
+    """Return True for an operand that is a tuple of operands (an access is one operand)."""
     return type(value) is tuple
 
 
@@ -167,10 +167,10 @@ class Instruction:
         op: name of its row in the instruction table (``"tensor_tensor"``, as in nki.isa).
         operands: every parameter of the public function by its name, defaults included, without
             ``engine`` and ``name``.
-        engine: where it runs; ``Engine.unknown`` leaves the choice to the compiler.
+        engine: the engine that runs it; ``Engine.unknown`` leaves the choice to the compiler.
         name: the name that the user gave, or "".
         location: the user's line.
-        depends_on: names of instructions that must be done before (``depends_on`` of the API).
+        depends_on: names of instructions that must complete before (``depends_on`` of the API).
     """
 
     op: str
@@ -187,7 +187,7 @@ class Instruction:
 
 
 def with_operands(instruction: Instruction, operands: dict[str, Operand]) -> Instruction:
-    """The same instruction on other operands (several times faster than dataclasses.replace)."""
+    """Return the instruction with other operands (several times faster than dataclasses.replace)."""
     return Instruction(
         instruction.op,
         operands,
@@ -212,7 +212,7 @@ class ForLoop:
 
 @dataclass(slots=True)
 class WhileLoop:
-    """A loop that runs on the device as long as ``condition`` is not zero, tested before."""
+    """A loop that runs on the device while ``condition``, tested before each iteration, is not zero."""
 
     condition: Register
     body: Block
@@ -258,10 +258,10 @@ class KernelIR:
         inputs: HBM tensors in call order (constants not among them).
         outputs: HBM tensors in the order of the return value. An argument that the kernel
             writes in place is in both.
-        constants: extra inputs behind ``inputs``, in order.
+        constants: extra inputs after ``inputs``, in order.
         bodies: the statements of each core.
-        returns_tuple: the kernel returned a tuple or list (also one of a single tensor).
-        has_collectives: it communicates with other ranks.
+        returns_tuple: True if the kernel returned a tuple or list (also one of a single tensor).
+        has_collectives: True if the kernel communicates with other ranks.
     """
 
     name: str
@@ -278,7 +278,7 @@ class KernelIR:
 
     @property
     def aliases(self) -> dict[int, int]:
-        """Index of an output -> index of the input that it overwrites."""
+        """Index of an output -> index of the input that it overwrites (in-place arguments)."""
         position = {tensor.name: index for index, tensor in enumerate(self.inputs)}
         return {
             index: position[tensor.name]
@@ -294,21 +294,21 @@ class KernelIR:
     def __repr__(self) -> str:
         count = sum(1 for _ in self.instructions())
         cores = f" on {self.lnc} cores" if self.lnc > 1 else ""
-        taken, given = (
+        inputs, outputs = (
             ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in tensors)
             for tensors in (self.inputs, self.outputs)
         )
         head = f"KernelIR {self.name} for {self.target}{cores}"
-        return f"<{head}: {count} instructions, ({taken}) -> ({given}); print it to see them>"
+        return f"<{head}: {count} instructions, ({inputs}) -> ({outputs}); print it to see them>"
 
     def instructions(self) -> Iterator[Instruction]:
-        """Every instruction of every core, in program order, loops not repeated."""
+        """Yield every instruction of every core in program order; a loop body once."""
         for body in self.bodies:
             yield from walk(body)
 
 
 def walk(block: Block) -> Iterator[Instruction]:
-    """Every instruction of a block in program order, going into loops once."""
+    """Yield every instruction of a block in program order; a loop body once."""
     for statement in block:
         if type(statement) is Instruction:
             yield statement

@@ -1,4 +1,4 @@
-"""Kernel files: ``.klir`` with the companion record and the constants beside it.
+"""Kernel files: ``.klir`` with a companion record and constants next to it.
 
 ``write`` and ``read`` work on files, ``dumps`` and ``loads`` on bytes. The format is described
 in ``docs/klir.md``.

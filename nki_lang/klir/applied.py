@@ -1,4 +1,4 @@
-"""The companion record put into a kernel that was read from KLIR."""
+"""Applies the companion record to a kernel that was read from KLIR."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def _no_companion(op: str) -> NkiFileError:
     return NkiFileError(
         f"the instruction {op} is only in the companion record, which is missing",
         code="NKI-FILE-PRIVATE",
-        remedy="keep <file>.json beside <file>; both are written together",
+        remedy="keep <file>.json next to <file>; both are written together",
     )
 
 
 class Finisher:
-    """Walks over a kernel that was read and puts in what KLIR could not say.
+    """Walks a decoded kernel and adds the information that KLIR cannot express.
 
     Args:
-        find: the tensor of a name, in the core at hand.
+        find: returns the tensor of a name in the current core.
         record: the companion record.
     """
 
@@ -51,19 +51,19 @@ class Finisher:
         self.engines = {
             op: companion.engine_named(name) for op, name in record.get("engines", {}).items()
         }
-        self.places = {
+        self.locations = {
             int(index): (int(line), int(column)) for index, line, column in record.get("places", ())
         }
         self.count = 0
         self.located = 0
-        self.at = 0
+        self.function_index = 0
         self.placed = 0
         self.defined: set[str] = set()
 
     def block(self, statements: Block) -> None:
         for index, statement in enumerate(statements):
             if statement.location is not None and self.functions:
-                statement.location = self.place(statement.location)
+                statement.location = self.complete_location(statement.location)
             if isinstance(statement, Instruction):
                 statements[index] = self.instruction(statement)
                 continue
@@ -71,59 +71,63 @@ class Finisher:
                 self.defined.add(statement.register.name)
             self.block(statement.body)
 
-    def place(self, location: SourceLocation) -> SourceLocation:
-        line, column = self.places.get(self.located, (location.line, location.column))
+    def complete_location(self, location: SourceLocation) -> SourceLocation:
+        line, column = self.locations.get(self.located, (location.line, location.column))
         self.located += 1
         function = location.function
-        if self.at < len(self.functions):
-            count, function = self.functions[self.at]
+        if self.function_index < len(self.functions):
+            count, function = self.functions[self.function_index]
             self.placed += 1
             if self.placed >= count:
-                self.at, self.placed = self.at + 1, 0
+                self.function_index, self.placed = self.function_index + 1, 0
         return SourceLocation(location.file, line, function, column, self.callers.next())
 
-    def instruction(self, given: Instruction) -> Instruction:
+    def instruction(self, instruction: Instruction) -> Instruction:
         note = self.notes.get(self.count)
         self.count += 1
-        private = (not given.operands and row_of(given.op) is None) or _is_hollow(given)
-        if given.op.startswith("register_") and given.operands:
-            given.op, given.operands = inferred(given.op, given.operands, self.defined)
+        private = (not instruction.operands and row_of(instruction.op) is None) or _is_hollow(
+            instruction
+        )
+        if instruction.op.startswith("register_") and instruction.operands:
+            instruction.op, instruction.operands = inferred(
+                instruction.op, instruction.operands, self.defined
+            )
         if note is None:
             if private:
-                raise _no_companion(given.op)
-            self.set_engine(given)
-            return given
+                raise _no_companion(instruction.op)
+            self.set_engine(instruction)
+            return instruction
         if private and "op" not in note:
-            raise _no_companion(given.op)
-        self.apply(given, note)
-        return given
+            raise _no_companion(instruction.op)
+        self.apply(instruction, note)
+        return instruction
 
-    def set_engine(self, given: Instruction) -> None:
-        engine = self.engines.get(given.op)
-        if engine is not None and given.engine is Engine.unknown:
-            given.engine = engine
+    def set_engine(self, instruction: Instruction) -> None:
+        engine = self.engines.get(instruction.op)
+        if engine is not None and instruction.engine is Engine.unknown:
+            instruction.engine = engine
 
-    def apply(self, given: Instruction, note: dict[str, Any]) -> None:
+    def apply(self, instruction: Instruction, note: dict[str, Any]) -> None:
         values = {
             name: companion.operand_from_json(value, self.find)
             for name, value in note.get("operands", {}).items()
         }
         if "op" in note:
-            given.op, given.operands = str(note["op"]), _ordered(note["op"], values)
+            instruction.op, instruction.operands = str(note["op"]), _ordered(note["op"], values)
         else:
-            given.operands = given.operands | values
+            instruction.operands = instruction.operands | values
         if "engine" in note:
-            given.engine = companion.engine_named(note["engine"])
+            instruction.engine = companion.engine_named(note["engine"])
         elif "op" not in note:
-            self.set_engine(given)
+            self.set_engine(instruction)
         if "depends_on" in note:
-            given.depends_on = tuple(map(str, note["depends_on"]))
+            instruction.depends_on = tuple(map(str, note["depends_on"]))
 
 
-def _is_hollow(given: Instruction) -> bool:
-    """An instruction that takes operands and came without."""
-    row = row_of(given.op)
-    return not given.operands and row is not None and bool(row.operands)
+def _is_hollow(instruction: Instruction) -> bool:
+    """Return True for an instruction that takes operands and has none."""
+    row = row_of(instruction.op)
+    return not instruction.operands and row is not None and bool(row.operands)
 
 
 def _ordered(op: Any, values: dict[str, Any]) -> dict[str, Any]:
@@ -134,39 +138,39 @@ def _ordered(op: Any, values: dict[str, Any]) -> dict[str, Any]:
 
 
 class TreeReader:
-    """Puts the instructions of a body into the regions of the companion."""
+    """Distributes the instructions of a body over the regions of the companion."""
 
     def __init__(self, statements: list[Instruction]) -> None:
-        self.left = iter(statements)
+        self.remaining = iter(statements)
 
     def take(self, count: int) -> list[Any]:
-        taken = list(islice(self.left, max(count, 0)))
-        if len(taken) != count:
+        instructions = list(islice(self.remaining, max(count, 0)))
+        if len(instructions) != count:
             raise ValueError("more instructions than the file has")
-        return taken
+        return instructions
 
     def block(self, tree: list[Any], depth: int) -> list[Any]:
         if depth > MAX_LOOP_DEPTH:
             raise ValueError("regions too deep")
         statements: list[Any] = []
-        for part in tree:
-            if type(part) is int:
-                statements += self.take(part)
+        for entry in tree:
+            if type(entry) is int:
+                statements += self.take(entry)
             else:
-                statements.append(self.region(part, depth))
+                statements.append(self.region(entry, depth))
         return statements
 
-    def region(self, part: list[Any], depth: int) -> Any:
-        place = part[-2]
-        location = None if place is None else SourceLocation(*place)
-        if part[0] == "no_reorder":
-            return NoReorder(self.block(part[-1], depth + 1), location)
-        register = Register(part[1])
-        if part[0] == "while":
-            return WhileLoop(register, self.block(part[-1], depth + 1), location)
-        start, stop, step = [self.bound(one) for one in part[2:5]]
+    def region(self, entry: list[Any], depth: int) -> Any:
+        position = entry[-2]
+        location = None if position is None else SourceLocation(*position)
+        if entry[0] == "no_reorder":
+            return NoReorder(self.block(entry[-1], depth + 1), location)
+        register = Register(entry[1])
+        if entry[0] == "while":
+            return WhileLoop(register, self.block(entry[-1], depth + 1), location)
+        start, stop, step = [self.bound(bound) for bound in entry[2:5]]
         self.take((start != register) + (type(stop) is int))
-        body = self.block(part[-1], depth + 1)
+        body = self.block(entry[-1], depth + 1)
         self.take(1)
         return ForLoop(register, start, stop, step, body, location)
 

@@ -1,4 +1,4 @@
-"""The calls around each position: of functions that a kernel's function calls."""
+"""Encodes the calls around each location, of functions that the kernel's function calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["CallerReader", "CallerWriter"]
 
 
 class CallerWriter:
-    """Collects the calls around positions, in the order of the positions.
+    """Collects the calls around locations, in order.
 
     Args:
-        files: source file -> the name that the kernel file calls it by.
+        files: source file -> its name in the kernel file.
     """
 
     def __init__(self, files: dict[str, str]) -> None:
@@ -24,7 +24,7 @@ class CallerWriter:
         self._runs: list[list[int]] = []
 
     def add(self, location: SourceLocation) -> None:
-        """The next position."""
+        """Add the next location."""
         number = self._number(location.caller)
         if self._runs and self._runs[-1][1] == number:
             self._runs[-1][0] += 1
@@ -34,34 +34,34 @@ class CallerWriter:
     def _number(self, frame: SourceLocation | None) -> int:
         if frame is None:
             return -1
-        known = self._numbers.get(frame)
-        if known is None:
+        number = self._numbers.get(frame)
+        if number is None:
             outer = self._number(frame.caller)
             row = [self._files[frame.file], frame.line, frame.function, frame.column, outer]
             self._frames.append(row)
-            known = self._numbers[frame] = len(self._frames) - 1
-        return known
+            number = self._numbers[frame] = len(self._frames) - 1
+        return number
 
     def record(self) -> dict[str, Any] | None:
-        """``{"frames": [...], "runs": [...]}``, None when nothing was called."""
+        """Return ``{"frames": [...], "runs": [...]}``; None when no function was called."""
         return {"frames": self._frames, "runs": self._runs} if self._frames else None
 
 
 class CallerReader:
-    """Gives each position its calls again.
+    """Restores the calls around each location.
 
     Args:
-        record: what :meth:`CallerWriter.record` gave; None for nothing.
+        record: the result of :meth:`CallerWriter.record`, or None.
 
     Raises:
-        NkiFileError: ``NKI-FILE-COMPANION``; a frame is called by one behind it, or too deep.
+        NkiFileError: ``NKI-FILE-COMPANION``; a frame is called by a later one, or too deep.
     """
 
     def __init__(self, record: dict[str, Any] | None) -> None:
-        given: dict[str, Any] = record or {"frames": [], "runs": []}
+        fields: dict[str, Any] = record or {"frames": [], "runs": []}
         self._frames: list[SourceLocation] = []
         depths: list[int] = []
-        for file, line, function, column, called_by in given["frames"]:
+        for file, line, function, column, called_by in fields["frames"]:
             outer = int(called_by)
             if not -1 <= outer < len(self._frames):
                 raise _damaged(f"frame {len(self._frames)} is called by frame {outer}")
@@ -72,20 +72,20 @@ class CallerReader:
             self._frames.append(
                 SourceLocation(str(file), int(line), str(function), int(column), caller)
             )
-        self._runs = [(int(count), int(number)) for count, number in given["runs"]]
+        self._runs = [(int(count), int(number)) for count, number in fields["runs"]]
         for _, number in self._runs:
             if number >= len(self._frames):
                 raise _damaged(f"call {number} of {len(self._frames)}")
-        self._at = self._used = 0
+        self._run_index = self._used = 0
 
     def next(self) -> SourceLocation | None:
-        """The call around the next position."""
-        if self._at >= len(self._runs):
+        """Return the call around the next location."""
+        if self._run_index >= len(self._runs):
             return None
-        count, number = self._runs[self._at]
+        count, number = self._runs[self._run_index]
         self._used += 1
         if self._used >= count:
-            self._at, self._used = self._at + 1, 0
+            self._run_index, self._used = self._run_index + 1, 0
         return None if number < 0 else self._frames[number]
 
 

@@ -1,8 +1,8 @@
-"""The checksum of a kernel file, which stands in the name of its format.
+"""The checksum of a kernel file, which is part of the name of its format.
 
-KLIR has no field for one and ends with the kernel. Its second item is the name of the format,
-"NKI" or "KLR" from the public writers; ours is "NKI" and the first half of the SHA-256 of all that
-stands before and behind it, in hexadecimal.
+KLIR has no field for a checksum and ends with the kernel. Its second item is the name of the format,
+"NKI" or "KLR" from the public writers. Our writer uses "NKI" and the first half of the SHA-256 of all
+bytes before and after the name, in hexadecimal.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from nki_lang.errors import NkiFileError
 
 __all__ = ["name_of", "require"]
 
-PLAIN = frozenset({"NKI", "KLR"})
-"""Names in files without a checksum, which others write."""
+PLAIN_FORMAT_NAMES = frozenset({"NKI", "KLR"})
+"""Names in files without a checksum, from other writers."""
 
 
-def name_of(before: bytes, behind: bytes) -> str:
-    """The name of the format in a file that consists of these bytes and the name between them."""
-    return "NKI " + hashlib.sha256(before + behind).hexdigest()[:32]
+def name_of(before: bytes, after: bytes) -> str:
+    """Return the name of the format in a file that consists of these bytes around the name."""
+    return "NKI " + hashlib.sha256(before + after).hexdigest()[:32]
 
 
 def require(name: str, before: bytes, behind: bytes) -> None:
-    """Refuse a file whose bytes are not those that it was written with.
+    """Refuse a file whose content does not match its checksum.
 
     Raises:
-        NkiFileError: ``NKI-FILE-CHECKSUM``; ``name`` is not that of the bytes, nor a plain one.
+        NkiFileError: ``NKI-FILE-CHECKSUM``; ``name`` has another checksum.
     """
-    if name not in PLAIN and name != name_of(before, behind):
+    if name not in PLAIN_FORMAT_NAMES and name != name_of(before, behind):
         raise NkiFileError(
-            f"the checksum of the kernel file is not that of its content (it says {name[:40]!r})",
+            f"the kernel file does not match its checksum (format name {name[:40]!r})",
             code="NKI-FILE-CHECKSUM",
             remedy="write or copy the file again",
         )

@@ -1,12 +1,12 @@
-"""How one operand of an instruction becomes one field of a KLIR operator, and back.
+"""Codecs between one operand of an instruction and one field of a KLIR operator.
 
-A :class:`Codec` encodes to bytes (a kernel has thousands of instructions, and bytes made in one
-step are several times faster than nodes that are written afterwards) and decodes from the nodes
-of :mod:`nki_lang.klir.schema`. Encoding has three outcomes:
+A :class:`Codec` encodes to bytes (a kernel has thousands of instructions, and encoding directly
+is several times faster than writing nodes) and decodes from the nodes of
+:mod:`nki_lang.klir.schema`. Encoding has three outcomes:
 
 * exact: decoding returns the same value;
-* ``names.inexact`` is set: the field means the same, but decoding returns another value (0.1 as
-  a binary32 number); the companion record keeps the operand;
+* ``names.inexact`` is set: the field is equivalent, but decoding returns another value (0.1 as
+  a binary32 number); the companion record contains the operand;
 * :class:`Unsayable`: no value of the field represents this operand; the whole instruction goes into
   the companion record.
 """
@@ -21,16 +21,23 @@ from nki_lang.errors import NkiFileError
 from nki_lang.ir.types import Access, Engine, Register, is_group
 from nki_lang.klir import cbor, schema
 from nki_lang.klir.names import Names
-from nki_lang.klir.values import FALSE, NONE, SOME, TRUE, Unsayable, dtype_bytes
+from nki_lang.klir.values import (
+    FALSE_BYTE,
+    NONE_BYTES,
+    SOME_HEAD,
+    TRUE_BYTE,
+    NotExpressibleError,
+    dtype_bytes,
+)
 
 __all__ = ["BY_TYPE", "Codec", "Decoding", "enumeration"]
 
 
 class Decoding(Protocol):
-    """What a codec requires of the kernel that is being read.
+    """The interface of the kernel decoder that codecs use.
 
     Attributes:
-        engine: of the instruction at hand, set by the codec of the engine.
+        engine: engine of the current instruction, set by the codec of the engine.
         refs: identity of a node -> its access.
     """
 
@@ -38,24 +45,24 @@ class Decoding(Protocol):
     refs: dict[int, Access]
 
     def access(self, node: Any) -> Access:
-        """Any form of KLIR's ``Access``."""
+        """Decode any form of KLIR's ``Access``."""
         ...
 
     def remember(self, node: Any, access: Access) -> Access:
-        """Keep the access of a node."""
+        """Cache the access of a node."""
         ...
 
     def dtype(self, name: str) -> DType:
-        """The data type that KLIR calls ``name``."""
+        """Return the data type that KLIR calls ``name``."""
         ...
 
-    def unsupported(self, what: str) -> NkiFileError:
-        """An error for valid KLIR that our IR has no form for."""
+    def unsupported(self, construct: str) -> NkiFileError:
+        """Return an error for valid KLIR that our IR cannot express."""
         ...
 
 
 class Codec(NamedTuple):
-    """One way between an operand and a field.
+    """Conversion between an operand and a field.
 
     Attributes:
         type: the KLIR type of the field; a test compares it with the schema.
@@ -73,9 +80,11 @@ class Codec(NamedTuple):
 
 
 def enumeration(type_: str, spelled: Mapping[str, str]) -> Codec:
-    """An enumeration; ``spelled`` maps our names to KLIR's, all other names are the same."""
-    theirs = {klir: ours for ours, klir in spelled.items()}
-    ours = {theirs.get(name, name): name for name in schema.constructors(type_)}
+    """Return the codec of an enumeration; ``spelled`` maps our names to KLIR's, other names are
+    equal.
+    """
+    ours_of_klir = {klir: ours for ours, klir in spelled.items()}
+    ours = {ours_of_klir.get(name, name): name for name in schema.constructors(type_)}
     encoded = {name: schema.head(type_, klir) for name, klir in ours.items()}
     decoded = {klir: name for name, klir in ours.items()}
 
@@ -83,7 +92,7 @@ def enumeration(type_: str, spelled: Mapping[str, str]) -> Codec:
         try:
             return encoded[value]
         except (KeyError, TypeError):
-            raise Unsayable from None
+            raise NotExpressibleError from None
 
     def decode(node: str, decoder: Decoding) -> str:
         return decoded[node]
@@ -92,30 +101,30 @@ def enumeration(type_: str, spelled: Mapping[str, str]) -> Codec:
 
 
 def _optional(codec: Codec) -> Codec:
-    inner, back = codec.encode, codec.decode
-    assert back is not None
+    inner, decode_inner = codec.encode, codec.decode
+    assert decode_inner is not None
 
     def encode(value: Any, names: Names) -> bytes:
-        return NONE if value is None else SOME + inner(value, names)
+        return NONE_BYTES if value is None else SOME_HEAD + inner(value, names)
 
     def decode(node: Any, decoder: Decoding) -> Any:
-        return None if node is None else back(node, decoder)
+        return None if node is None else decode_inner(node, decoder)
 
     type_ = f"({codec.type})" if " " in codec.type else codec.type
     return Codec(f"Option {type_}", encode, decode)
 
 
 def _tuple_of(codec: Codec) -> Codec:
-    inner, back = codec.encode, codec.decode
-    assert back is not None
+    inner, decode_inner = codec.encode, codec.decode
+    assert decode_inner is not None
 
     def encode(value: Any, names: Names) -> bytes:
         if not is_group(value):
-            raise Unsayable
-        return cbor.array_head(len(value)) + b"".join([inner(part, names) for part in value])
+            raise NotExpressibleError
+        return cbor.array_head(len(value)) + b"".join([inner(entry, names) for entry in value])
 
     def decode(node: Any, decoder: Decoding) -> Any:
-        return tuple([back(part, decoder) for part in node])
+        return tuple([decode_inner(entry, decoder) for entry in node])
 
     type_ = f"({codec.type})" if " " in codec.type else codec.type
     return Codec(f"List {type_}", encode, decode)
@@ -126,10 +135,10 @@ def _tuple_of(codec: Codec) -> Codec:
 
 def _encode_bool(value: Any, names: Names) -> bytes:
     if value is True:
-        return TRUE
+        return TRUE_BYTE
     if value is False:
-        return FALSE
-    raise Unsayable
+        return FALSE_BYTE
+    raise NotExpressibleError
 
 
 def _same(node: Any, decoder: Decoding) -> Any:
@@ -139,7 +148,7 @@ def _same(node: Any, decoder: Decoding) -> Any:
 def _integers(type_: str, low: int, high: int) -> Codec:
     def encode(value: Any, names: Names) -> bytes:
         if type(value) is not int or not low <= value < high:
-            raise Unsayable
+            raise NotExpressibleError
         return cbor.integer(value)
 
     return Codec(type_, encode, _same)
@@ -147,13 +156,13 @@ def _integers(type_: str, low: int, high: int) -> Codec:
 
 def _encode_string(value: Any, names: Names) -> bytes:
     if type(value) is not str:
-        raise Unsayable
+        raise NotExpressibleError
     return cbor.text(value)
 
 
 def _encode_register(value: Any, names: Names) -> bytes:
     if type(value) is not Register:
-        raise Unsayable
+        raise NotExpressibleError
     return cbor.text(value.name)
 
 
@@ -171,9 +180,9 @@ def _encode_immediate(value: Any, names: Names) -> bytes:
         names.inexact = True
         value = int(value)
     elif type(value) is not int:
-        raise Unsayable
+        raise NotExpressibleError
     if not -(1 << 31) <= value < (1 << 31):
-        raise Unsayable
+        raise NotExpressibleError
     return _IMMEDIATE_INT + cbor.integer(value)
 
 
@@ -185,27 +194,27 @@ def _decode_immediate(node: Any, decoder: Decoding) -> Any:
 
 def _encode_float32(value: Any, names: Names) -> bytes:
     if type(value) is not float:
-        raise Unsayable
+        raise NotExpressibleError
     return _encode_immediate(value, names)[len(_IMMEDIATE_FLOAT) :]
 
 
 # --- tensors -------------------------------------------------------------------------------
 
-_REF = schema.head("TensorRef", "abstract")
+_REF_HEAD = schema.head("TensorRef", "abstract")
 _OPERAND_IMM = schema.head("Operand", "imm")
 _OPERAND_TILE = schema.head("Operand", "tile")
 
 
 def _encode_ref(value: Any, names: Names) -> bytes:
     if type(value) is not Access:
-        raise Unsayable
-    return _REF + names.access(value)
+        raise NotExpressibleError
+    return _REF_HEAD + names.access(value)
 
 
 def _decode_ref(node: Any, decoder: Decoding) -> Any:
-    known = decoder.refs.get(id(node))
-    if known is not None:
-        return known
+    cached = decoder.refs.get(id(node))
+    if cached is not None:
+        return cached
     if node.constructor != "abstract":
         raise decoder.unsupported(f"a tensor given as {node.constructor}, placed already")
     return decoder.remember(node, decoder.access(node[0]))
@@ -213,7 +222,7 @@ def _decode_ref(node: Any, decoder: Decoding) -> Any:
 
 def _encode_operand(value: Any, names: Names) -> bytes:
     if type(value) is Access:
-        return _OPERAND_TILE + _REF + names.access(value)
+        return _OPERAND_TILE + _REF_HEAD + names.access(value)
     return _OPERAND_IMM + _encode_immediate(value, names)
 
 
@@ -228,7 +237,7 @@ def _decode_operand(node: Any, decoder: Decoding) -> Any:
 
 def _encode_dtype(value: Any, names: Names) -> bytes:
     if type(value) is not DType:
-        raise Unsayable
+        raise NotExpressibleError
     encoded, exact = dtype_bytes(value)
     if not exact:
         names.inexact = True
@@ -241,17 +250,17 @@ def _decode_dtype(node: Any, decoder: Decoding) -> Any:
 
 def _type_of_dst(value: Any, names: Names) -> bytes:
     if type(value) is not Access:
-        raise Unsayable
-    return SOME + dtype_bytes(value.tensor.dtype)[0]
+        raise NotExpressibleError
+    return SOME_HEAD + dtype_bytes(value.tensor.dtype)[0]
 
 
 def _plain_type_of_dst(value: Any, names: Names) -> bytes:
-    return _type_of_dst(value, names)[len(SOME) :]
+    return _type_of_dst(value, names)[len(SOME_HEAD) :]
 
 
 # --- fields that several operands share -----------------------------------------------------
 
-_ENGINES = {
+_KLIR_ENGINES = {
     "unknown": "unassigned",
     "tensor": "pe",
     "scalar": "act",
@@ -260,8 +269,8 @@ _ENGINES = {
     "vector": "dve",
     "sync": "sp",
 }
-_ENGINE_BYTES = {Engine[ours]: schema.head("Engine", klir) for ours, klir in _ENGINES.items()}
-_ENGINE_NAMES = {klir: Engine[ours] for ours, klir in _ENGINES.items()}
+_ENGINE_BYTES = {Engine[ours]: schema.head("Engine", klir) for ours, klir in _KLIR_ENGINES.items()}
+_ENGINE_NAMES = {klir: Engine[ours] for ours, klir in _KLIR_ENGINES.items()}
 
 
 def _encode_engine(operands: Any, names: Names) -> bytes:
@@ -272,22 +281,22 @@ def _decode_engine(node: Any, decoder: Decoding, operands: dict[str, Any]) -> No
     decoder.engine = _ENGINE_NAMES[node]
 
 
-_REVERSE = {
+_REVERSE_NAMES = {
     (False, False): "none",
     (True, False): "first",
     (False, True): "second",
     (True, True): "both",
 }
 _REVERSE_BYTES = {
-    key: schema.head("TensorScalarReverseOps", name) for key, name in _REVERSE.items()
+    key: schema.head("TensorScalarReverseOps", name) for key, name in _REVERSE_NAMES.items()
 }
-_REVERSE_KEYS = {name: key for key, name in _REVERSE.items()}
+_REVERSE_KEYS = {name: key for key, name in _REVERSE_NAMES.items()}
 
 
 def _encode_reverse(operands: Any, names: Names) -> bytes:
     key = operands["reverse0"], operands["reverse1"]
     if type(key[0]) is not bool or type(key[1]) is not bool:
-        raise Unsayable
+        raise NotExpressibleError
     return _REVERSE_BYTES[key]
 
 
@@ -295,23 +304,23 @@ def _decode_reverse(node: Any, decoder: Decoding, operands: dict[str, Any]) -> N
     operands["reverse0"], operands["reverse1"] = _REVERSE_KEYS[node]
 
 
-_PATTERN = schema.head("DataPattern")
-_PAIR = schema.head("APPair")
+_PATTERN_HEAD = schema.head("DataPattern")
+_PAIR_HEAD = schema.head("APPair")
 
 
 def _encode_pattern(operands: Any, names: Names) -> bytes:
     numbers = operands["offset"], operands["channel_multiplier"]
     if type(numbers[0]) is not int or type(numbers[1]) is not int:
-        raise Unsayable
+        raise NotExpressibleError
     pairs = operands["pattern"]
-    parts = [_PATTERN, cbor.integer(numbers[0]), cbor.array_head(len(pairs))]
+    parts = [_PATTERN_HEAD, cbor.integer(numbers[0]), cbor.array_head(len(pairs))]
     for pair in pairs:
         if not is_group(pair) or len(pair) != 2 or type(pair[0]) is not int:
-            raise Unsayable
+            raise NotExpressibleError
         step, count = pair
         if type(count) is not int or count < 0:
-            raise Unsayable
-        parts += [_PAIR, cbor.integer(step), cbor.integer(count), b"\x00"]
+            raise NotExpressibleError
+        parts += [_PAIR_HEAD, cbor.integer(step), cbor.integer(count), b"\x00"]
     parts.append(cbor.integer(numbers[1]))
     return b"".join(parts)
 
@@ -324,7 +333,7 @@ def _decode_pattern(node: Any, decoder: Decoding, operands: dict[str, Any]) -> N
     operands["channel_multiplier"] = node.channelMultiplier
 
 
-_DIMENSIONS = {name: schema.head("TensorSubDim", name) for name in ("X", "XY", "XYZ", "XYZW")}
+_SUBDIM_BYTES = {name: schema.head("TensorSubDim", name) for name in ("X", "XY", "XYZ", "XYZW")}
 
 
 def _last_axes(count: int, rank: int) -> Any:
@@ -332,20 +341,24 @@ def _last_axes(count: int, rank: int) -> Any:
 
 
 def _encode_axis(operands: Any, names: Names) -> bytes:
-    """How many of the last free dimensions are reduced (``axis`` of ``tensor_reduce``)."""
+    """Encode the number of last free dimensions to reduce (``axis`` of ``tensor_reduce``)."""
     axis, data = operands["axis"], operands["data"]
     if type(data) is not Access:
-        raise Unsayable
+        raise NotExpressibleError
     rank = len(data.pattern)
     axes = axis if is_group(axis) else (axis,)
-    if not axes or any(type(one) is not int or not -rank <= one < rank for one in axes):
-        raise Unsayable
-    found = sorted({one % rank for one in axes})
-    if found != list(range(rank - len(found), rank)) or len(found) != len(axes) or len(found) > 4:
-        raise Unsayable
-    if axis != _last_axes(len(found), rank):
+    if not axes or any(type(number) is not int or not -rank <= number < rank for number in axes):
+        raise NotExpressibleError
+    reduced = sorted({number % rank for number in axes})
+    if (
+        reduced != list(range(rank - len(reduced), rank))
+        or len(reduced) != len(axes)
+        or len(reduced) > 4
+    ):
+        raise NotExpressibleError
+    if axis != _last_axes(len(reduced), rank):
         names.inexact = True
-    return _DIMENSIONS["XYZW"[: len(found)]]
+    return _SUBDIM_BYTES["XYZW"[: len(reduced)]]
 
 
 def _decode_axis(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None:
@@ -355,18 +368,18 @@ def _decode_axis(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None
     operands["axis"] = _last_axes(len(node), rank)
 
 
-_AXES = {
+_KLIR_PERMUTATIONS = {
     (0, 1, 2, 3): "None", (0, 1, 3, 2): "WZXY", (0, 3, 1, 2): "WXZY", (0, 2, 3, 1): "WYXZ",
     (1, 0, 2, 3): "ZWYX", (1, 2, 0, 3): "ZYWX", (1, 2, 3, 0): "ZYXW", (2, 3, 0, 1): "YXWZ",
     (2, 3, 1, 0): "YXZW", (2, 0, 1, 3): "YWZX", (3, 0, 1, 2): "XWZY", (3, 1, 2, 0): "XZYW",
     (3, 2, 1, 0): "XYZW", (3, 2, 0, 1): "XYWZ",
 }  # fmt: skip
-"""As leanprover/KLR spells permutations of four dimensions (KLR/Trace/ISA.lean)."""
+"""Names of permutations of four dimensions in leanprover/KLR (KLR/Trace/ISA.lean)."""
 
-_AXES_NAMES = {name: axes for axes, name in _AXES.items()}
-_SWAP = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
-"""First and last dimension exchanged, the documented transposes; KLIR writes them in four
-dimensions, and a source of fewer has dimensions of one in between."""
+_PERMUTATION_OF_NAME = {name: axes for axes, name in _KLIR_PERMUTATIONS.items()}
+_SWAPPED_ENDS = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+"""Permutations that swap the first and last dimension, the documented transposes; KLIR writes them
+in four dimensions, and a source of fewer has dimensions of one in between."""
 
 
 def _encode_axes(operands: Any, names: Names) -> bytes:
@@ -374,40 +387,40 @@ def _encode_axes(operands: Any, names: Names) -> bytes:
     if axes is None:
         return schema.head("TransposeOps", "None")
     if type(axes) is not tuple or type(src) is not Access:
-        raise Unsayable
-    if axes == _SWAP.get(len(src.pattern)):
+        raise NotExpressibleError
+    if axes == _SWAPPED_ENDS.get(len(src.pattern)):
         return schema.head("TransposeOps", "XZYW")
-    if len(src.pattern) != 4 or axes not in _AXES:
-        raise Unsayable
-    if _AXES[axes] == "None":
+    if len(src.pattern) != 4 or axes not in _KLIR_PERMUTATIONS:
+        raise NotExpressibleError
+    if _KLIR_PERMUTATIONS[axes] == "None":
         names.inexact = True
-    return schema.head("TransposeOps", _AXES[axes])
+    return schema.head("TransposeOps", _KLIR_PERMUTATIONS[axes])
 
 
 def _decode_axes(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None:
     if node == "None":
         operands["axes"] = None
     elif node == "XZYW":
-        operands["axes"] = _SWAP.get(len(operands["src"].pattern), _SWAP[4])
+        operands["axes"] = _SWAPPED_ENDS.get(len(operands["src"].pattern), _SWAPPED_ENDS[4])
     else:
-        operands["axes"] = _AXES_NAMES[node]
+        operands["axes"] = _PERMUTATION_OF_NAME[node]
 
 
 # --- other fields ---------------------------------------------------------------------------
 
-_DGE = ("unknown", "swdge", "hwdge", "none")
+_DGE_MODES = ("unknown", "swdge", "hwdge", "none")
 
 
 def _encode_dge(value: Any, names: Names) -> bytes:
-    if value not in _DGE:
-        raise Unsayable
-    return cbor.integer(_DGE.index(value))
+    if value not in _DGE_MODES:
+        raise NotExpressibleError
+    return cbor.integer(_DGE_MODES.index(value))
 
 
 def _decode_dge(node: int, decoder: Decoding) -> str:
-    if node >= len(_DGE):
+    if node >= len(_DGE_MODES):
         raise decoder.unsupported(f"descriptor generation mode {node}")
-    return _DGE[node]
+    return _DGE_MODES[node]
 
 
 _OOB_BYTES = {name: schema.head("DmaBounds", name) for name in ("skip", "error")}
@@ -415,7 +428,7 @@ _OOB_BYTES = {name: schema.head("DmaBounds", name) for name in ("skip", "error")
 
 def _encode_oob(value: Any, names: Names) -> bytes:
     if value not in _OOB_BYTES:
-        raise Unsayable
+        raise NotExpressibleError
     return _OOB_BYTES[value]
 
 
@@ -445,7 +458,7 @@ def _decode_groups(node: Any, decoder: Decoding) -> Any:
 
 
 def _decode_int_lists(node: Any, decoder: Decoding) -> Any:
-    return tuple([tuple(part) for part in node])
+    return tuple([tuple(numbers) for numbers in node])
 
 
 def _decode_register(node: str, decoder: Decoding) -> Register:

@@ -1,8 +1,8 @@
-"""The record beside a kernel file: everything in our IR that KLIR cannot hold.
+"""The companion record of a kernel file: everything in our IR that KLIR cannot express.
 
 It is a JSON object, described field by field in ``docs/klir.md``, with sorted keys and without
-white space, so that equal kernels give equal bytes. Operands stand in it as JSON where JSON has
-the value, and as an object with one key, the kind, where it has not.
+white space, so that equal kernels give equal bytes. An operand is JSON where JSON has the value,
+else an object with one key, the kind of the value.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["FORMAT", "PRIVATE_OPCODE", "VERSION", "dumps", "engine_named", "load
 
 FORMAT = "nki-lang kernel companion"
 VERSION = 1
-_MAX_DEPTH = 64
+_MAX_NESTING = 64
 
 PRIVATE_OPCODE = 0x4E4B4900
-"""``ExtendedInst.opcode`` of an instruction that is in the companion record ("NKI\\0")."""
+"""``ExtendedInst.opcode`` of an instruction that only the companion record contains ("NKI\\0")."""
 
 
 def dumps(record: dict[str, Any]) -> bytes:
-    """The bytes of a record."""
-    whole = {"format": FORMAT, "version": VERSION} | record
+    """Return the bytes of a record."""
+    complete = {"format": FORMAT, "version": VERSION} | record
     text = json.dumps(
-        whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        complete, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
     return text.encode() + b"\n"
 
@@ -41,25 +41,25 @@ def _damaged(message: str) -> NkiFileError:
         f"the companion record is damaged: {message}",
         code="NKI-FILE-COMPANION",
         remedy="write the kernel again; without its companion the file can be read as a plain "
-        "KLIR file, and what only the companion holds is lost",
+        "KLIR file, which loses the content of the companion",
     )
 
 
 def is_record(value: object) -> TypeGuard[dict[str, Any]]:
-    """True for an object of JSON."""
+    """Return True for a JSON object."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """True for a list of JSON."""
+    """Return True for a JSON list."""
     return isinstance(value, list)
 
 
 def loads(data: bytes) -> dict[str, Any]:
-    """The record in ``data``.
+    """Return the record in ``data``.
 
     Raises:
-        NkiFileError: it is not a companion record, or one of a newer version.
+        NkiFileError: the data is no companion record, or has a newer version.
     """
     try:
         record: object = json.loads(data.decode())
@@ -77,7 +77,7 @@ def loads(data: bytes) -> dict[str, Any]:
 
 
 def tensor_to_json(tensor: Tensor) -> dict[str, Any]:
-    """All of a tensor but its name."""
+    """Return all attributes of a tensor except its name."""
     return {
         "dtype": tensor.dtype.name,
         "shape": list(tensor.shape),
@@ -91,14 +91,14 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 48
 
 
-def tensor_from_json(name: str, record: dict[str, Any], known: Tensor | None) -> Tensor:
-    """The tensor that a record describes, or ``known`` with what the record changes.
+def tensor_from_json(name: str, record: dict[str, Any], declared: Tensor | None) -> Tensor:
+    """Return the tensor of a record, or ``declared`` with the changes of the record.
 
     Raises:
         NkiFileError: the record is incomplete or contradictory.
     """
-    if known is not None:
-        record = tensor_to_json(known) | record
+    if declared is not None:
+        record = tensor_to_json(declared) | record
     try:
         shape, address = record["shape"], record["address"]
         if not all(map(_is_count, shape)) or not isinstance(record["fixed"], bool):
@@ -114,14 +114,14 @@ def tensor_from_json(name: str, record: dict[str, Any], known: Tensor | None) ->
 
 
 def operand_to_json(value: object, use: Callable[[Tensor], str]) -> Any:
-    """An operand as JSON.
+    """Return an operand as JSON.
 
     Args:
         value: the operand.
-        use: called with each tensor; returns the name that refers to it.
+        use: receives each tensor and returns the name that refers to it.
 
     Raises:
-        NkiValidationError: it is not an operand.
+        NkiValidationError: the value is no operand.
     """
     kind = type(value)
     if value is None or kind in (bool, int, str):
@@ -129,17 +129,19 @@ def operand_to_json(value: object, use: Callable[[Tensor], str]) -> Any:
     if type(value) is float:
         return value if math.isfinite(value) else {"float": repr(value)}
     if is_group(value):
-        return [operand_to_json(part, use) for part in value]
+        return [operand_to_json(entry, use) for entry in value]
     if kind is list:
-        return {"list": [operand_to_json(part, use) for part in cast("list[object]", value)]}
+        return {"list": [operand_to_json(entry, use) for entry in cast("list[object]", value)]}
     if kind is dict:
         pairs = cast("dict[object, object]", value).items()
         return {
-            "dict": [[operand_to_json(key, use), operand_to_json(part, use)] for key, part in pairs]
+            "dict": [
+                [operand_to_json(key, use), operand_to_json(entry, use)] for key, entry in pairs
+            ]
         }
     if type(value) is Access:
-        parts = [operand_to_json(part, use) for part in value[1:]]
-        return {"access": [use(value.tensor), *parts]}
+        fields = [operand_to_json(entry, use) for entry in value[1:]]
+        return {"access": [use(value.tensor), *fields]}
     if type(value) is Register:
         return {"register": value.name}
     if type(value) is DType:
@@ -155,20 +157,20 @@ def operand_to_json(value: object, use: Callable[[Tensor], str]) -> Any:
 
 
 def engine_named(name: Any) -> Engine:
-    """The engine called ``name``."""
+    """Return the engine called ``name``."""
     try:
         return Engine[name]
     except (KeyError, TypeError):
         raise _damaged(f"there is no engine {name!r}") from None
 
 
-def _access(parts: Any, tensor: Callable[[str], Tensor], depth: int) -> Access:
-    if not is_list(parts) or len(parts) != 8 or not isinstance(parts[0], str):
+def _access(fields: Any, tensor: Callable[[str], Tensor], depth: int) -> Access:
+    if not is_list(fields) or len(fields) != 8 or not isinstance(fields[0], str):
         raise _damaged("an access has another number of parts")
-    values: list[Any] = [_operand(part, tensor, depth) for part in parts[1:]]
+    values: list[Any] = [_operand(field, tensor, depth) for field in fields[1:]]
     offset, pattern, scalar, vector, dim, dtype, step = values
     pairs_fit = is_group(pattern) and all(
-        is_group(pair) and len(pair) == 2 and all(type(one) is int for one in pair)
+        is_group(pair) and len(pair) == 2 and all(type(number) is int for number in pair)
         for pair in pattern
     )
     kinds_fit = (
@@ -181,14 +183,14 @@ def _access(parts: Any, tensor: Callable[[str], Tensor], depth: int) -> Access:
     )
     if not pairs_fit or not kinds_fit:
         raise _damaged("an access is made of the wrong values")
-    return Access(tensor(parts[0]), offset, pattern, scalar, vector, dim, dtype, step)
+    return Access(tensor(fields[0]), offset, pattern, scalar, vector, dim, dtype, step)
 
 
 def _operand(value: Any, tensor: Callable[[str], Tensor], depth: int) -> Any:
-    if depth > _MAX_DEPTH:
-        raise _damaged(f"values hold each other more than {_MAX_DEPTH} deep")
+    if depth > _MAX_NESTING:
+        raise _damaged(f"values hold each other more than {_MAX_NESTING} deep")
     if is_list(value):
-        return tuple([_operand(part, tensor, depth + 1) for part in value])
+        return tuple([_operand(entry, tensor, depth + 1) for entry in value])
     if not is_record(value):
         return value
     if len(value) != 1:
@@ -202,9 +204,9 @@ def _operand(value: Any, tensor: Callable[[str], Tensor], depth: int) -> Any:
 
 _KINDS: dict[str, Callable[[Any, Callable[[str], Tensor], int], Any]] = {
     "float": lambda inner, tensor, depth: float(inner),
-    "list": lambda inner, tensor, depth: [_operand(part, tensor, depth) for part in inner],
+    "list": lambda inner, tensor, depth: [_operand(entry, tensor, depth) for entry in inner],
     "dict": lambda inner, tensor, depth: {
-        _operand(key, tensor, depth): _operand(part, tensor, depth) for key, part in inner
+        _operand(key, tensor, depth): _operand(entry, tensor, depth) for key, entry in inner
     },
     "access": _access,
     "register": lambda inner, tensor, depth: Register(str(inner)),
@@ -215,7 +217,7 @@ _KINDS: dict[str, Callable[[Any, Callable[[str], Tensor], int], Any]] = {
 
 
 def operand_from_json(value: Any, tensor: Callable[[str], Tensor]) -> Any:
-    """The inverse of :func:`operand_to_json`; ``tensor`` finds a tensor by its name.
+    """Return the operand of its JSON form; ``tensor`` returns a tensor by its name.
 
     Raises:
         NkiFileError: the record is damaged.

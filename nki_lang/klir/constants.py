@@ -1,4 +1,6 @@
-"""Constants of a kernel as ``.npy`` files beside it, named by what is in them."""
+"""Constants of a kernel as ``.npy`` files in a folder next to it, named by a hash of their
+content.
+"""
 
 from __future__ import annotations
 
@@ -15,55 +17,59 @@ from nki_lang.errors import NkiFileError
 __all__ = ["FOLDER", "from_npy", "plain_name", "to_npy"]
 
 FOLDER = "shared_constants"
-"""leanprover/KLR keeps them there, too (KLR/Compile.lean)."""
+"""leanprover/KLR uses the same folder (KLR/Compile.lean)."""
 
-_RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+_UNSIGNED_DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
-_OTHERS = 256
-"""Number of the first dtype that is not NumPy's own (``NPY_USERDEF``). ``isbuiltin`` is no test: it
+_FIRST_USER_DTYPE = 256
+"""Number of the first user-defined dtype (``NPY_USERDEF``). ``isbuiltin`` is no test: it
 is 0 for the dtype of an array that was unpickled, and for packed types, which have metadata."""
 
 
 def to_npy(value: Any) -> tuple[str, bytes]:
-    """File name (relative to the kernel file) and bytes of a constant.
+    """Return the file name (relative to the kernel file) and the bytes of a constant.
 
-    Types that ``.npy`` does not know are stored as unsigned integers of their size; the type
-    itself is in the kernel.
+    Types that ``.npy`` lacks are stored as unsigned integers of their size; the kernel names the
+    type.
     """
     array = np.ascontiguousarray(value).reshape(np.shape(value))
-    is_other = array.dtype.kind == "V" or array.dtype.num >= _OTHERS
-    array = array.view(_RAW[array.dtype.itemsize] if is_other else array.dtype.str)
+    is_user_dtype = array.dtype.kind == "V" or array.dtype.num >= _FIRST_USER_DTYPE
+    array = array.view(_UNSIGNED_DTYPES[array.dtype.itemsize] if is_user_dtype else array.dtype.str)
     out = io.BytesIO()
     npy.write_array(out, array, version=(1, 0), allow_pickle=False)
     data = out.getvalue()
     return f"{FOLDER}/{hashlib.sha256(data).hexdigest()}.npy", data
 
 
-def _damaged(name: str, what: str) -> NkiFileError:
+def _damaged(name: str, fault: str) -> NkiFileError:
     return NkiFileError(
-        f"the constant {name!r}: {what}",
+        f"the constant {name!r}: {fault}",
         code="NKI-FILE-CONSTANT",
-        remedy="copy the kernel file together with the folder shared_constants beside it",
+        remedy="copy the kernel file together with the folder shared_constants next to it",
     )
 
 
 def plain_name(name: str, file: str) -> str:
-    """``file``, after making sure that it lies beside the kernel file.
+    """Return ``file`` after checking that it is in the folder of the kernel file.
 
     Raises:
-        NkiFileError: it names a place outside.
+        NkiFileError: the path leaves the folder.
     """
-    parts = file.split("/")
-    if not file or any(part in ("", ".", "..") for part in parts) or set(file) & set("\\:\0"):
-        raise _damaged(name, f"its file {file!r} is not beside the kernel file")
+    components = file.split("/")
+    if (
+        not file
+        or any(component in ("", ".", "..") for component in components)
+        or set(file) & set("\\:\0")
+    ):
+        raise _damaged(name, f"its file {file!r} is not in the folder of the kernel file")
     return file
 
 
 def from_npy(name: str, data: bytes) -> Any:
-    """The array in the bytes of a ``.npy`` file.
+    """Return the array in the bytes of a ``.npy`` file.
 
     Raises:
-        NkiFileError: they are damaged, or hold Python objects.
+        NkiFileError: the bytes are damaged, or contain Python objects.
     """
     stream = io.BytesIO(data)
     try:
@@ -72,8 +78,11 @@ def from_npy(name: str, data: bytes) -> Any:
         shape, fortran, dtype = read(stream)
     except Exception as error:  # the parser evaluates a literal: anything can come out of it
         raise _damaged(name, f"its file is no .npy file ({error})") from None
-    left = len(data) - stream.tell()
-    if dtype.hasobject or math.prod(shape) * dtype.itemsize != left:
-        raise _damaged(name, f"its file holds {left} bytes where {dtype} {shape} is announced")
+    remaining = len(data) - stream.tell()
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != remaining:
+        raise _damaged(
+            name,
+            f"its file contains {remaining} bytes of data, but its header declares {dtype} {shape}",
+        )
     array = np.frombuffer(data, dtype, offset=stream.tell())
     return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)

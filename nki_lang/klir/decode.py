@@ -1,4 +1,4 @@
-"""KLIR to our kernel IR, with or without the companion record."""
+"""Decodes KLIR to our kernel IR, with or without the companion record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nki_lang.ir.types import (
 from nki_lang.klir import companion
 from nki_lang.klir.applied import Finisher, TreeReader
 from nki_lang.klir.companion import PRIVATE_OPCODE
-from nki_lang.klir.control import Branch, PlainBlock, recover
+from nki_lang.klir.control import Branch, LabelledBlock, recover
 from nki_lang.klir.reach import check_reach, check_size
 from nki_lang.klir.table import Row, row_of_operator
 from nki_lang.klir.values import dtype_of_name
@@ -28,7 +28,7 @@ from nki_lang.source import SourceLocation
 
 __all__ = ["Decoder", "decode"]
 
-_BUFFERS = {
+_REGION_OF_MEMORY = {
     "hbm": MemoryRegion.shared_hbm,
     "shared_hbm": MemoryRegion.shared_hbm,
     "private_hbm": MemoryRegion.private_hbm,
@@ -36,15 +36,15 @@ _BUFFERS = {
     "psum": MemoryRegion.psum,
 }
 
-_COLLECTIVES = ("all_", "reduce_scatter", "collective_permute", "rank_id", "klir.broadcast")
+_COLLECTIVE_PREFIXES = ("all_", "reduce_scatter", "collective_permute", "rank_id", "klir.broadcast")
 
 
 class Decoder:
     """Decodes one kernel.
 
     Attributes:
-        engine: of the instruction at hand, set by the codec of the engine.
-        refs: identity of a node -> the access it stands for, in this core.
+        engine: engine of the current instruction, set by the codec of the engine.
+        refs: identity of a node -> its access in this core.
     """
 
     def __init__(self, record: dict[str, Any]) -> None:
@@ -60,16 +60,18 @@ class Decoder:
         self._plans: dict[str, tuple[Row, list[Any], int]] = {}
         self._checked: set[Any] = set()
 
-    def unsupported(self, what: str) -> NkiFileError:
-        """An error for valid KLIR that our IR has no form for."""
+    def unsupported(self, construct: str) -> NkiFileError:
+        """Return an error for valid KLIR that our IR cannot express."""
         return NkiFileError(
-            f"the kernel file holds {what}, for which the kernel IR has no form",
+            f"the kernel file contains {construct}, which the kernel IR cannot express",
             code="NKI-FILE-UNSUPPORTED",
             remedy="write the kernel with the documented NKI functions",
         )
 
     def begin_core(self, core: int) -> None:
-        """Private tensors have their names in one core. Core 0 is before the first."""
+        """Start a core; private tensors have their names in one core. Core 0 precedes the first
+        core.
+        """
         while len(self._locals) <= core:
             self._locals.append({})
         self._core = core
@@ -85,80 +87,82 @@ class Decoder:
     # --- tensors ---------------------------------------------------------------------------
 
     def dtype(self, name: str) -> DType:
-        """The data type that KLIR calls ``name``."""
-        found = dtype_of_name(name)
-        if found is None:
+        """Return the data type that KLIR calls ``name``."""
+        dtype = dtype_of_name(name)
+        if dtype is None:
             raise self.unsupported(f"a tensor of the type {name}")
-        return found
+        return dtype
 
     def tensor(self, node: Any) -> Tensor:
-        """The tensor of a ``TensorName``; equal nodes are one object in one reading."""
-        known = self._by_node.get(id(node))
-        if known is not None:
-            return known
-        made = self._make(node)
-        before = self._locals[self._scope(made.buffer)].setdefault(made.name, made)
-        seen = (
-            range(len(self._locals)) if made.buffer is MemoryRegion.shared_hbm else (0, self._core)
+        """Return the tensor of a ``TensorName``; equal nodes are one object in one reading."""
+        cached = self._by_node.get(id(node))
+        if cached is not None:
+            return cached
+        decoded = self._make(node)
+        first = self._locals[self._scope(decoded.buffer)].setdefault(decoded.name, decoded)
+        visible_cores = (
+            range(len(self._locals))
+            if decoded.buffer is MemoryRegion.shared_hbm
+            else (0, self._core)
         )
-        if any(self._locals[core].get(made.name, made) != made for core in seen):
-            raise self.unsupported(f"two different tensors called {made.name!r}")
-        self._by_node[id(node)] = before
+        if any(self._locals[core].get(decoded.name, decoded) != decoded for core in visible_cores):
+            raise self.unsupported(f"two different tensors called {decoded.name!r}")
+        self._by_node[id(node)] = first
         self._nodes.append(node)
-        return before
+        return first
 
     def _make(self, node: Any) -> Tensor:
-        buffer = _BUFFERS.get(node.address.memory)
+        buffer = _REGION_OF_MEMORY.get(node.address.memory)
         if buffer is None:
             raise self.unsupported(f"a tensor in the memory {node.address.memory}")
         offsets = node.address.parOffset, node.address.freeOffset
         address = None if None in offsets else offsets
         shape = (node.shape.parDim, *node.shape.freeDims)
         check_size(node.name, shape, offsets)
-        made = Tensor(
+        tensor = Tensor(
             node.name, self.dtype(node.dtype), shape, buffer, address, address is not None
         )
         note = self._notes(self._scope(buffer)).get(node.name)
-        return made if note is None else companion.tensor_from_json(node.name, note, made)
+        return tensor if note is None else companion.tensor_from_json(node.name, note, tensor)
 
     def remember(self, node: Any, access: Access) -> Access:
-        """Keeps the access of a node; the node is kept, too, so that its identity stays its own."""
+        """Cache the access of a node. The node stays alive, so no other node gets its identity."""
         self.refs[id(node)] = access
         self._nodes.append(node)
         return access
 
-    def place(self, node: Any) -> SourceLocation | None:
-        """A statement's place."""
+    def location(self, node: Any) -> SourceLocation | None:
+        """Return the source location of a statement."""
         try:
             return self._places[id(node)]
         except KeyError:
-            found = self._places[id(node)] = _location(node)
+            location = self._places[id(node)] = _location(node)
             self._nodes.append(node)
-            return found
+            return location
 
     def find(self, name: str) -> Tensor | None:
-        """A tensor of this core or a shared one, met before or noted in the companion."""
+        """Return a tensor of this core or a shared one, from the kernel or the companion."""
         for core in (self._core, 0):
-            known = self._locals[core].get(name)
-            if known is not None:
-                return known
+            tensor = self._locals[core].get(name)
+            if tensor is not None:
+                return tensor
         for core in (self._core, 0):
             note = self._notes(core).get(name)
             if note is not None:
-                made = companion.tensor_from_json(name, note, None)
-                self._locals[core][name] = made
-                return made
+                noted = companion.tensor_from_json(name, note, None)
+                self._locals[core][name] = noted
+                return noted
         return None
 
     def named(self, name: str) -> Tensor:
-        """A tensor that the companion speaks of."""
+        """Return a tensor that the companion names."""
         return self.find(name) or companion.tensor_from_json(name, {}, None)
 
     def access(self, node: Any) -> Access:
-        """Any form of KLIR's ``Access``."""
+        """Decode any form of KLIR's ``Access``."""
         if node.constructor == "birPattern":
             inner = node[0]
-            made = Access(
+            access = Access(
                 self.tensor(inner.tensor),
                 inner.offset,
                 self._pattern(inner.pattern),
@@ -169,13 +173,13 @@ class Decoder:
             )
         elif node.constructor == "simple":
             tensor = self.tensor(node[0])
-            made = Access(tensor, 0, tuple(zip(_steps(tensor.shape), tensor.shape, strict=True)))
+            access = Access(tensor, 0, tuple(zip(_steps(tensor.shape), tensor.shape, strict=True)))
         elif node.constructor == "basic":
-            made = self._basic(node[0])
+            access = self._basic(node[0])
         else:
-            made = self._two_part(node[0])
-        self._check(made)
-        return made
+            access = self._two_part(node[0])
+        self._check(access)
+        return access
 
     def _check(self, access: Access) -> None:
         key = id(access.tensor), access.offset, access.pattern, access.indirect_dim, access.dtype
@@ -184,11 +188,11 @@ class Decoder:
             self._checked.add(key)
 
     def _pattern(self, pairs: Any) -> tuple[tuple[int, int], ...]:
-        known = self._patterns.get(id(pairs))
-        if known is None:
-            known = self._patterns[id(pairs)] = tuple([self._pair(pair) for pair in pairs])
+        pattern = self._patterns.get(id(pairs))
+        if pattern is None:
+            pattern = self._patterns[id(pairs)] = tuple([self._pair(pair) for pair in pairs])
             self._nodes.append(pairs)
-        return known
+        return pattern
 
     def _pair(self, pair: Any) -> tuple[int, int]:
         if pair.offset:
@@ -219,7 +223,9 @@ class Decoder:
         return Access(tensor, offset, tuple(pairs))
 
     def _two_part(self, node: Any) -> Access:
-        """Partitions and free dimensions apart; the free offset counts bytes."""
+        """Decode an access with separate partition and free dimensions; the free offset counts
+        bytes.
+        """
         tensor = self.tensor(node.tensor)
         size = tensor.dtype.itemsize
         if node.freeOffset % size or node.fixedAxis:
@@ -230,8 +236,8 @@ class Decoder:
 
     # --- statements ------------------------------------------------------------------------
 
-    def block(self, node: Any) -> PlainBlock:
-        """A block: its instructions, and the branch at its end."""
+    def block(self, node: Any) -> LabelledBlock:
+        """Decode a block: its instructions, and the branch at its end."""
         body: list[Instruction] = []
         branch = None
         last = len(node.body) - 1
@@ -240,47 +246,47 @@ class Decoder:
             if operator.constructor == "cmpBranch":
                 if index != last:
                     raise self.unsupported("a branch that does not end its block")
-                branch = _branch(operator[0], self.place(position))
+                branch = _branch(operator[0], self.location(position))
             else:
                 body.append(self.instruction(operator, name, position))
-        return PlainBlock(node.label, node.noReorder, body, branch)
+        return LabelledBlock(node.label, node.noReorder, body, branch)
 
     def instruction(self, operator: Any, name: str | None, position: Any) -> Instruction:
-        """One statement that is no branch."""
+        """Decode one statement that is no branch."""
         fields = operator[0]
         kind = operator.constructor
         if kind == "extendedInst" and fields.opcode == PRIVATE_OPCODE:
             return Instruction(
-                _private_name(fields), {}, Engine.unknown, name or "", self.place(position)
+                _private_name(fields), {}, Engine.unknown, name or "", self.location(position)
             )
         plan = self._plans.get(kind)
         if plan is None:
             plan = self._plans[kind] = self._plan(kind)
-        row, parts, _ = plan
+        row, decoders, _ = plan
         self.engine = Engine.unknown
-        found: dict[str, Any] = {}
-        for decode, operand, index in parts:
+        decoded: dict[str, Any] = {}
+        for decode, operand, index in decoders:
             if operand is None:
-                decode(fields[index], self, found)
+                decode(fields[index], self, decoded)
             else:
-                found[operand] = decode(fields[index], self)
-        for operand, usual, _ in row.extras:
-            found[operand] = usual
-        operands = {operand: found[operand] for operand in row.operands}
-        return Instruction(row.op, operands, self.engine, name or "", self.place(position))
+                decoded[operand] = decode(fields[index], self)
+        for operand, default, _ in row.extras:
+            decoded[operand] = default
+        operands = {operand: decoded[operand] for operand in row.operands}
+        return Instruction(row.op, operands, self.engine, name or "", self.location(position))
 
     def _plan(self, kind: str) -> tuple[Row, list[Any], int]:
         row = row_of_operator(kind)
         if row is None:
             raise self.unsupported(f"the operator {kind}")
-        parts = [
+        decoders = [
             (codec.decode, operand, index)
             for index, (codec, operand) in enumerate(row.fields)
             if codec.decode is not None
         ]
         # A codec that reads other operands comes after them.
-        parts.sort(key=lambda part: part[1] is None)
-        return row, parts, len(row.operands)
+        decoders.sort(key=lambda decoder: decoder[1] is None)
+        return row, decoders, len(row.operands)
 
 
 def _steps(shape: tuple[int, ...]) -> list[int]:
@@ -309,24 +315,24 @@ def _private_name(fields: Any) -> str:
         return bytes(fields.data0).decode()
     except ValueError:
         raise NkiFileError(
-            "an instruction kept in the companion record has no readable name",
+            "an instruction in the companion record has no readable name",
             code="NKI-FILE-PRIVATE",
         ) from None
 
 
-def _body(blocks: list[PlainBlock], tree: Any) -> list[Any]:
+def _body(blocks: list[LabelledBlock], tree: Any) -> list[Any]:
     if tree is None:
         return recover(blocks)
     flat = [instruction for block in blocks for instruction in block.body]
     reader = TreeReader(flat)
     statements = reader.block(tree, 0)
-    if next(reader.left, None) is not None:
+    if next(reader.remaining, None) is not None:
         raise ValueError("fewer instructions than the file has")
     return statements
 
 
 def _dependences(edges: Any, statements: Block) -> None:
-    """``depends_on`` from the edges, producer to consumers."""
+    """Set ``depends_on`` from the edges, producer to consumers."""
     producers: dict[str, list[str]] = {}
     for edge in edges:
         for consumer in edge.toEdges:
@@ -344,9 +350,9 @@ def _set_dependences(statements: Block, producers: dict[str, list[str]]) -> None
 
 
 def _constant_tensor(decoder: Decoder, name: str, value: Any) -> Tensor:
-    known = decoder.find(name)
-    if known is not None:
-        return known
+    tensor = decoder.find(name)
+    if tensor is not None:
+        return tensor
     try:
         dtype = dtype_of(value.dtype)
     except TypeError:
@@ -355,20 +361,20 @@ def _constant_tensor(decoder: Decoder, name: str, value: Any) -> Tensor:
 
 
 def _uses_collectives(bodies: list[Block]) -> bool:
-    def found(statements: Block) -> bool:
+    def has_collective(statements: Block) -> bool:
         for statement in statements:
             if isinstance(statement, Instruction):
-                if statement.op.startswith(_COLLECTIVES):
+                if statement.op.startswith(_COLLECTIVE_PREFIXES):
                     return True
-            elif found(statement.body):
+            elif has_collective(statement.body):
                 return True
         return False
 
-    return any(map(found, bodies))
+    return any(map(has_collective, bodies))
 
 
 def decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target: str) -> KernelIR:
-    """The kernel of an ``LncKernel``.
+    """Return the kernel of an ``LncKernel``.
 
     Args:
         node: the ``LncKernel``.
@@ -377,7 +383,7 @@ def decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target:
         target: the target, when the record names none.
 
     Raises:
-        NkiFileError: something in it has no form in our IR, or the record is damaged.
+        NkiFileError: our IR cannot express the kernel, or the record is damaged.
     """
     try:
         return _decode(node, record, constants, target)
@@ -392,7 +398,7 @@ def decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target:
 
 
 def _decodes_alone(node: Any, constants: dict[str, Any], target: str) -> bool:
-    """Whether the kernel decodes without its record, or is refused with a code."""
+    """Return True if the kernel decodes without its record, or is refused with a code."""
     try:
         _decode(node, {}, constants, target)
     except NkiError:

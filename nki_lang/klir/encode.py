@@ -1,4 +1,4 @@
-"""Our kernel IR to KLIR: the bytes of the kernel and what goes into the companion record."""
+"""Encodes our kernel IR as KLIR: the bytes of the kernel and the companion record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["encode"]
 
 
 def encode(kernel_ir: KernelIR, constant_files: dict[str, str]) -> tuple[bytes, dict[str, Any]]:
-    """The ``LncKernel`` of a kernel and its part of the companion record.
+    """Return the ``LncKernel`` of a kernel and its entries of the companion record.
 
     Args:
         kernel_ir: the kernel.
@@ -39,10 +39,10 @@ def encode(kernel_ir: KernelIR, constant_files: dict[str, str]) -> tuple[bytes, 
         _constant_files(constant_files),
         _shared(kernel_ir, names),
     )
-    parts = [schema.head("LncKernel"), cbor.text(kernel_ir.name)]
+    chunks = [schema.head("LncKernel"), cbor.text(kernel_ir.name)]
     for group in groups:
-        parts += [cbor.array_head(len(group)), *group]
-    parts.append(_edges(producers))
+        chunks += [cbor.array_head(len(group)), *group]
+    chunks.append(_edges(producers))
     engines = {
         op: engine.name for op, engine in statements.engines.items() if engine is not Engine.unknown
     }
@@ -51,23 +51,25 @@ def encode(kernel_ir: KernelIR, constant_files: dict[str, str]) -> tuple[bytes, 
         "instructions": statements.notes,
         "functions": names.functions,
         "callers": names.callers.record(),
-        "places": names.places,
+        "places": names.locations,
         "engines": engines,
         "regions": trees if any(tree is not None for tree in trees) else None,
         "metadata": metadata,
     }
-    kept = {key: value for key, value in record.items() if value and value != {"dict": []}}
-    return b"".join(parts), kept
+    nonempty = {key: value for key, value in record.items() if value and value != {"dict": []}}
+    return b"".join(chunks), nonempty
 
 
 def _producers(kernel_ir: KernelIR) -> dict[str, tuple[str, ...]]:
-    """Consumer -> the instructions it waits for, over all cores."""
-    found: dict[str, dict[str, None]] = {}
+    """Return consumer -> the instructions that it waits for, over all cores."""
+    producers_of: dict[str, dict[str, None]] = {}
     for body in kernel_ir.bodies:
         for instruction in _dependent(body):
             if instruction.name:
-                found.setdefault(instruction.name, {}).update(dict.fromkeys(instruction.depends_on))
-    return {name: tuple(producers) for name, producers in found.items()}
+                producers_of.setdefault(instruction.name, {}).update(
+                    dict.fromkeys(instruction.depends_on)
+                )
+    return {name: tuple(producers) for name, producers in producers_of.items()}
 
 
 def _dependent(block: Block) -> Iterator[Instruction]:
@@ -79,7 +81,7 @@ def _dependent(block: Block) -> Iterator[Instruction]:
 
 
 def _edges(producers: dict[str, tuple[str, ...]]) -> bytes:
-    """``depends_on``, producer first, one edge a pair."""
+    """Return ``depends_on`` as edges, one per pair of producer and consumer."""
     head = schema.head("Edges")
     edges = [
         head + cbor.text(producer) + cbor.array_head(1) + cbor.text(consumer)
@@ -95,7 +97,7 @@ def _constant_files(constant_files: dict[str, str]) -> list[bytes]:
 
 
 def _shared(kernel_ir: KernelIR, names: Names) -> list[bytes]:
-    """Tensors in shared HBM that are neither inputs, outputs nor constants."""
+    """Return the tensors in shared HBM that are neither inputs, outputs nor constants."""
     named = {tensor.name for tensor in (*kernel_ir.inputs, *kernel_ir.outputs)}
     named |= {constant.tensor.name for constant in kernel_ir.constants}
     return [

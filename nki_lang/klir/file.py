@@ -1,4 +1,4 @@
-"""A kernel file as a whole: header, kernel, companion record, constants."""
+"""Reads and writes kernel files: header, kernel, companion record, constants."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ class KernelFile(NamedTuple):
 
 
 def _file(contents: bytes) -> bytes:
-    """A file with these contents: version, name of the format with the checksum, contents."""
+    """Return a file with these contents: version, name of the format with the checksum,
+    contents.
+    """
     version = schema.writer("KLRFile")(schema.node("KLRFile")(*schema.version()))
     name = checksum.name_of(version, contents)
     return version + schema.writer("KLRMetaData")(schema.node("KLRMetaData")(name)) + contents
 
 
 def dumps(kernel_ir: KernelIR) -> KernelFile:
-    """A kernel as bytes; equal kernels give equal bytes.
+    """Return a kernel as bytes; equal kernels give equal bytes.
 
     Raises:
-        NkiValidationError: two tensors have one name, or an operand is nothing that an operand
-            can be.
+        NkiValidationError: two tensors have one name, or a value is no operand.
     """
     files: dict[str, bytes] = {}
     names: dict[str, str] = {}
@@ -79,33 +80,35 @@ def _damaged(offset: int, message: str) -> NkiFileError:
 
 
 def _parse(data: bytes) -> Any:
-    """The version, the format's name and the contents of a file."""
+    """Return the contents of a file, after checking its version and checksum."""
     state = schema.ReadState()
-    at = 0
+    position = 0
     try:
-        version, at = schema.reader("KLRFile")(data, at, state)
+        version, position = schema.reader("KLRFile")(data, position, state)
         if tuple(version)[:2] != schema.version()[:2]:
             raise Damage(0, f"format version {'.'.join(map(str, version))}; this reader reads 0.0")
-        before = at
-        name, behind = schema.reader("KLRMetaData")(data, at, state)
-        contents, at = schema.reader("Contents")(data, behind, state)
+        header_end = position
+        name, end = schema.reader("KLRMetaData")(data, position, state)
+        contents, position = schema.reader("Contents")(data, end, state)
     except Damage as damage:
         raise _damaged(damage.offset, damage.message) from None
     except IndexError:
         raise _damaged(len(data), "the file ends in the middle of a value") from None
-    if at != len(data):
-        raise _damaged(at, f"{len(data) - at} bytes follow the kernel")
-    checksum.require(name.format, data[:before], data[behind:])
+    if position != len(data):
+        raise _damaged(position, f"{len(data) - position} bytes follow the kernel")
+    checksum.require(name.format, data[:header_end], data[end:])
     return contents
 
 
 def _kernel_of(contents: Any) -> Any:
-    """The ``LncKernel`` of a file's contents; a kernel for one core is made into one."""
+    """Return the ``LncKernel`` of a file's contents, also for a kernel of one core."""
     if contents.constructor == "lnc":
         return contents[0]
     if contents.constructor == "kernel":
-        one = contents[0]
-        return schema.node("LncKernel")(one.name, one.inputs, one.outputs, [one.body], [], [], [])
+        kernel = contents[0]
+        return schema.node("LncKernel")(
+            kernel.name, kernel.inputs, kernel.outputs, [kernel.body], [], [], []
+        )
     raise NkiFileError(
         f"the file holds {contents.constructor!r}, not a kernel",
         code="NKI-FILE-CONTENTS",
@@ -120,23 +123,23 @@ def loads(
     *,
     target: str | None = None,
 ) -> KernelIR:
-    """The kernel in the bytes of a kernel file.
+    """Return the kernel in the bytes of a kernel file.
 
     Args:
         data: the ``.klir`` file.
-        record: the companion record; without it everything that KLIR does not say is inferred.
-        files: the constants' files by their names, or a function that reads one.
-        target: family that the kernel is for, when there is no record; else the current one.
+        record: the companion record; without it, missing information is inferred.
+        files: the constants' files by name, or a function that reads one.
+        target: target family of a kernel without record; default: the current target.
 
     Raises:
-        NkiFileError: something is damaged, or has no form in the kernel IR.
+        NkiFileError: the file is damaged, or the kernel IR cannot express it.
     """
     contents = _parse(data)
     node = _kernel_of(contents)
-    known: dict[str, Any] = {}
+    companion_record: dict[str, Any] = {}
     if record is not None:
-        known = companion.loads(record)
-        if known.get("klir_sha256") != hashlib.sha256(data).hexdigest():
+        companion_record = companion.loads(record)
+        if companion_record.get("klir_sha256") != hashlib.sha256(data).hexdigest():
             raise NkiFileError(
                 "the kernel file is not the one that its companion record was written for",
                 code="NKI-FILE-HASH",
@@ -156,7 +159,7 @@ def loads(
             ) from None
         values[entry.name] = constants.from_npy(entry.name, content)
     family = target_of(target).name if target is not None else current_target().name
-    kernel_ir = decode(node, known, values, family)
+    kernel_ir = decode(node, companion_record, values, family)
     if record is None:
         try:
             foreign.keep(kernel_ir, data, lambda: dumps(kernel_ir).klir)

@@ -1,9 +1,9 @@
-"""Files made elsewhere: what our IR cannot express is kept, so that writing restores the bytes.
+"""Keeps the original bytes of files from other writers, so that writing restores them.
 
-A kernel file without a companion record is read, and what we would write for the kernel is
-compared with it. Where the bytes differ, the original is kept in ``metadata["klir"]`` together
-with a hash of what we would write. Writing the kernel unchanged then restores the original bytes;
-a kernel that was changed since is written in our way.
+After reading a kernel file without a companion record, the reader compares it with our own
+encoding of the kernel. If the bytes differ, ``metadata["klir"]`` keeps the original together with a
+hash of our encoding. Writing the unchanged kernel then restores the original bytes; a changed
+kernel is written in our encoding.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _hash(data: bytes) -> str:
 
 
 def keep(kernel_ir: KernelIR, data: bytes, canonical: Callable[[], bytes]) -> None:
-    """Record in the kernel's metadata how ``data`` differs from what we would write."""
+    """Record the original ``data`` in the kernel's metadata if our encoding differs."""
     ours = canonical()
     if ours == data:
         return
@@ -35,11 +35,11 @@ def keep(kernel_ir: KernelIR, data: bytes, canonical: Callable[[], bytes]) -> No
 
 
 def restored(ours: bytes, metadata: dict[str, Any]) -> bytes:
-    """The original bytes of a kernel that was read and not changed, else ``ours``."""
-    kept = metadata.get(KEY)
-    if not is_record(kept) or kept.get("written_as") != _hash(ours):
+    """Return the original bytes of a kernel that was read and not changed, else ``ours``."""
+    original = metadata.get(KEY)
+    if not is_record(original) or original.get("written_as") != _hash(ours):
         return ours
     try:
-        return base64.b64decode(kept["original"], validate=True)
+        return base64.b64decode(original["original"], validate=True)
     except (KeyError, TypeError, ValueError):
         return ours

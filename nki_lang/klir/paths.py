@@ -1,4 +1,4 @@
-"""How a kernel file calls the source files of its kernel."""
+"""Names of the source files of a kernel in its kernel file."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from nki_lang.source import shortest_names
 __all__ = ["shown_names"]
 
 
-def _files(statements: Block, found: dict[str, None]) -> None:
+def _files(statements: Block, files: dict[str, None]) -> None:
     last = None
     for statement in statements:
         location = statement.location
         if location is not None and location is not last:
             last = location
-            found[location.file] = None
-            found.update(dict.fromkeys(frame.file for frame in location.callers))
+            files[location.file] = None
+            files.update(dict.fromkeys(frame.file for frame in location.callers))
         if not isinstance(statement, Instruction):
-            _files(statement.body, found)
+            _files(statement.body, files)
 
 
 def shown_names(kernel_ir: KernelIR) -> dict[str, str]:
-    """File -> the name that a kernel file calls it by."""
-    found: dict[str, None] = {}
+    """Return file -> its name in a kernel file."""
+    files: dict[str, None] = {}
     for body in kernel_ir.bodies:
-        _files(body, found)
-    return shortest_names(found)
+        _files(body, files)
+    return shortest_names(files)

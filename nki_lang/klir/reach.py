@@ -1,4 +1,4 @@
-"""Nothing read from a file is trusted: where an access may point."""
+"""Checks the bounds of tensors and accesses that come from a file, which is not trusted."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ MAX_ELEMENTS = 1 << 40
 _MAX_DIMENSIONS = 32
 
 
-def _refused(access: Access, what: str) -> NkiFileError:
+def _bad_access(access: Access, fault: str) -> NkiFileError:
     return NkiFileError(
-        f"an access to {access.tensor.name!r} {list(access.tensor.shape)} {what}",
+        f"an access to {access.tensor.name!r} {list(access.tensor.shape)} {fault}",
         code="NKI-FILE-ACCESS",
         remedy="the file is damaged or was written by a tool that does not check its kernels",
     )
 
 
 def check_size(name: str, shape: tuple[int, ...], offsets: tuple[int | None, int | None]) -> None:
-    """Checks that a tensor could lie in some memory.
+    """Check that some memory could contain a tensor of this size.
 
     Raises:
         NkiFileError: code ``NKI-FILE-ACCESS``.
@@ -38,7 +38,7 @@ def check_size(name: str, shape: tuple[int, ...], offsets: tuple[int | None, int
 
 
 def check_reach(access: Access) -> None:
-    """Checks that an access stays in its tensor, as far as the file alone shows.
+    """Check that an access stays in its tensor, as far as the file alone shows.
 
     Offsets that registers and index tensors add are checked while the kernel runs.
 
@@ -47,13 +47,13 @@ def check_reach(access: Access) -> None:
     """
     tensor = access.tensor
     if len(access.pattern) > _MAX_DIMENSIONS:
-        raise _refused(access, f"has {len(access.pattern)} dimensions")
+        raise _bad_access(access, f"has {len(access.pattern)} dimensions")
     if tensor.on_chip and not access.pattern:
-        raise _refused(access, "has no dimension of partitions")
+        raise _bad_access(access, "has no dimension of partitions")
     if any(abs(number) > MAX_ELEMENTS for pair in access.pattern for number in pair):
-        raise _refused(access, "has steps or extents beyond any memory")
+        raise _bad_access(access, "has steps or extents beyond any memory")
     if not 0 <= access.indirect_dim < max(1, len(tensor.shape)):
-        raise _refused(access, f"indexes its dimension {access.indirect_dim}")
+        raise _bad_access(access, f"indexes its dimension {access.indirect_dim}")
     size = tensor.elements * tensor.dtype.itemsize // access.element_type.itemsize
     low = high = access.offset
     count = 1
@@ -64,22 +64,24 @@ def check_reach(access: Access) -> None:
         else:
             low += step * (extent - 1)
     if count > MAX_ELEMENTS:
-        raise _refused(access, f"reads {count} elements")
+        raise _bad_access(access, f"reads {count} elements")
     if count == 0 or access.is_dynamic:
         if not 0 <= access.offset <= size:
-            raise _refused(access, f"begins at its element {access.offset}")
+            raise _bad_access(access, f"begins at its element {access.offset}")
         return
     if low < 0 or high >= size:
-        raise _refused(access, f"goes from its element {low} to {high}")
+        raise _bad_access(access, f"goes from its element {low} to {high}")
     if tensor.on_chip and tensor.shape:
         _check_columns(access, size // max(1, tensor.shape[0]))
 
 
 def _check_columns(access: Access, width: int) -> None:
-    """The free dimensions stay in the partition of ``width`` elements where they start."""
+    """Check that the free dimensions stay in the partition of ``width`` elements where they
+    start.
+    """
     low = high = access.offset % max(1, width)
     for step, extent in access.pattern[1:]:
         reach = step * (extent - 1)
         low, high = low + min(0, reach), high + max(0, reach)
     if low < 0 or high >= width:
-        raise _refused(access, f"goes from element {low} to {high} of a partition of {width}")
+        raise _bad_access(access, f"goes from element {low} to {high} of a partition of {width}")

@@ -1,9 +1,8 @@
-"""Instructions on registers: what KLIR has for them.
+"""Converts register instructions to the forms that KLIR has.
 
-KLIR moves a constant into a register, loads and stores one element, and adds (or another
-operator) a constant to a register. So allocating a register is moving into it for the first
-time, copying one register to another is adding zero, and arithmetic on two registers has no
-KLIR form.
+KLIR moves a constant into a register, loads and stores one element, and adds a constant to a
+register (or applies another operator). So allocating a register is the first move into it, copying
+a register is adding zero, and arithmetic on two registers has no KLIR form.
 """
 
 from __future__ import annotations
@@ -18,15 +17,17 @@ REGISTER_OPS = frozenset(
     {"register_alloc", "register_move", "register_load", "register_store", "register_alu"}
 )
 
-_COMMUTATIVE = frozenset(
+_COMMUTATIVE_OPERATORS = frozenset(
     {"add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "not_equal"}
 )  # fmt: skip
 
-_Form = tuple[str, dict[str, Any]]
+_OpAndOperands = tuple[str, dict[str, Any]]
 
 
-def lowered(op: str, operands: dict[str, Any]) -> _Form:
-    """The instruction as one that has a KLIR operator, before :func:`inferred`."""
+def lowered(op: str, operands: dict[str, Any]) -> _OpAndOperands:
+    """Return the instruction in a form that has a KLIR operator, the inverse of
+    :func:`inferred`.
+    """
     if op == "register_alloc":
         start = operands.get("x")
         if isinstance(start, Access):
@@ -38,13 +39,15 @@ def lowered(op: str, operands: dict[str, Any]) -> _Form:
         }  # fmt: skip
     if op == "register_alu":
         first, second = operands.get("src0"), operands.get("src1")
-        if type(first) is int and operands.get("op") in _COMMUTATIVE:
+        if type(first) is int and operands.get("op") in _COMMUTATIVE_OPERATORS:
             return op, {**operands, "src0": second, "src1": first}
     return op, operands
 
 
-def inferred(op: str, operands: dict[str, Any], defined: set[str]) -> _Form:
-    """What a reader takes the lowered instruction for; ``defined`` grows by its destination."""
+def inferred(op: str, operands: dict[str, Any], defined: set[str]) -> _OpAndOperands:
+    """Return the instruction that a reader infers from the lowered form; add its destination to
+    ``defined``.
+    """
     dst = operands.get("dst")
     if not isinstance(dst, Register):
         return op, operands

@@ -1,11 +1,11 @@
-"""KLIR's types as data, and the readers and writers made from them.
+"""KLIR's types as data, and the readers and writers generated from them.
 
-``schema.json`` holds every type that a kernel file can contain: its tag, its constructors and
+``schema.json`` describes every type that a kernel file can contain: its tag, its constructors and
 its fields in order, as leanprover/KLR defines them (commit 7ccd18c, format 0.0.12). A field
 whose type is null is a proof of the source language: it counts in the number of fields and
-takes no bytes.
+occupies no bytes.
 
-Values of the schema ("nodes") are plain:
+Values of the schema ("nodes") are Python values:
 
 ============================  ==========================================
 ``Bool``                      bool
@@ -35,34 +35,36 @@ from nki_lang.klir.cbor import Damage
 __all__ = ["ReadState", "Reader", "Writer", "constructors", "field_types", "head", "node", "reader", "version", "writer"]  # fmt: skip
 
 MAX_DEPTH = 32
-"""How deep accesses may hold each other."""
+"""Limit for the nesting of accesses; a deeper file would overflow Python's stack."""
 
 
 class ReadState:
-    """What one reading of a file carries along.
+    """State of reading one file.
 
-    A kernel names the same tensor, access and place thousands of times. Bytes that were taken
-    apart once are found again by their beginning and give the same node, so that nodes can be
-    distinguished by identity, too.
+    A kernel names the same tensor, access and location thousands of times. Bytes that were parsed
+    once are recognized by their first bytes and give the same node, so that nodes can also be
+    distinguished by identity.
 
     Attributes:
-        depth: how deep accesses hold each other here.
-        seen: type -> beginning -> (bytes, node).
-        parts: beginning -> (bytes, fields of an access behind its tensor).
-        refs: (identity of the tensor's node, beginning of the parts) -> (parts, node).
+        depth: current nesting depth of accesses.
+        values: type -> first bytes -> (bytes, node).
+        access_fields: first bytes -> (bytes, fields of an access after its tensor).
+        refs: (identity of the tensor's node, first bytes of the fields) -> (bytes, node).
     """
 
-    __slots__ = ("depth", "parts", "refs", "seen")
+    __slots__ = ("access_fields", "depth", "refs", "values")
 
     def __init__(self) -> None:
         self.depth = 0
-        self.seen: dict[str, dict[bytes, tuple[bytes, Any]]] = {name: {} for name in _REMEMBERED}
-        self.parts: dict[bytes, tuple[bytes, tuple[Any, ...]]] = {}
+        self.values: dict[str, dict[bytes, tuple[bytes, Any]]] = {
+            name: {} for name in _CACHE_KEY_BYTES
+        }
+        self.access_fields: dict[bytes, tuple[bytes, tuple[Any, ...]]] = {}
         self.refs: dict[tuple[int, bytes], tuple[bytes, Any]] = {}
 
 
-_REMEMBERED = {"TensorName": 64, "Pos": 64}
-"""Types whose values recur, and how many bytes distinguish most of them."""
+_CACHE_KEY_BYTES = {"TensorName": 64, "Pos": 64}
+"""Types whose values recur, and the number of first bytes that distinguish most values."""
 
 
 Reader = Callable[[bytes, int, ReadState], tuple[Any, int]]
@@ -83,18 +85,18 @@ def _type(name: str) -> dict[str, Any]:
 
 
 def version() -> tuple[int, int, int]:
-    """The version of the format that the schema describes."""
+    """Return the version of the format that the schema describes."""
     major, minor, patch = _schema()["version"]
     return major, minor, patch
 
 
 def constructors(name: str) -> tuple[str, ...]:
-    """The constructors of a sum type in their order."""
+    """Return the constructors of a sum type in order."""
     return tuple(constructor for constructor, _ in _type(name)["constructors"])
 
 
 def field_types(name: str, constructor: str | None = None) -> dict[str, str]:
-    """Field name -> type, in order, proofs left out."""
+    """Return field name -> type, in order, without proofs."""
     if constructor is None:
         fields = _type(name)["fields"]
     else:
@@ -104,7 +106,7 @@ def field_types(name: str, constructor: str | None = None) -> dict[str, str]:
 
 @cache
 def head(name: str, constructor: str | None = None) -> bytes:
-    """The bytes before the fields of a structure or of one constructor."""
+    """Return the bytes before the fields of a structure or of one constructor."""
     entry = _type(name)
     if constructor is None:
         return cbor.structure_head(entry["tag"], entry.get("constructor", 0), len(entry["fields"]))
@@ -114,16 +116,18 @@ def head(name: str, constructor: str | None = None) -> bytes:
 
 @cache
 def node(name: str, constructor: str | None = None) -> Any:
-    """The named tuple class of a structure, or of a constructor with fields."""
+    """Return the named tuple class of a structure, or of a constructor with fields."""
     fields = list(field_types(name, constructor))
     if constructor is None:
         return namedtuple(name, fields)  # pyright: ignore[reportUntypedNamedTuple]
-    made = namedtuple(f"{name}_{constructor}", fields)  # pyright: ignore[reportUntypedNamedTuple]
-    return type(made.__name__, (made,), {"__slots__": (), "constructor": constructor, "sum": name})
+    class_ = namedtuple(f"{name}_{constructor}", fields)  # pyright: ignore[reportUntypedNamedTuple]
+    return type(
+        class_.__name__, (class_,), {"__slots__": (), "constructor": constructor, "sum": name}
+    )
 
 
 def _split(type_: str) -> tuple[str, str]:
-    """``"List (List Int)"`` -> (``"List"``, ``"List Int"``); other types -> (``""``, type)."""
+    """Split ``"List (List Int)"`` -> (``"List"``, ``"List Int"``); other types -> (``""``, type)."""
     for outer in ("List ", "Option "):
         if type_.startswith(outer):
             inner = type_[len(outer) :].strip()
@@ -134,53 +138,53 @@ def _split(type_: str) -> tuple[str, str]:
 # --- reading -------------------------------------------------------------------------------
 
 
-def _read_bool(data: bytes, at: int, state: ReadState) -> tuple[bool, int]:
-    first = data[at]
+def _read_bool(data: bytes, position: int, state: ReadState) -> tuple[bool, int]:
+    first = data[position]
     if first == 0xF4:
-        return False, at + 1
+        return False, position + 1
     if first == 0xF5:
-        return True, at + 1
-    raise Damage(at, f"expected a boolean, found the byte 0x{first:02x}")
+        return True, position + 1
+    raise Damage(position, f"expected a boolean, found the byte 0x{first:02x}")
 
 
-def _read_natural(data: bytes, at: int, state: ReadState) -> tuple[int, int]:
-    first = data[at]
+def _read_natural(data: bytes, position: int, state: ReadState) -> tuple[int, int]:
+    first = data[position]
     if first < 24:
-        return first, at + 1
-    value, end = cbor.read_integer(data, at)
+        return first, position + 1
+    value, end = cbor.read_integer(data, position)
     if value < 0:
-        raise Damage(at, f"expected a number that is not negative, found {value}")
+        raise Damage(position, f"expected a number that is not negative, found {value}")
     return value, end
 
 
-def _read_int32(data: bytes, at: int, state: ReadState) -> tuple[int, int]:
-    value, end = cbor.read_integer(data, at)
+def _read_int32(data: bytes, position: int, state: ReadState) -> tuple[int, int]:
+    value, end = cbor.read_integer(data, position)
     if not -(1 << 31) <= value < (1 << 31):
-        raise Damage(at, f"{value} is no 32-bit integer")
+        raise Damage(position, f"{value} is no 32-bit integer")
     return value, end
 
 
-def _read_int(data: bytes, at: int, state: ReadState) -> tuple[int, int]:
-    return cbor.read_integer(data, at)
+def _read_int(data: bytes, position: int, state: ReadState) -> tuple[int, int]:
+    return cbor.read_integer(data, position)
 
 
-def _read_string(data: bytes, at: int, state: ReadState) -> tuple[str, int]:
-    return cbor.read_text(data, at)
+def _read_string(data: bytes, position: int, state: ReadState) -> tuple[str, int]:
+    return cbor.read_text(data, position)
 
 
-def _read_float32(data: bytes, at: int, state: ReadState) -> tuple[float, int]:
-    return cbor.read_float32(data, at)
+def _read_float32(data: bytes, position: int, state: ReadState) -> tuple[float, int]:
+    return cbor.read_float32(data, position)
 
 
-def _read_float(data: bytes, at: int, state: ReadState) -> tuple[float, int]:
-    return cbor.read_float64(data, at)
+def _read_float(data: bytes, position: int, state: ReadState) -> tuple[float, int]:
+    return cbor.read_float64(data, position)
 
 
-def _read_foreign(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
-    raise Damage(at, "this is a syntax tree of a frontend, not a traced kernel")
+def _read_foreign(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
+    raise Damage(position, "this is a syntax tree of a frontend, not a traced kernel")
 
 
-_PLAIN_READERS: dict[str, Reader] = {
+_SCALAR_READERS: dict[str, Reader] = {
     "Bool": _read_bool,
     "Nat": _read_natural,
     "Int": _read_int,
@@ -193,34 +197,34 @@ _PLAIN_READERS: dict[str, Reader] = {
 
 
 def _list_reader(inner: Reader) -> Reader:
-    def read(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
-        first = data[at]
+    def read(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
+        first = data[position]
         if 0x80 <= first < 0x98:
             count = first & 0x1F
-            at += 1
+            position += 1
         else:
-            count, at = cbor.read_count(data, at)
+            count, position = cbor.read_count(data, position)
         values: list[Any] = []
         for _ in range(count):
-            value, at = inner(data, at, state)
+            value, position = inner(data, position, state)
             values.append(value)
-        return values, at
+        return values, position
 
     return read
 
 
-_NONE = b"\xd9\xff\x00\x80"
-_SOME = b"\xd9\xff\x01\x81"
+_NONE_BYTES = b"\xd9\xff\x00\x80"
+_SOME_HEAD = b"\xd9\xff\x01\x81"
 
 
 def _option_reader(inner: Reader) -> Reader:
-    def read(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
-        mark = data[at : at + 4]
-        if mark == _NONE:
-            return None, at + 4
-        if mark == _SOME:
-            return inner(data, at + 4, state)
-        raise _wrong_head(data, at, "an option")
+    def read(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
+        mark = data[position : position + 4]
+        if mark == _NONE_BYTES:
+            return None, position + 4
+        if mark == _SOME_HEAD:
+            return inner(data, position + 4, state)
+        raise _wrong_head(data, position, "an option")
 
     return read
 
@@ -231,40 +235,44 @@ def _is_enumeration(name: str) -> bool:
 
 
 def _optional_name_reader(name: str) -> Reader:
-    """An option of an enumeration: one look-up."""
-    some = {_SOME + head(name, constructor): constructor for constructor in constructors(name)}
+    """Return the reader of an optional enumeration, which needs one look-up."""
+    names = {
+        _SOME_HEAD + head(name, constructor): constructor for constructor in constructors(name)
+    }
 
-    def read(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
-        known = some.get(data[at : at + 8])
-        if known is not None:
-            return known, at + 8
-        if data.startswith(_NONE, at):
-            return None, at + 4
-        raise _wrong_head(data, at, f"an option of {name}")
+    def read(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
+        name_read = names.get(data[position : position + 8])
+        if name_read is not None:
+            return name_read, position + 8
+        if data.startswith(_NONE_BYTES, position):
+            return None, position + 4
+        raise _wrong_head(data, position, f"an option of {name}")
 
     return read
 
 
-def _wrong_head(data: bytes, at: int, what: str) -> Exception:
-    if at + 4 > len(data):
+def _wrong_head(data: bytes, position: int, expected: str) -> Exception:
+    if position + 4 > len(data):
         return IndexError()
-    return Damage(at, f"expected {what}, found the bytes {data[at : at + 4].hex(' ')}")
+    return Damage(
+        position, f"expected {expected}, found the bytes {data[position : position + 4].hex(' ')}"
+    )
 
 
 def _structure_reader(name: str) -> Reader:
     mark = head(name)
-    made = node(name)
+    class_ = node(name)
     fields = tuple(_lazy_reader(type_) for type_ in field_types(name).values())
 
-    def read(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
-        if data[at : at + 4] != mark:
-            raise _wrong_head(data, at, f"a {name}")
-        at += 4
+    def read(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
+        if data[position : position + 4] != mark:
+            raise _wrong_head(data, position, f"a {name}")
+        position += 4
         values: list[Any] = []
         for field in fields:
-            value, at = field(data, at, state)
+            value, position = field(data, position, state)
             values.append(value)
-        return _make(made, values), at
+        return _make(class_, values), position
 
     return read
 
@@ -277,67 +285,69 @@ def _sum_reader(name: str) -> Reader:
         entries[head(name, constructor)] = value, tuple(map(_lazy_reader, types.values()))
 
     if _is_enumeration(name):
-        names = {mark: made for mark, (made, _) in entries.items()}
+        names = {mark: name_read for mark, (name_read, _) in entries.items()}
 
-        def read_name(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
-            known = names.get(data[at : at + 4])
-            if known is None:
-                raise _wrong_head(data, at, f"a {name}")
-            return known, at + 4
+        def read_name(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
+            name_read = names.get(data[position : position + 4])
+            if name_read is None:
+                raise _wrong_head(data, position, f"a {name}")
+            return name_read, position + 4
 
         return read_name
 
-    def read(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
-        entry = entries.get(data[at : at + 4])
+    def read(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
+        entry = entries.get(data[position : position + 4])
         if entry is None:
-            raise _wrong_head(data, at, f"a {name}")
-        at += 4
-        made, fields = entry
+            raise _wrong_head(data, position, f"a {name}")
+        position += 4
+        class_or_name, fields = entry
         if not fields:
-            return made, at
+            return class_or_name, position
         if len(fields) == 1:
-            value, at = fields[0](data, at, state)
-            return _make(made, (value,)), at
+            value, position = fields[0](data, position, state)
+            return _make(class_or_name, (value,)), position
         values: list[Any] = []
         for field in fields:
-            value, at = field(data, at, state)
+            value, position = field(data, position, state)
             values.append(value)
-        return _make(made, values), at
+        return _make(class_or_name, values), position
 
     return read
 
 
 def _bounded(read: Reader) -> Reader:
-    def bounded(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
+    def bounded(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
         state.depth += 1
         if state.depth > MAX_DEPTH:
-            raise Damage(at, f"accesses are nested more than {MAX_DEPTH} deep")
-        result = read(data, at, state)
+            raise Damage(position, f"accesses are nested more than {MAX_DEPTH} deep")
+        result = read(data, position, state)
         state.depth -= 1
         return result
 
     return bounded
 
 
-def _remembered(read: Reader, name: str) -> Reader:
-    width = _REMEMBERED[name]
+def _cached(read: Reader, name: str) -> Reader:
+    width = _CACHE_KEY_BYTES[name]
 
-    def remembered(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
-        seen = state.seen[name]
-        key = data[at : at + width]
-        known = seen.get(key)
-        if known is not None and data.startswith(known[0], at):
-            return known[1], at + len(known[0])
-        value, end = read(data, at, state)
-        seen[key] = data[at:end], value
+    def remembered(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
+        entries = state.values[name]
+        key = data[position : position + width]
+        entry = entries.get(key)
+        if entry is not None and data.startswith(entry[0], position):
+            return entry[1], position + len(entry[0])
+        value, end = read(data, position, state)
+        entries[key] = data[position:end], value
         return value, end
 
     return remembered
 
 
 def _ref_reader(read: Reader) -> Reader:
-    """A reference to an access with a pattern: its parts behind the tensor are remembered, and
-    the whole of it."""
+    """Return the reader of a reference to an access with a pattern.
+
+    It caches the fields after the tensor, and the whole reference.
+    """
     levels = (("TensorRef", "abstract"), ("Access", "birPattern"), ("BirAccessPattern", None))
     mark = b"".join(head(*level) for level in levels)
     outer, middle, inner = (node(*level) for level in levels)
@@ -345,49 +355,49 @@ def _ref_reader(read: Reader) -> Reader:
     read_tensor = reader("TensorName")
     fields = tuple(_lazy_reader(type_) for type_ in field_types("BirAccessPattern").values())[1:]
 
-    def read_parts(data: bytes, at: int, state: ReadState) -> tuple[bytes, tuple[Any, ...]]:
-        begin = at
+    def read_parts(data: bytes, position: int, state: ReadState) -> tuple[bytes, tuple[Any, ...]]:
+        begin = position
         values: list[Any] = []
         for field in fields:
-            value, at = field(data, at, state)
+            value, position = field(data, position, state)
             values.append(value)
-        return data[begin:at], tuple(values)
+        return data[begin:position], tuple(values)
 
-    def read_ref(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
-        if not data.startswith(mark, at):
-            return read(data, at, state)
-        tensor, rest = read_tensor(data, at + tensor_at, state)
-        key = data[rest : rest + 44]
-        whole = id(tensor), key
-        known = state.refs.get(whole)
-        if known is not None and data.startswith(known[0], rest):
-            return known[1], rest + len(known[0])
-        parts = state.parts.get(key)
-        if parts is None or not data.startswith(parts[0], rest):
-            parts = state.parts[key] = read_parts(data, rest, state)
-        made = _make(outer, (_make(middle, (_make(inner, (tensor, *parts[1])),)),))
-        # The node holds its tensor, so the identity in the key stays that tensor's own.
-        state.refs[whole] = parts[0], made
-        return made, rest + len(parts[0])
+    def read_ref(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
+        if not data.startswith(mark, position):
+            return read(data, position, state)
+        tensor, fields_position = read_tensor(data, position + tensor_at, state)
+        key = data[fields_position : fields_position + 44]
+        key_of_ref = id(tensor), key
+        entry = state.refs.get(key_of_ref)
+        if entry is not None and data.startswith(entry[0], fields_position):
+            return entry[1], fields_position + len(entry[0])
+        fields_entry = state.access_fields.get(key)
+        if fields_entry is None or not data.startswith(fields_entry[0], fields_position):
+            fields_entry = state.access_fields[key] = read_parts(data, fields_position, state)
+        ref = _make(outer, (_make(middle, (_make(inner, (tensor, *fields_entry[1])),)),))
+        # The node keeps its tensor alive, so no other tensor gets the identity in the key.
+        state.refs[key_of_ref] = fields_entry[0], ref
+        return ref, fields_position + len(fields_entry[0])
 
     return read_ref
 
 
 def _lazy_reader(type_: str) -> Reader:
-    """The reader of a type; for a type that contains itself, one that looks it up when used."""
+    """Return the reader of a type; for a recursive type, a reader that looks it up when called."""
     if type_ != "Access" and _split(type_)[1] != "Access":
         return reader(type_)
     inner = "Access"
 
-    def read(data: bytes, at: int, state: ReadState) -> tuple[Any, int]:
-        return reader(inner)(data, at, state)
+    def read(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
+        return reader(inner)(data, position, state)
 
     return _option_reader(read) if _split(type_)[0] == "Option" else read
 
 
 @cache
 def reader(type_: str) -> Reader:
-    """The reader of a type: ``(data, position, state) -> (node, next position)``.
+    """Return the reader of a type: ``(data, position, state) -> (node, next position)``.
 
     It raises :class:`~nki_lang.klir.cbor.Damage`, or IndexError where the data ends too early.
     """
@@ -399,20 +409,20 @@ def reader(type_: str) -> Reader:
             return _optional_name_reader(inner)
         return _option_reader(_lazy_reader(inner))
     name = _schema()["aliases"].get(type_, type_)
-    if name in _PLAIN_READERS:
-        return _PLAIN_READERS[name]
+    if name in _SCALAR_READERS:
+        return _SCALAR_READERS[name]
     if "constructors" in _type(name):
         read = _sum_reader(name)
         if name == "TensorRef":
             return _ref_reader(read)
         return _bounded(read) if name == "Access" else read
     read = _structure_reader(name)
-    return _remembered(read, name) if name in _REMEMBERED else read
+    return _cached(read, name) if name in _CACHE_KEY_BYTES else read
 
 
 # --- writing -------------------------------------------------------------------------------
 
-_PLAIN_WRITERS: dict[str, Writer] = {
+_SCALAR_WRITERS: dict[str, Writer] = {
     "Bool": lambda value: b"\xf5" if value else b"\xf4",
     "Nat": cbor.integer,
     "Int": cbor.integer,
@@ -429,7 +439,7 @@ def _write_structure(name: str) -> Writer:
 
     def write(value: Any) -> bytes:
         return mark + b"".join(
-            writer(type_)(part) for type_, part in zip(types, value, strict=True)
+            writer(type_)(field) for type_, field in zip(types, value, strict=True)
         )
 
     return write
@@ -440,21 +450,21 @@ def _write_sum(name: str) -> Writer:
         if isinstance(value, str):
             return head(name, value)
         types = field_types(name, value.constructor).values()
-        parts = (writer(type_)(part) for type_, part in zip(types, value, strict=True))
-        return head(name, value.constructor) + b"".join(parts)
+        fields = (writer(type_)(field) for type_, field in zip(types, value, strict=True))
+        return head(name, value.constructor) + b"".join(fields)
 
     return write
 
 
 @cache
 def writer(type_: str) -> Writer:
-    """The writer of a type: ``node -> bytes``, the inverse of :func:`reader`."""
+    """Return the writer of a type: ``node -> bytes``, the inverse of :func:`reader`."""
     outer, inner = _split(type_)
     if outer == "List":
         return lambda value: cbor.array_head(len(value)) + b"".join(map(writer(inner), value))
     if outer == "Option":
-        return lambda value: _NONE if value is None else _SOME + writer(inner)(value)
+        return lambda value: _NONE_BYTES if value is None else _SOME_HEAD + writer(inner)(value)
     name = _schema()["aliases"].get(type_, type_)
-    if name in _PLAIN_WRITERS:
-        return _PLAIN_WRITERS[name]
+    if name in _SCALAR_WRITERS:
+        return _SCALAR_WRITERS[name]
     return _write_sum(name) if "constructors" in _type(name) else _write_structure(name)

@@ -1,4 +1,4 @@
-"""Codecs of operands that one or two operators have; see :mod:`nki_lang.klir.codecs`."""
+"""Codecs of operands that only one or two operators have; see :mod:`nki_lang.klir.codecs`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nki_lang.klir.codecs import (
     constant,
 )
 from nki_lang.klir.names import Names
-from nki_lang.klir.values import FALSE, NONE, SOME, TRUE, Unsayable
+from nki_lang.klir.values import FALSE_BYTE, NONE_BYTES, SOME_HEAD, TRUE_BYTE, NotExpressibleError
 
 __all__ = [
     "bias",
@@ -31,19 +31,19 @@ __all__ = [
 
 
 def bias() -> Codec:
-    """A bias is a vector; a number other than zero cannot be said."""
+    """Return the codec of a bias vector; KLIR cannot express a number other than zero."""
 
     def encode(value: Any, names: Names) -> bytes:
         if type(value) is float and value == 0.0:
             names.inexact = True
-            return NONE
+            return NONE_BYTES
         return OPT_REF.encode(value, names)
 
     return Codec("Option TensorRef", encode, OPT_REF.decode)
 
 
 def fill() -> Codec:
-    """The value where nothing was selected; left out, it is minus infinity, as in KLR."""
+    """Return the codec of the value for unselected elements; the default is minus infinity, as in KLR."""
     lowest = float("-inf")
 
     def encode(value: Any, names: Names) -> bytes:
@@ -77,11 +77,11 @@ def _alu(node: Any, decoder: Decoding) -> str:
 
 
 def gpsimd_dma() -> Codec:
-    encoded = {"dma": FALSE, "gpsimd_dma": TRUE}
+    encoded = {"dma": FALSE_BYTE, "gpsimd_dma": TRUE_BYTE}
 
     def encode(value: Any, names: Names) -> bytes:
         if value not in encoded:
-            raise Unsayable
+            raise NotExpressibleError
         return encoded[value]
 
     def decode(node: bool, decoder: Decoding) -> str:
@@ -91,11 +91,11 @@ def gpsimd_dma() -> Codec:
 
 
 def one_channel(codec: Codec) -> Codec:
-    """A tuple over channels: KLIR's operator works on one."""
+    """Return the codec of a tuple over channels; KLIR's operator has one channel."""
 
     def encode(value: Any, names: Names) -> bytes:
         if not is_group(value) or len(value) != 1:
-            raise Unsayable
+            raise NotExpressibleError
         return codec.encode(value[0], names)
 
     def decode(node: Any, decoder: Decoding) -> Any:
@@ -106,12 +106,12 @@ def one_channel(codec: Codec) -> Codec:
 
 
 def two_sources() -> Codec:
-    """Both sources of a reducing permute in one list, the first half being the first."""
+    """Return the codec of the two sources of a reducing permute, as one list: first, then second."""
 
     def encode(operands: Any, names: Names) -> bytes:
         first, second = operands["srcs0_by_channel"], operands["srcs1_by_channel"]
         if len(first) != 1 or len(second) != 1 or len(first[0]) != len(second[0]):
-            raise Unsayable
+            raise NotExpressibleError
         return REFS.encode(first[0] + second[0], names)
 
     def decode(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None:
@@ -128,11 +128,11 @@ def two_sources() -> Codec:
 
 def some_int() -> Codec:
     def encode(value: Any, names: Names) -> bytes:
-        return SOME + INT.encode(value, names)
+        return SOME_HEAD + INT.encode(value, names)
 
     def decode(node: Any, decoder: Decoding) -> Any:
         if node is None:
-            raise decoder.unsupported("a collective without the number that its function takes")
+            raise decoder.unsupported("a collective without the number that its function requires")
         return node
 
     return Codec("Option Int", encode, decode)

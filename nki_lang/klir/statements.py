@@ -10,7 +10,7 @@ from nki_lang.klir.companion import PRIVATE_OPCODE
 from nki_lang.klir.names import Names
 from nki_lang.klir.registers import REGISTER_OPS, inferred, lowered
 from nki_lang.klir.table import Row, row_of
-from nki_lang.klir.values import NONE, SOME, TRUE, Unsayable
+from nki_lang.klir.values import NONE_BYTES, SOME_HEAD, TRUE_BYTE, NotExpressibleError
 
 __all__ = ["StatementWriter"]
 
@@ -19,8 +19,8 @@ _PRIVATE = (
     + schema.head("Operator", "extendedInst")
     + schema.head("ExtendedInst")
     + cbor.integer(PRIVATE_OPCODE)
-    + TRUE
-    + TRUE
+    + TRUE_BYTE
+    + TRUE_BYTE
     + b"\x00"
 )
 
@@ -83,7 +83,7 @@ class StatementWriter:
         try:
             for encode, name in form.encoders:
                 append(encode(operands if name is None else operands[name], names))
-        except (Unsayable, KeyError):
+        except (NotExpressibleError, KeyError):
             return self._private(instruction)
         note: dict[str, Any] | None = None
         for name, usual, must in form.extras:
@@ -130,7 +130,7 @@ class StatementWriter:
         if note is not None:
             self.notes.append([self._count, note])
         self._count += 1
-        parts.append(SOME + cbor.text(name) if name else NONE)
+        parts.append(SOME_HEAD + cbor.text(name) if name else NONE_BYTES)
         parts.append(self._names.position(instruction.location))
         return b"".join(parts)
 
@@ -160,7 +160,7 @@ class StatementWriter:
         try:
             for encode, name in row.encoders:
                 parts.append(encode(operands if name is None else operands[name], names))
-        except Unsayable:
+        except NotExpressibleError:
             return self._private(instruction)
         note = None
         read = inferred(op, operands, self._defined)

@@ -1,13 +1,13 @@
-"""Which KLIR operator each instruction is, and which field each operand goes to: one table.
+"""The table of KLIR operators: the operator of each instruction, and the field of each operand.
 
 A row names the instruction, the constructor of KLIR's ``Operator``, the operands in the order
-of the public signature, and for every field of the operator's structure a codec with the
-operand that it carries. Operands without a field are listed with the value that a reader takes
-when the companion record does not give another one:
+of the public signature, and for every field of the operator's structure a codec with its
+operand. Operands without a field are listed with the value that a reader uses when the companion
+record has no other value:
 
-* ``note``: the field-less operand changes nothing that KLIR could say; another value is noted;
-* ``must``: another value changes what the instruction does, so an instruction that has one is
-  kept in the companion record as a whole.
+* ``defaults``: KLIR could not express the effect of the operand; another value is noted;
+* ``required``: another value changes the instruction's semantics, so the companion record contains
+  the whole instruction.
 
 Sources: leanprover/KLR (commit 7ccd18c), KLR/Trace/ISA.lean, for how its frontend fills the
 fields; the public ``nki.isa`` signatures (NKI 0.6.0) for the operands.
@@ -61,26 +61,26 @@ from nki_lang.klir.codecs import (
     constant,
 )  # fmt: skip
 from nki_lang.klir.names import Names
-from nki_lang.klir.values import SOME
+from nki_lang.klir.values import SOME_HEAD
 
-__all__ = ["FOREIGN", "ROWS", "Row", "row_of", "row_of_operator"]
+__all__ = ["ROWS", "UNNAMED_OP_PREFIX", "Row", "row_of", "row_of_operator"]
 
-FOREIGN = "klir."
-"""What the names of operators that no public function makes begin with in our IR."""
+UNNAMED_OP_PREFIX = "klir."
+"""Prefix, in our IR, of the names of operators that no public function creates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One instruction and its operator.
+    """One instruction and its KLIR operator.
 
     Attributes:
         op: name of the instruction.
         operator: constructor of KLIR's ``Operator``.
         operands: names in the order of the public signature.
-        fields: (codec, operand or None when the codec takes them all) in the order of the
+        fields: (codec, operand, or None when the codec takes all operands) in the order of the
             operator's structure.
         prefix: the bytes of a statement before its first field.
-        extras: operand -> (value when nothing is noted, whether another one is refused).
+        extras: (operand, default value, True if another value makes the instruction private).
     """
 
     op: str
@@ -92,12 +92,12 @@ class Row:
 
     @property
     def encoders(self) -> tuple[tuple[Callable[..., bytes], str | None], ...]:
-        """(function, operand) for each field."""
+        """The (function, operand) of each field."""
         return tuple((codec.encode, name) for codec, name in self.fields)
 
     @property
     def has_engine(self) -> bool:
-        """The operator has a field for its engine."""
+        """True if the operator has a field for its engine."""
         return any(codec is ENGINE for codec, _ in self.fields)
 
 
@@ -111,8 +111,8 @@ def _row(
     operator: str,
     signature: str,
     fields: dict[str, tuple[Codec, str | None] | Codec],
-    note: dict[str, Any] | None = None,
-    must: dict[str, Any] | None = None,
+    defaults: dict[str, Any] | None = None,
+    required: dict[str, Any] | None = None,
 ) -> Row:
     structure = _structure(operator)
     names = schema.field_types(structure)
@@ -125,16 +125,16 @@ def _row(
     prefix = (
         schema.head("Stmt", "oper") + schema.head("Operator", operator) + schema.head(structure)
     )
-    extras = [(name, value, False) for name, value in (note or {}).items()]
-    extras += [(name, value, True) for name, value in (must or {}).items()]
+    extras = [(name, value, False) for name, value in (defaults or {}).items()]
+    extras += [(name, value, True) for name, value in (required or {}).items()]
     return Row(op, operator, tuple(signature.split()), tuple(ordered), prefix, tuple(extras))
 
 
 def _some(codec: Codec, optional: Codec) -> Codec:
-    """An option that is always written, so None cannot be."""
+    """Return the codec of an option that is always present; None cannot be encoded."""
 
     def encode(value: Any, names: Names) -> bytes:
-        return SOME + codec.encode(value, names)
+        return SOME_HEAD + codec.encode(value, names)
 
     return Codec(optional.type, encode, optional.decode)
 
@@ -157,12 +157,12 @@ _DTYPE = (DTYPE_OF_DST, "dst")
 
 
 def _in_to_out(op: str, operator: str, src: str = "data") -> Row:
-    """An operator of one source, one destination and nothing else."""
+    """Return the row of an operator with one source, one destination and nothing else."""
     fields: dict[str, Any] = {"dst": (REF, "dst"), "src": (REF, src), "dtype": _DTYPE}
     return _row(op, operator, f"dst {src}", fields)
 
 
-def _collective(op: str, operator: str, signature: str, given: dict[str, Any]) -> Row:
+def _collective(op: str, operator: str, signature: str, specific: dict[str, Any]) -> Row:
     fields: dict[str, Any] = {
         "dsts": (REFS, "dsts"),
         "srcs": (REFS, "srcs"),
@@ -174,7 +174,7 @@ def _collective(op: str, operator: str, signature: str, given: dict[str, Any]) -
         "num_channels": special.no("Int"),
         "priority": (OPT_NAT, "priority"),
     }
-    return _row(op, operator, signature, fields | given)
+    return _row(op, operator, signature, fields | specific)
 
 
 _TABLE = (
@@ -195,7 +195,7 @@ _TABLE = (
         "dma_compute", "dmaCompute", "dst srcs reduce_op scales unique_indices oob_mode",
         {"dst": (REF, "dst"), "srcs": (REFS, "srcs"), "scales": (IMMEDIATES, "scales"),
          "reduceOp": (ALU, "reduce_op")},
-        must={"unique_indices": True, "oob_mode": "error"},
+        required={"unique_indices": True, "oob_mode": "error"},
     ),
     _row(
         "tensor_copy", "ncCopy", "dst src",
@@ -248,7 +248,7 @@ _TABLE = (
          "isMovingZero": (BOOL, "is_moving_onezero"), "isTranspose": (BOOL, "is_transpose"),
          "tilePosition": (NATS, "tile_position"), "tileSize": (NATS, "tile_size"),
          "perfMode": (PERF_MODE, "perf_mode")},
-        note={"accumulate": None},
+        defaults={"accumulate": None},
     ),
     _row(
         "nc_matmul_mx", "ncMatMulMX",
@@ -256,7 +256,7 @@ _TABLE = (
         {"dst": (REF, "dst"), "stationary": (REF, "stationary"), "moving": (REF, "moving"),
          "stationaryScale": (REF, "stationary_scale"), "movingScale": (REF, "moving_scale"),
          "tilePosition": (OPT_NATS, "tile_position"), "tileSize": (OPT_NATS, "tile_size")},
-        note={"accumulate": None},
+        defaults={"accumulate": None},
     ),
     _row(
         "nc_transpose", "transpose", "dst data",
@@ -342,7 +342,7 @@ _TABLE = (
          "op0": (ALU, "op0"), "reverse0": (BOOL, "reverse0"), "dtype": _DTYPE,
          "reduceOp": (OPT_ALU, "reduce_op"), "reduceRes": (REF, "reduce_res"),
          "reduceCmd": (REDUCE, "reduce_cmd"), "reduceInit": (OPT_IMMEDIATE, "reduce_init")},
-        must={"reduce_res_negate": False},
+        required={"reduce_res_negate": False},
     ),
     _row(
         "tensor_scalar_cumulative", "tensorScalarCumulative",
@@ -493,28 +493,28 @@ _TABLE = (
 ROWS: MappingProxyType[str, Row] = MappingProxyType({row.op: row for row in _TABLE})
 
 _BY_OPERATOR = {row.operator: row for row in _TABLE}
-_CONTROL = frozenset({"cmpBranch"})
+_BRANCH_OPERATORS = frozenset({"cmpBranch"})
 
 
 def row_of(op: str) -> Row | None:
-    """The row of an instruction by its name; None for one that no KLIR operator is."""
-    found = ROWS.get(op)
-    if found is None and op.startswith(FOREIGN):
-        operator = op[len(FOREIGN) :]
+    """Return the row of an instruction by its name; None if KLIR has no operator for it."""
+    row = ROWS.get(op)
+    if row is None and op.startswith(UNNAMED_OP_PREFIX):
+        operator = op[len(UNNAMED_OP_PREFIX) :]
         return row_of_operator(operator) if operator in schema.constructors("Operator") else None
-    return found
+    return row
 
 
 @cache
 def row_of_operator(operator: str) -> Row | None:
-    """The row of a KLIR operator.
+    """Return the row of a KLIR operator.
 
-    An operator that no public function makes is the instruction ``klir.<operator>`` whose
-    operands are its fields; None when its fields have no form in our IR.
+    An operator that no public function creates becomes the instruction ``klir.<operator>`` whose
+    operands are its fields; None when our IR cannot express its fields.
     """
-    found = _BY_OPERATOR.get(operator)
-    if found is not None or operator in _CONTROL:
-        return found
+    row = _BY_OPERATOR.get(operator)
+    if row is not None or operator in _BRANCH_OPERATORS:
+        return row
     types = schema.field_types(_structure(operator))
     fields: dict[str, Any] = {}
     for name, type_ in types.items():
@@ -522,14 +522,16 @@ def row_of_operator(operator: str) -> Row | None:
         if codec is None:
             return None
         fields[name] = (codec, name)
-    return _row(FOREIGN + operator, operator, " ".join(types), fields)
+    return _row(UNNAMED_OP_PREFIX + operator, operator, " ".join(types), fields)
 
 
 def _plain(type_: str) -> Codec | None:
-    """The codec of a type by itself; enumerations of the schema keep their own names."""
-    found = codecs.BY_TYPE.get(type_)
-    if found is not None:
-        return found
+    """Return the codec of a type without context; enumerations of the schema keep their own
+    names.
+    """
+    codec = codecs.BY_TYPE.get(type_)
+    if codec is not None:
+        return codec
     try:
         names = schema.constructors(type_)
     except KeyError:

@@ -6,23 +6,23 @@ from nki_lang.dtypes import BY_NAME, DType
 from nki_lang.klir import schema
 
 __all__ = [
-    "FALSE",
-    "NONE",
-    "SOME",
-    "TRUE",
-    "Unsayable",
+    "FALSE_BYTE",
+    "NONE_BYTES",
+    "SOME_HEAD",
+    "TRUE_BYTE",
+    "NotExpressibleError",
     "dtype_bytes",
     "dtype_of_name",
     "dtype_to_name",
 ]
 
-NONE = b"\xd9\xff\x00\x80"
-SOME = b"\xd9\xff\x01\x81"
-TRUE, FALSE = b"\xf5", b"\xf4"
+NONE_BYTES = b"\xd9\xff\x00\x80"
+SOME_HEAD = b"\xd9\xff\x01\x81"
+TRUE_BYTE, FALSE_BYTE = b"\xf5", b"\xf4"
 
 
-class Unsayable(Exception):
-    """KLIR has no way to say an operand."""
+class NotExpressibleError(Exception):
+    """KLIR cannot express an operand."""
 
 
 _DTYPE_TO_KLIR = {
@@ -32,7 +32,7 @@ _DTYPE_TO_KLIR = {
     "float8_e5m2": "float8e5",
     "float8_e8m0fnu": "uint8",
 }
-"""As leanprover/KLR's frontend spells them (KLR/Trace/FromNKI.lean)."""
+"""Names of data types in leanprover/KLR's frontend (KLR/Trace/FromNKI.lean)."""
 
 _INEXACT_DTYPES = frozenset({"bool", "float8_e8m0fnu"})
 _KLIR_DTYPES = frozenset(schema.constructors("Dtype"))
@@ -41,7 +41,7 @@ _DTYPE_FROM_KLIR = {
     "float8e4": "float8_e4m3",
     "float8e5": "float8_e5m2",
 }
-_DTYPES = {
+_DTYPE_BYTES = {
     name: (schema.head("Dtype", _DTYPE_TO_KLIR.get(name, name)), name not in _INEXACT_DTYPES)
     for name in BY_NAME
     if _DTYPE_TO_KLIR.get(name, name) in _KLIR_DTYPES
@@ -49,18 +49,18 @@ _DTYPES = {
 
 
 def dtype_bytes(dtype: DType) -> tuple[bytes, bool]:
-    """A data type in KLIR, and whether reading it returns the same type."""
+    """Return a data type in KLIR, and whether reading it returns the same type."""
     try:
-        return _DTYPES[dtype.name]
+        return _DTYPE_BYTES[dtype.name]
     except KeyError:
-        raise Unsayable from None
+        raise NotExpressibleError from None
 
 
 def dtype_to_name(dtype: DType) -> str:
-    """KLIR's name of a data type."""
+    """Return KLIR's name of a data type."""
     return _DTYPE_TO_KLIR.get(dtype.name, dtype.name)
 
 
 def dtype_of_name(name: str) -> DType | None:
-    """The data type that KLIR calls ``name``; None for one that the language does not have."""
+    """Return the data type that KLIR calls ``name``; None for one that the language lacks."""
     return BY_NAME.get(_DTYPE_FROM_KLIR.get(name, name))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nki_lang.errors import NkiFileError
-from nki_lang.plain_files import MOST_SOURCE, read_plain
+from nki_lang.plain_files import MAX_SOURCE_BYTES, read_plain
 
 __all__ = ["Definition", "Module", "Modules", "Reference"]
 
@@ -101,7 +101,7 @@ class Modules:
 
 def _parse(path: Path) -> Module:
     try:
-        tree = ast.parse(read_plain(path, MOST_SOURCE), str(path))
+        tree = ast.parse(read_plain(path, MAX_SOURCE_BYTES), str(path))
     except OSError as error:
         raise NkiFileError(
             f"cannot read {path}: {error.strerror or error}",

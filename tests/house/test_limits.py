@@ -78,7 +78,7 @@ def nested_accesses(_: Path, patch: pytest.MonkeyPatch) -> object:
 def nested_values(_: Path, patch: pytest.MonkeyPatch) -> object:
     files = klir.dumps(samples.everything())
     klir.loads(files.klir, files.companion, files.constants)
-    patch.setattr("nki_lang.klir.companion._MAX_DEPTH", -1)
+    patch.setattr("nki_lang.klir.companion._MAX_NESTING", -1)
     return klir.loads(files.klir, files.companion, files.constants)
 
 
@@ -233,7 +233,7 @@ def test_the_figures_are_those_of_the_code() -> None:
         "kernel file, record or constant that `klir.read` opens": size(klir_file.MAX_FILE_BYTES),
         "files of a kernel embedded in a module": f"{size(embedded._MOST_BYTES)} unpacked",
         "nested records of a kernel file":
-            f"{schema.MAX_DEPTH} accesses, {companion._MAX_DEPTH} values of the record",
+            f"{schema.MAX_DEPTH} accesses, {companion._MAX_NESTING} values of the record",
         "tensor of a kernel file":
             f"{reach._MAX_DIMENSIONS} dimensions, 2^40 elements; steps of its accesses, too",
         "access in a NEFF":

@@ -47,7 +47,7 @@ from neff.profile.page.write import _sources
 from neff.timing.project import project_table
 from nki_lang import klir
 from nki_lang.errors import NkiError
-from nki_lang.plain_files import MOST_SOURCE, UnfitFileError, read_plain
+from nki_lang.plain_files import MAX_SOURCE_BYTES, UnfitFileError, read_plain
 from nki_lang.strict.modules import Modules
 from tests.house.test_security import with_a_constant
 from tests.neff.programs import addition
@@ -148,7 +148,7 @@ def test_records_of_builds(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_sources_that_a_profile_shows(form: str, tmp_path: Path) -> None:
-    put(tmp_path / "k.py", form, MOST_SOURCE)
+    put(tmp_path / "k.py", form, MAX_SOURCE_BYTES)
     assert _sources({"k.py"}, tmp_path) == {}
     assert _lines(tmp_path, "k.py") is None
 
@@ -180,7 +180,7 @@ def test_the_dump_of_an_assignment(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_sources_that_a_kernel_imports(form: str, tmp_path: Path) -> None:
-    put(tmp_path / "k.py", form, MOST_SOURCE)
+    put(tmp_path / "k.py", form, MAX_SOURCE_BYTES)
     assert code_of(lambda: Modules().open(tmp_path / "k.py")) == "NKI-FILE"
 
 
@@ -235,7 +235,7 @@ def test_a_file_that_grows_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "fstat", grown)
     with pytest.raises(UnfitFileError, match="more than the 4 allowed"):
         read_plain(path, 4)
-    assert read_plain(path, 4, cut=True) == b"1234"
+    assert read_plain(path, 4, truncate=True) == b"1234"
 
 
 def test_moved_constants_stay_in_the_folder_whatever_the_module_is_called(tmp_path: Path) -> None:

@@ -98,7 +98,10 @@ def copy_kernel(kernel: KernelFile, path: Path) -> None:
         own = name.startswith(kernel.path.name)
         target = path.parent / (path.name + name[len(kernel.path.name) :] if own else name)
         try:
-            if target.is_file() and read_plain(target, max(len(content), 1), cut=True) == content:
+            if (
+                target.is_file()
+                and read_plain(target, max(len(content), 1), truncate=True) == content
+            ):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -18,7 +18,7 @@ from hlo_tools.cli.shared import completion
 from hlo_tools.cli.shared.configuration import read_configuration
 from hlo_tools.files.plain import read_beside
 from nki_lang.errors import NkiError
-from nki_lang.targets import DEFAULT, TARGETS, Target, target_of
+from nki_lang.targets import DEFAULT_TARGET, TARGETS, Target, target_of
 
 __all__ = ["ChosenTarget", "TargetName", "checked_target", "target_for"]
 
@@ -78,7 +78,7 @@ def target_for(option: str = "", folder: Path | None = None) -> ChosenTarget:
     setting = read_configuration().values["target"]
     if setting.value:
         return ChosenTarget(target_of(str(setting.value)), setting.origin)
-    return ChosenTarget(target_of(DEFAULT), "default")
+    return ChosenTarget(target_of(DEFAULT_TARGET), "default")
 
 
 def checked_target(name: str) -> str | None:

@@ -19,7 +19,7 @@ from neff.profile.page.curves import counter_rows, loop_rows
 from neff.profile.roofline import roofline_document
 from neff.profile.summary import summary
 from neff.profile.table import Profile
-from nki_lang.plain_files import MOST_SOURCE, read_plain
+from nki_lang.plain_files import MAX_SOURCE_BYTES, read_plain
 
 __all__ = ["render_page"]
 
@@ -120,7 +120,7 @@ def _sources(names: set[str], root: Path) -> dict[str, list[str]]:
         if not path.is_relative_to(root.resolve()):
             continue
         try:
-            text = read_plain(path, MOST_SOURCE).decode().replace("\r\n", "\n")
+            text = read_plain(path, MAX_SOURCE_BYTES).decode().replace("\r\n", "\n")
         except (OSError, UnicodeDecodeError):
             continue
         found[name] = _highlighted(text)
