@@ -165,8 +165,8 @@ class _Forwarder:
     def _load(self, uses: _Uses, position: int, copy: Instruction) -> None:
         """Redirect the readers of a copied tile to the source of the copy."""
         tile, source = copy.operands["dst"], copy.operands["src"]
-        # The copy is the only write and comes first, so every reader sees the copied values. So
-        # the uses of a tile are looked at for one copy, however many copies write it.
+        # The copy is the only write and comes first, so every reader sees the copied values.
+        # Checking this first examines a tile's uses for one copy only, however many copies write it.
         if not _moves_whole_tile(tile, source) or not uses.has_one_writer(tile.tensor.name):
             return
         touches = self._candidate(uses, tile.tensor)

@@ -22,14 +22,14 @@ ADJECTIVE_CONSTANT = re.compile(
 ELLIPTIC_START = re.compile(r"(Of|What|Those of|Whether)\b")
 
 MAX_MEANINGLESS_NAMES = {
-    "nki_lang": 555,
+    "nki_lang": 212,
     "hlo_tools": 2004,
-    "neff": 2192,
+    "neff": 2191,
     "scripts": 1184,
     "tests": 1741,
 }
-MAX_ADJECTIVE_CONSTANTS = {"nki_lang": 18, "hlo_tools": 50, "neff": 70, "scripts": 11, "tests": 38}
-MAX_ELLIPTIC_TEXTS = {"nki_lang": 107, "hlo_tools": 292, "neff": 225, "scripts": 126, "tests": 74}
+MAX_ADJECTIVE_CONSTANTS = {"nki_lang": 12, "hlo_tools": 50, "neff": 68, "scripts": 11, "tests": 38}
+MAX_ELLIPTIC_TEXTS = {"nki_lang": 62, "hlo_tools": 292, "neff": 225, "scripts": 126, "tests": 74}
 """The recorded counts of each package: lower a number when its package has fewer."""
 
 
