@@ -563,11 +563,11 @@ def _check_scale(
     if len(ranks) != 1:
         return
     (count,) = ranks
-    for part, whole in zip(parts, wholes, strict=False):
-        if whole.size != part.size * count:
+    for extent, full_extent in zip(parts, wholes, strict=False):
+        if full_extent.size != extent.size * count:
             refuse(
-                part,
-                f"a {what} over {count} ranks pairs {part.shape} with {whole.shape}",
+                extent,
+                f"a {what} over {count} ranks pairs {extent.shape} with {full_extent.shape}",
                 "NKI-COLLECTIVE",
                 f"the larger tensor holds {count} times the elements of the smaller",
                 _SOURCE,

@@ -154,9 +154,9 @@ def dtype_of(value: Any) -> DType:
     if type(value) is DType:
         return value
     if isinstance(value, str):
-        found = BY_NAME.get(_ALIASES.get(value, value))
-        if found is not None:
-            return found
+        dtype = BY_NAME.get(_ALIASES.get(value, value))
+        if dtype is not None:
+            return dtype
     try:
         plain = np.dtype(value)
         packed = (plain.metadata or {}).get(_METADATA_KEY)
@@ -179,16 +179,16 @@ def static_cast(array: Any, dtype: Any) -> Array:
         ValueError: the last dimension does not divide by four.
     """
     values = np.asarray(array)
-    wanted, source = _kind(dtype), _kind(values.dtype)
-    if isinstance(source, DType) and source.lane is not None:
-        if source == wanted:
+    target_kind, source_kind = _kind(dtype), _kind(values.dtype)
+    if isinstance(source_kind, DType) and source_kind.lane is not None:
+        if source_kind == target_kind:
             return values
-        values = _unpack(values, source, source.lane)
-    if isinstance(wanted, np.dtype):
-        return values.astype(wanted)
-    if wanted.lane is None:
-        return values.astype(wanted.dtype)
-    return _pack(values, wanted, wanted.lane)
+        values = _unpack(values, source_kind, source_kind.lane)
+    if isinstance(target_kind, np.dtype):
+        return values.astype(target_kind)
+    if target_kind.lane is None:
+        return values.astype(target_kind.dtype)
+    return _pack(values, target_kind, target_kind.lane)
 
 
 def _pack(values: Array, packed: DType, lane: DType) -> Array:

@@ -1,6 +1,6 @@
-"""The errors of the kernel language: one root, one class a kind, each with a stable code.
+"""The errors of the kernel language: one root class, one class per kind, each with a stable code.
 
-An error names what is wrong, where (the user's file and line) and what to do. Codes are
+An error states the fault, its location (the user's file and line) and the remedy. Codes are
 stable: tools compare codes, people read messages.
 """
 
@@ -32,9 +32,9 @@ __all__ = [
 
 
 def reports_bugs() -> bool:
-    """Whether an exception that is a bug of ours may be reported as something else.
+    """Return True if an exception that is a bug of ours may be reported as another error.
 
-    Tests and fuzzers set ``NKI_HLO_UNGUARDED=1``, and see the exception itself.
+    Tests and fuzzers set ``NKI_HLO_UNGUARDED=1`` and receive the original exception.
     """
     return os.environ.get("NKI_HLO_UNGUARDED") != "1"
 
@@ -46,9 +46,9 @@ class NkiError(Exception):
         message: what is wrong, what was passed and what is allowed, in one or two sentences.
         code: a stable identifier such as ``"NKI-PARTITION"``.
         location: the user's file and line, where known.
-        remedy: what to do about it.
-        source: where the rule is documented (document and section).
-        details: names and numbers behind the message, as JSON values.
+        remedy: how to fix it.
+        source: document and section that state the rule.
+        details: names and numbers of the message, as JSON values.
     """
 
     default_code = "NKI-ERROR"
@@ -72,14 +72,14 @@ class NkiError(Exception):
         super().__init__(self.render())
 
     def render(self) -> str:
-        """The whole text: ``file:line: [CODE] message. Remedy. (source)``."""
-        place = f"{self.location}: " if self.location else ""
-        parts = [f"{place}[{self.code}] {self.message}"]
+        """Return the complete text: ``file:line: [CODE] message. Remedy. (source)``."""
+        prefix = f"{self.location}: " if self.location else ""
+        lines = [f"{prefix}[{self.code}] {self.message}"]
         if self.remedy:
-            parts.append(f"  help: {self.remedy}")
+            lines.append(f"  help: {self.remedy}")
         if self.source:
-            parts.append(f"  documented in: {self.source}")
-        return "\n".join(parts)
+            lines.append(f"  documented in: {self.source}")
+        return "\n".join(lines)
 
 
 class NkiValidationError(NkiError):
@@ -97,13 +97,13 @@ class NkiAttributeError(NkiValidationError, AttributeError):
 
 
 class NkiExecutionError(NkiError):
-    """A kernel did something wrong while it ran (out of bounds, deadlock, uninitialised read)."""
+    """A kernel failed while it ran (out of bounds, deadlock, uninitialised read)."""
 
     default_code = "NKI-EXEC"
 
 
 class NkiFileError(NkiError):
-    """A kernel file (KLIR or its companion) is damaged or not what it claims to be."""
+    """A kernel file (KLIR or its companion) is damaged or has another format."""
 
     default_code = "NKI-FILE"
 
@@ -124,14 +124,14 @@ def warn_at_caller(message: str) -> None:
     warn_at(caller_location(2), message)
 
 
-def warn_at(place: SourceLocation | None, message: str) -> None:
+def warn_at(location: SourceLocation | None, message: str) -> None:
     """Warn at a line of the user's."""
-    file, line = place[:2] if place is not None else ("<unknown>", 0)
+    file, line = location[:2] if location is not None else ("<unknown>", 0)
     warnings.warn_explicit(message, UserWarning, file, line)
 
 
 def warn_deprecated(message: str) -> None:
-    """Say at the nearest line outside this package that a later version has another name.
+    """Warn at the nearest line outside this package that a later version has another name.
 
     A DeprecationWarning: Python shows it, once a line, where the script itself or a test uses the
     name, and not for kernels of a library.
@@ -146,8 +146,10 @@ def warn_deprecated(message: str) -> None:
     )  # fmt: skip
 
 
-def _asker() -> SourceLocation | None:
-    """The place that reads a name of a module: outside the package and the modules that re-export it."""
+def _reading_location() -> SourceLocation | None:
+    """Return the location that reads a name of a module, outside this package and modules that
+    re-export it.
+    """
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         code = frame.f_code
@@ -160,25 +162,25 @@ def _asker() -> SourceLocation | None:
 def missing_attribute(
     module: str, names: Iterable[str], removed: dict[str, str] | None = None
 ) -> Callable[[str], Any]:
-    """A module-level ``__getattr__`` that suggests close names.
+    """Return a module-level ``__getattr__`` that suggests close names.
 
     Args:
         module: name of the module as people import it.
         names: its public names.
-        removed: names of earlier versions with what to write instead.
+        removed: names of earlier versions, with their replacements.
     """
-    known = sorted(names)
-    old = removed or {}
+    public_names = sorted(names)
+    replacements = removed or {}
 
     def __getattr__(name: str) -> NoReturn:
         message = f"{module} has no {name!r}"
-        if name in old:
-            gone = NkiAttributeError(
-                message, code="NKI-REMOVED", location=_asker(), remedy=old[name]
+        if name in replacements:
+            error = NkiAttributeError(
+                message, code="NKI-REMOVED", location=_reading_location(), remedy=replacements[name]
             )
-            gone.name = name
-            raise gone
-        close = difflib.get_close_matches(name, known, 3, 0.6)
+            error.name = name
+            raise error
+        close = difflib.get_close_matches(name, public_names, 3, 0.6)
         if close and not name.startswith("__"):
             message += f"; did you mean {' or '.join(close)}?"
         raise AttributeError(message, name=name)

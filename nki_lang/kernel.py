@@ -40,11 +40,11 @@ __all__ = [
     "trace",
 ]
 
-_IGNORED = frozenset(
+_IGNORED_OPTIONS = frozenset(
     {"mode", "debug_kernel", "show_compiler_tb", "experimental_flags", "compiler_opts", "opts"}
 )
 
-_FRAMEWORKS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {}
+_FRAMEWORK_CALLS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {}
 
 
 def register_framework(
@@ -59,10 +59,10 @@ def register_framework(
         detects: returns whether an argument is a tensor of the framework.
         call: runs the kernel: ``call(kernel, args, kwargs)``.
     """
-    _FRAMEWORKS[name] = (detects, call)
+    _FRAMEWORK_CALLS[name] = (detects, call)
 
 
-_TRACING = threading.RLock()
+_TRACE_LOCK = threading.RLock()
 """Held while a call traces a kernel; reentrant, for a kernel's Python code may call another one."""
 
 _ARRAY_RUNNER: list[Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]] = []
@@ -109,7 +109,7 @@ def trace(
 
 
 def simulator_is_on() -> bool:
-    """Whether NKI_SIMULATOR=1 selects the interpreter.
+    """Return True if NKI_SIMULATOR=1 selects the interpreter.
 
     Raises:
         NkiValidationError: code ``NKI-SIMULATOR``; the variable is neither 0 nor 1 nor empty.
@@ -130,7 +130,7 @@ class Kernel:
 
     Attributes:
         func: the function.
-        target: family that it is bound to, or None for the current one.
+        target: target family of the kernel, or None for the current target.
         grid: launch grid, () without one.
         schedule: extra dependencies, see :meth:`with_schedule`.
     """
@@ -165,9 +165,9 @@ class Kernel:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        other = self._with(func=types.MethodType(self.func, instance))
-        other._owner = instance
-        return other
+        bound_kernel = self._with(func=types.MethodType(self.func, instance))
+        bound_kernel._owner = instance
+        return bound_kernel
 
     @property
     def target(self) -> Target | None:
@@ -177,12 +177,14 @@ class Kernel:
         return None if os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE") else self._bound
 
     def __getitem__(self, grid: Any) -> Kernel:
-        """The kernel launched on ``grid`` cores."""
+        """Return the kernel launched on ``grid`` cores."""
         launch = check_grid(grid, self.target or current_target())
         return self._with(grid=launch)
 
     def with_schedule(self, edges: Any) -> Kernel:
-        """The kernel with extra dependencies ``[(consumer, producer or [producers]), ...]``."""
+        """Return the kernel with extra dependencies ``[(consumer, producer or [producers]),
+        ...]``.
+        """
         try:
             schedule = tuple(
                 (consumer, (before,) if isinstance(before, str) else tuple(before))
@@ -201,17 +203,17 @@ class Kernel:
         options: dict[str, Any] = {
             "func": self.func, "target": self._bound, "grid": self.grid, "schedule": self.schedule,
         }  # fmt: skip
-        other = Kernel(**(options | changes))
-        other._cache, other._ambient = self._cache, self._ambient  # the key distinguishes them
-        other._filled = self._filled
-        other._owner = self._owner
-        return other
+        kernel = Kernel(**(options | changes))
+        kernel._cache, kernel._ambient = self._cache, self._ambient  # the key distinguishes them
+        kernel._filled = self._filled
+        kernel._owner = self._owner
+        return kernel
 
     @without_package_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if active() is not None:
             return self.func(*args, **kwargs)
-        for detects, call in _FRAMEWORKS.values():
+        for detects, call in _FRAMEWORK_CALLS.values():
             if _any_tensor((args, kwargs), detects):
                 return call(self, args, kwargs)
         if simulator_is_on():
@@ -231,40 +233,40 @@ class Kernel:
         target: str | Target | None = None,
         grid: Any = (),
     ) -> KernelIR:
-        """The kernel IR for these arguments (arrays or anything with shape and dtype)."""
+        """Return the kernel IR for these arguments (arrays or anything with shape and dtype)."""
         return trace(self, args, kwargs, target=target, grid=grid)
 
     @without_package_frames
     def ir(self, *args: Any, **kwargs: Any) -> KernelIR:
-        """The kernel IR for these arguments."""
+        """Return the kernel IR for these arguments."""
         return trace(self, args, kwargs)
 
     @without_package_frames
     def klir(self, *args: Any, **kwargs: Any) -> bytes:
-        """The KLIR binary for these arguments."""
+        """Return the KLIR binary for these arguments."""
         from nki_lang import klir
 
         return klir.dumps(trace(self, args, kwargs)).klir
 
     @without_package_frames
     def lines(self, *args: Any, **kwargs: Any) -> str:
-        """The instructions for these arguments as text."""
+        """Return the instructions for these arguments as text."""
         return str(trace(self, args, kwargs))
 
     @without_package_frames
     def cost(self, *args: Any, **kwargs: Any) -> Any:
-        """What each line costs for these arguments on the target, by the timing model.
+        """Return the cost of each line for these arguments on the target, by the timing model.
 
-        Loops that depend on the arguments are counted in a run on them. Prints as a table, alike
-        instructions in one row; the result is a ``neff.profile.CostReport``.
+        Loops that depend on the arguments are counted in a run on them. The result is a
+        ``neff.profile.CostReport``, which prints as a table with one row for equal instructions.
         """
         return service("kernel-cost")(trace(self, args, kwargs), self.arrays(args, kwargs))
 
     @without_package_frames
     def profile(self, *args: Any, **kwargs: Any) -> Any:
-        """Where the time would go for these arguments on the target, by the timing model.
+        """Return the time profile for these arguments on the target, by the timing model.
 
-        The result is a ``neff.profile.ProfileReport``: prints as tables, in a notebook too.
+        The result is a ``neff.profile.ProfileReport``, which prints as tables, in a notebook too.
         """
         return service("kernel-profile")(trace(self, args, kwargs), self.arrays(args, kwargs))
 
@@ -282,7 +284,7 @@ class Kernel:
         return deliver(kernel_ir, arrays, executable.run(arrays))
 
     def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The tensors among the arguments, in the order of the kernel's inputs."""
+        """Return the tensors among the arguments, in the order of the kernel's inputs."""
         bound = inspect.signature(self.func).bind(*args, **kwargs)
         bound.apply_defaults()
         arrays: list[Any] = []
@@ -296,50 +298,52 @@ class Kernel:
         return arrays
 
     def __nki_identity__(self) -> tuple[Any, ...]:
-        """What a kernel that is an argument, or that another one reads, amounts to."""
+        """Return the content of a kernel that is an argument, or that another kernel reads."""
         return (self.func, self._bound and self._bound.name, self.grid, self.schedule, self._owner)
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What recognises a call; None when something in it cannot be compared."""
+        """Return the cache key of a call; None when a value in it cannot be compared."""
         target = self.target or current_target()
         numbers = os.environ.get("NKI_PRECISE_FP"), has_wide_scales()
         try:
             content, classes = call_key((args, kwargs, self._owner))
             call = (target.name, self.grid, self.schedule, numbers, content)
-            now = self._surroundings(classes)
+            surroundings = self._surroundings(classes)
         except Unidentifiable:
             return None
-        known = self._ambient.setdefault(call, now)
-        if known != now:
-            names = sorted({label_of(entry) for entry, _ in known ^ now})
+        earlier = self._ambient.setdefault(call, surroundings)
+        if earlier != surroundings:
+            names = sorted({label_of(entry) for entry, _ in earlier ^ surroundings})
             warn_at_caller(
                 f"kernel {self.__name__} is traced again because {', '.join(names)} changed since"
                 " the last call; kernels are pure functions of their arguments"
             )
-            self._ambient[call] = now
-        return (call, now)
+            self._ambient[call] = surroundings
+        return (call, surroundings)
 
     def _surroundings(self, classes: list[type]) -> frozenset[Any]:
-        """Values outside the arguments that the function reads, but for what it changes itself."""
+        """Return the values outside the arguments that the function reads, except those it
+        changes.
+        """
         return self._filled.surroundings(self._read_by(), classes)
 
     def _read_by(self) -> Any:
-        """The function without the object that it is bound to, which is an argument."""
+        """Return the function without the object that it is bound to, which is an argument."""
         return self.func.__func__ if self._owner is not None else self.func  # type: ignore[attr-defined]
 
     def _specialised(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The executable for these arguments, traced unless it is known."""
+        """Return the executable for these arguments, traced unless it is cached."""
         key = self._key(args, kwargs)
         executable = None if key is None else self._cache.get(key)
         if executable is not None:
             return executable
-        with _TRACING:
+        with _TRACE_LOCK:
             return self._traced(args, kwargs)
 
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As :meth:`_specialised`, in one thread at a time: another may have traced it meanwhile.
+        """Trace as :meth:`_specialised`, one thread at a time: another may have traced it meanwhile.
 
-        What the kernel itself changes while it is traced (a list that it fills) is not an input.
+        Objects that the kernel changes while it is traced (a list that it fills) are no inputs.
         """
         from nki_lang import execute
 
@@ -354,7 +358,7 @@ class Kernel:
         return executable
 
     def _divided(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Divided | None:
-        """What the function reads, to the last element; None when it cannot be compared."""
+        """Return what the function reads, to the last element; None when it cannot be compared."""
         try:
             _, classes = call_key((args, kwargs, self._owner))
             return self._filled.divided(self._read_by(), classes)
@@ -381,20 +385,20 @@ class Kernel:
         self._cache[call, before] = executable
 
     def _note_filled(self, before: Divided, classes: list[type]) -> None:
-        """What tracing changed is no input: the elements and attributes that it changed."""
+        """Remove the elements and attributes that tracing changed from the inputs."""
         if not self._filled.note(before, self._read_by(), classes):
             return
         self._ambient.clear()
-        for (call, now), executable in list(self._cache.items()):
-            self._cache[call, self._filled.without(now)] = executable
+        for (call, surroundings), executable in list(self._cache.items()):
+            self._cache[call, self._filled.without(surroundings)] = executable
 
 
 def deliver(kernel_ir: KernelIR, arrays: list[Any], results: list[Any]) -> Any:
     """Write results that alias arguments into them, and return what the kernel returns."""
     outputs = list(results)
-    for place, source in kernel_ir.aliases.items():
-        np.copyto(arrays[source], results[place].reshape(arrays[source].shape))
-        outputs[place] = arrays[source]
+    for output, argument in kernel_ir.aliases.items():
+        np.copyto(arrays[argument], results[output].reshape(arrays[argument].shape))
+        outputs[output] = arrays[argument]
     returned = outputs[: kernel_ir.metadata.get("returned", len(outputs))]
     structure = kernel_ir.metadata.get("structure")
     if structure is not None:
@@ -428,12 +432,12 @@ def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
         Kernel: the kernel, or a decorator that makes one.
 
     Raises:
-        NkiTypeError: an option that no version has, or something else than a function.
+        NkiTypeError: an unknown option, or an object that is no function.
     """
     if fn is None:
         return functools.partial(jit, **kwargs)
     name = kwargs.pop("platform_target", None) or kwargs.pop("target", None)
-    unknown = set(kwargs) - _IGNORED - {"grid"}
+    unknown = set(kwargs) - _IGNORED_OPTIONS - {"grid"}
     if unknown:
         fail(f"nki.jit has no option {', '.join(sorted(unknown))}", "NKI-JIT",
              "platform_target binds a kernel to a family; kernel[2] launches it on two cores",
@@ -455,16 +459,16 @@ def simulate(
     target: str | Target | None = None,
     checks: str | Iterable[str] | None = None,
 ) -> Callable[..., Any]:
-    """A function that interprets the kernel instruction by instruction on NumPy arrays.
+    """Return a function that interprets the kernel instruction by instruction on NumPy arrays.
 
     Breakpoints and prints inside the kernel see values.
 
     Args:
         kernel: a kernel (``kernel[2]`` runs as two cores) or a plain function.
         target: family; the kernel's own, or the current one, when None.
-        checks: names of checks, ``"all"``, or ``()`` for none; what they find is in the attribute
-            ``report`` of the function, see :mod:`nki_lang.execute.checks`. With None the cheap
-            ones run, and warn.
+        checks: names of checks, ``"all"``, or ``()`` for none; their findings are in the attribute
+            ``report`` of the function, see :mod:`nki_lang.execute.checks`. With None the default
+            checks run, and warn.
     """
     from nki_lang import execute
 

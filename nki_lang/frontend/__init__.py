@@ -1,1 +1,1 @@
-"""What the code of a kernel handles while it is traced: tensors, registers, loops, the builder."""
+"""Front end of kernels: the objects that a kernel's code uses while it is traced."""

@@ -33,7 +33,7 @@ def pattern_view(
     indirect_dim: int,
     dtype: Any,
 ) -> V:
-    """``tensor.ap(...)``: an explicit pattern over the storage."""
+    """Return ``tensor.ap(...)``: an explicit pattern over the storage."""
     element = tensor.dtype if dtype is None else dtype_of(dtype)
     base = tensor.offset
     if element.itemsize != tensor.dtype.itemsize:
@@ -73,9 +73,9 @@ def pattern_view(
 
 
 def _columns_of_block(tensor: View) -> int:
-    """Elements in a row of a view that is a block of columns of a tile on chip, else 0.
+    """Return the elements in a row of a view that is a block of columns of a tile on chip, else 0.
 
-    Kernels walk such a view as if it were a tile of its own: "the element count of the entire free
+    Kernels walk such a view as if it were a separate tile: "the element count of the entire free
     dimension of the tensor" is then that of the view (deep dive on access patterns, Restriction
     on SBUF/PSUM Tensors).
     """
@@ -90,7 +90,7 @@ def _columns_of_block(tensor: View) -> int:
 def _pattern_index(
     tensor: View, view: View, scalar: Any, vector: View | None, dim: int
 ) -> Index | None:
-    """The runtime index of a pattern; an integer only moves the offset."""
+    """Return the runtime index of a pattern; an integer only moves the offset."""
     axis = to_int(dim)
     if not -len(tensor.shape) <= axis < len(tensor.shape):
         refuse(
@@ -103,8 +103,8 @@ def _pattern_index(
     axis %= len(tensor.shape)
     step = stride_rules.row_major(tensor.shape)[axis]
     step = step * tensor.dtype.itemsize // view.dtype.itemsize
-    own = axis if tensor.shape == tensor.storage.shape else -1
-    storage_dim = storage_dimension(view, step, own, tensor.shape[axis])
+    preferred = axis if tensor.shape == tensor.storage.shape else -1
+    storage_dim = storage_dimension(view, step, preferred, tensor.shape[axis])
     if vector is None and isinstance(scalar, int):
         view.offset += scalar * step
         return None
@@ -152,14 +152,14 @@ def _check_pattern(tensor: View, view: View, gather: bool) -> None:
             f"the pattern {view.get_pattern()} at offset {view.offset} reaches elements {low} to"
             f" {high}, but the storage has {limit} of {view.dtype}"
         )
-        # Kernels make patterns for tiles beyond the last one and use them under an if.
+        # Kernels create patterns for tiles beyond the last one and use them under an if.
         view.runtime_index = _Outside(tensor, message)  # type: ignore[assignment]
     elif tensor.on_chip:
         _check_columns(tensor, view)
 
 
 def _check_columns(tensor: View, view: View) -> None:
-    """The free dimensions stay in their partition: an engine's lane reaches no other one."""
+    """Check that the free dimensions stay in their partition, the only one that a lane reaches."""
     width = view.partition_stride
     low = high = view.offset % width
     for step, count in zip(view.strides[1:], view.shape[1:], strict=True):
@@ -174,7 +174,7 @@ def _check_columns(tensor: View, view: View) -> None:
 
 
 class _Outside:
-    """Stands for the runtime index of a pattern that leaves its storage: using it is refused."""
+    """Placeholder for the runtime index of a pattern that leaves its storage; any use raises."""
 
     __slots__ = ("message", "tensor")
 

@@ -1,4 +1,4 @@
-"""What is being built now: the kernel under trace, or (in a subclass) the eager interpreter.
+"""The current builder: of the kernel that is traced, or (in a subclass) of the eager interpreter.
 
 Every public function of the language reaches the current builder through :func:`current`, and
 adds to it through a handful of methods: :meth:`TraceBuilder.emit`, :meth:`~TraceBuilder.new_tensor`,
@@ -45,12 +45,12 @@ _CURRENT: ContextVar[TraceBuilder | None] = ContextVar("nki_lang_builder", defau
 
 
 def active() -> TraceBuilder | None:
-    """The builder of the kernel being traced or interpreted in this context, or None."""
+    """Return the builder of the kernel that is traced or interpreted in this context, or None."""
     return _CURRENT.get()
 
 
 def current() -> TraceBuilder:
-    """The current builder.
+    """Return the current builder.
 
     Raises:
         NkiValidationError: code ``NKI-OUTSIDE``; no kernel is being traced.
@@ -68,7 +68,7 @@ def current() -> TraceBuilder:
 
 @contextmanager
 def building(builder: TraceBuilder) -> Generator[TraceBuilder]:
-    """Make ``builder`` the current one for the duration of the block."""
+    """Make ``builder`` the current builder for the duration of the block."""
     token = _CURRENT.set(builder)
     try:
         yield builder
@@ -77,24 +77,24 @@ def building(builder: TraceBuilder) -> Generator[TraceBuilder]:
 
 
 def user_frame(depth: int = 2) -> FrameType | None:
-    """The nearest Python frame outside this package."""
+    """Return the nearest Python frame outside this package."""
     frame: FrameType | None = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and in_package(frame.f_code):
         frame = frame.f_back
     return frame
 
 
-_ASSIGNED: dict[CodeType, dict[int, str]] = {}
+_ASSIGNED_NAMES: dict[CodeType, dict[int, str]] = {}
 
 
 def assigned_name(frame: FrameType | None) -> str:
-    """The variable that the call now running in ``frame`` is assigned to, or ""."""
+    """Return the variable that the running call of ``frame`` is assigned to, or ""."""
     if frame is None:
         return ""
     code = frame.f_code
-    names = _ASSIGNED.get(code)
+    names = _ASSIGNED_NAMES.get(code)
     if names is None:
-        names = _ASSIGNED[code] = _assignments(code)
+        names = _ASSIGNED_NAMES[code] = _assignments(code)
     return names.get(frame.f_lasti, "")
 
 
@@ -115,44 +115,44 @@ def _assignments(code: CodeType) -> dict[int, str]:
 
 
 def _located(frames: list[FrameType]) -> SourceLocation:
-    """The place of the first frame, called from the others."""
-    place: SourceLocation | None = None
+    """Return the location of the first frame, with the other frames as its callers."""
+    location: SourceLocation | None = None
     for frame in reversed(frames):
         code = frame.f_code
-        place = SourceLocation(code.co_filename, frame.f_lineno, code.co_name, -1, place)
-    assert place is not None
-    return place
+        location = SourceLocation(code.co_filename, frame.f_lineno, code.co_name, -1, location)
+    assert location is not None
+    return location
 
 
 class TraceBuilder:
     """Collects the statements of one core of one kernel.
 
     Attributes:
-        target: the family that is traced for.
+        target: the target family of the trace.
         generation: its NeuronCore generation (2, 3, 4).
         core: index of this core (``program_id(0)``).
         lnc: cores that run the kernel together.
         grid: launch grid as given.
-        program: indices of the program traced now, when the programs of a grid run one after the
-            other on one core; None when each core is one program.
-        eager: instructions are executed as they are emitted, and values can be read.
+        program: indices of the current program, when one core runs the programs of a grid in
+            sequence; None when each core is one program.
+        eager: True if instructions execute as they are emitted, so that values can be read.
         body: the statements collected.
-        block: the block that statements go to now.
+        block: the block that receives new statements.
         loop_keys: which ``while`` header opened a region, by the region's id.
         tensors: every tensor by name.
         tensor_locations: the line that allocated each tensor.
-        homes: the innermost loop that each tensor of this core was allocated in, or None; shared
-            HBM is of one core when no other core or program of a grid sees it.
+        homes: the innermost loop that each tensor of this core was allocated in, or None; contains
+            shared HBM only if no other core or program of the grid sees it.
         constants: constants by the name of their tensor.
         written: names of HBM tensors that were written.
         checked: memory of passed checks, see ``nki_lang.isa.issue``.
         shared: shared HBM tensors in the order of allocation; the cores share this list, as
             they share ``constants``.
-        shared_count: how many of them this core has allocated.
-        has_collectives: it communicates with other ranks.
-        entry: what calls the kernel's function; the user's frames within it are kept with each
-            location. None keeps the innermost one alone, as the eager interpreter does, whose
-            findings are one a line.
+        shared_count: number of shared tensors that this core has allocated.
+        has_collectives: True if the kernel communicates with other ranks.
+        entry: code that calls the kernel's function; each location records the user's frames
+            inside it. None records only the innermost frame, as the eager interpreter does, which
+            reports one finding per line.
     """
 
     eager = False
@@ -213,7 +213,7 @@ class TraceBuilder:
         """Hook of the eager interpreter; a trace only records."""
 
     def name_of(self, instruction: Instruction) -> str:
-        """The instruction's name; one is made for it if it has none (``depends_on`` needs it)."""
+        """Return the instruction's name; create one if it has none (``depends_on`` needs it)."""
         if not instruction.name:
             instruction.name = f"{instruction.op}.{len(self.named)}"
             while instruction.name in self.named:
@@ -230,7 +230,7 @@ class TraceBuilder:
         self.named[name] = instruction
 
     def location(self) -> SourceLocation | None:
-        """The user's line that is running now."""
+        """Return the user's line that is running now."""
         frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         while frame is not None and in_package(frame.f_code):
             frame = frame.f_back
@@ -243,20 +243,23 @@ class TraceBuilder:
             frames = self._frames(frame)
             for outer in frames[1:]:
                 key += (id(outer.f_code), outer.f_lasti)
-        found = self._locations.get(key)
-        if found is None:  # the code objects are kept so that their ids stay their own
-            found = self._locations[key] = (_located(frames), [one.f_code for one in frames])
-        return found[0]
+        cached = self._locations.get(key)
+        if cached is None:  # the code objects stay alive, so their ids stay unique
+            cached = self._locations[key] = (
+                _located(frames),
+                [user_frame.f_code for user_frame in frames],
+            )
+        return cached[0]
 
     def _frames(self, frame: FrameType) -> list[FrameType]:
-        """The user's frames from this one to that of the kernel's function."""
-        found = [frame]
+        """Return the user's frames from this one to the frame of the kernel's function."""
+        frames = [frame]
         outer = frame.f_back
         while outer is not None and outer.f_code is not self.entry:
-            if not in_package(outer.f_code) and len(found) <= MAX_CALLERS:
-                found.append(outer)
+            if not in_package(outer.f_code) and len(frames) <= MAX_CALLERS:
+                frames.append(outer)
             outer = outer.f_back
-        return found
+        return frames
 
     # -- memory ---------------------------------------------------------------------------
 
@@ -268,9 +271,9 @@ class TraceBuilder:
         name: str = "",
         address: tuple[int, int] | None = None,
     ) -> Tensor:
-        """A fresh region of memory with a name of its own.
+        """Allocate a new region of memory with a unique name.
 
-        Without ``name`` it is called ``<variable>.<n>`` after the variable that the user assigns
+        Without ``name`` its name is ``<variable>.<n>``, from the variable that the user assigns
         it to. Shared HBM tensors are the same in all cores: the n-th allocation of one core is
         the n-th of the others.
         """
@@ -300,17 +303,23 @@ class TraceBuilder:
         """Hook of the eager interpreter: the tensor's memory is allocated, uninitialised."""
 
     def add_input(self, tensor: Tensor) -> None:
-        """Enter a kernel argument."""
+        """Add a kernel argument."""
         self.tensors[tensor.name] = tensor
         self._reserved.add(tensor.name)
 
     def new_constant(self, value: Array, dtype: DType, base: str = "tmp") -> Tensor:
-        """The tensor of a constant that travels with the kernel; equal constants are one."""
-        for known in self.constants.values():
-            same = known.value.dtype == value.dtype and known.value.shape == value.shape
-            if same and known.tensor.dtype == dtype and known.value.tobytes() == value.tobytes():
-                self.tensors[known.tensor.name] = known.tensor
-                return known.tensor
+        """Return the tensor of a constant that the kernel contains; equal constants share one
+        tensor.
+        """
+        for constant in self.constants.values():
+            same = constant.value.dtype == value.dtype and constant.value.shape == value.shape
+            if (
+                same
+                and constant.tensor.dtype == dtype
+                and constant.value.tobytes() == value.tobytes()
+            ):
+                self.tensors[constant.tensor.name] = constant.tensor
+                return constant.tensor
         name = self._unique("", base)
         self._reserved.add(name)
         tensor = Tensor(name, dtype, tuple(value.shape), MemoryRegion.shared_hbm)
@@ -323,15 +332,15 @@ class TraceBuilder:
         """Hook of the eager interpreter: the constant's memory is allocated with its value."""
 
     def fresh_row(self, tensor: Tensor) -> Tensor:
-        """The constant that fills a tensor in HBM with what memory holds before the first write."""
+        """Return the constant that fills a tensor in HBM with the content of unwritten memory."""
         return self.new_constant(fresh_row(tensor), dtype_of("uint8"), "unwritten")
 
     def shared_tensor(self) -> Tensor:
-        """The shared HBM tensor allocated last, or the first argument."""
-        found = self.shared[self.shared_count - 1] if self.shared_count else None
-        if found is None:
-            found = next(iter(self.tensors.values()), None)
-        if found is None or found.buffer is not MemoryRegion.shared_hbm:
+        """Return the most recent shared HBM tensor, or the first argument."""
+        tensor = self.shared[self.shared_count - 1] if self.shared_count else None
+        if tensor is None:
+            tensor = next(iter(self.tensors.values()), None)
+        if tensor is None or tensor.buffer is not MemoryRegion.shared_hbm:
             raise NkiValidationError(
                 "the kernel has no shared HBM tensor to synchronise on",
                 code="NKI-CORES",
@@ -339,7 +348,7 @@ class TraceBuilder:
                 remedy="pass one: nisa.core_barrier(data, (0, 1))",
                 source="nisa.core_barrier",
             )
-        return found
+        return tensor
 
     def _unique(self, name: str, base: str) -> str:
         if name and not self.core and name not in self.tensors and name not in self._reserved:
@@ -369,16 +378,16 @@ class TraceBuilder:
     # -- registers and loops --------------------------------------------------------------
 
     def new_register(self, base: str = "reg") -> Register:
-        """A fresh register."""
+        """Return a new register."""
         self._registers += 1
         return Register(f"{base}.{self._registers}")
 
     def tensor_value(self, access: Access) -> np.ndarray[Any, np.dtype[Any]]:
-        """The elements of an access; only an eager interpreter has them."""
+        """Return the elements of an access; only an eager interpreter has them."""
         raise NotImplementedError
 
     def register_value(self, register: Register) -> int:
-        """The value of a register; only an eager interpreter has one."""
+        """Return the value of a register; only an eager interpreter has one."""
         raise NkiValidationError(
             f"the value of register {register.name} is not known while the kernel is traced",
             code="NKI-REGISTER-VALUE",
@@ -429,7 +438,7 @@ def _path_to(block: Block, instruction: Instruction) -> list[Block] | None:
         if statement is instruction:
             return [block]
         if type(statement) is not Instruction:
-            found = _path_to(statement.body, instruction)  # type: ignore[union-attr]
-            if found is not None:
-                return [*found, block]
+            path = _path_to(statement.body, instruction)  # type: ignore[union-attr]
+            if path is not None:
+                return [*path, block]
     return None

@@ -25,7 +25,7 @@ __all__ = [
     "while_loop",
 ]
 
-_LOOPS = "nki/deep-dives/nki-dynamic-loops.rst"
+_LOOP_GUIDE = "nki/deep-dives/nki-dynamic-loops.rst"
 
 
 def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
@@ -56,14 +56,14 @@ def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
                 " tracing",
                 "NKI-REGISTER-VALUE",
                 "use nl.dynamic_range or nl.fori_loop",
-                _LOOPS,
+                _LOOP_GUIDE,
             )
         if bound is not None and not hasattr(type(bound), "__index__"):
             fail(
                 f"{bound!r} ({type(bound).__name__}) is a bound of a range, which counts in integers",
                 "NKI-REGISTER",
                 "divide with // or math.ceil",
-                _LOOPS,
+                _LOOP_GUIDE,
             )
     return range(start) if stop is None else range(start, stop, step)
 
@@ -121,7 +121,7 @@ def _check_step(step: Any) -> None:
             f"the step of a loop on the device is a positive integer, not {step!r}",
             "NKI-LOOP-STEP",
             "the loop instruction holds its step; count in another register if it varies",
-            _LOOPS,
+            _LOOP_GUIDE,
         )
 
 
@@ -232,10 +232,10 @@ def _while_body(
     builder: TraceBuilder, condition: Register, body_fun: Callable[[VirtualRegister], Any]
 ) -> None:
     """One iteration; the body receives a copy, so that only its result controls the loop."""
-    given = builder.new_register()
-    builder.emit("register_alloc", {"dst": given, "x": None})
-    builder.emit("register_move", {"dst": given, "src": condition})
-    following = body_fun(VirtualRegister(given))
+    iteration_register = builder.new_register()
+    builder.emit("register_alloc", {"dst": iteration_register, "x": None})
+    builder.emit("register_move", {"dst": iteration_register, "src": condition})
+    following = body_fun(VirtualRegister(iteration_register))
     if not isinstance(following, VirtualRegister):
         fail(
             f"the body of while_loop returned {following!r}",

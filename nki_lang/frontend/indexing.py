@@ -33,7 +33,7 @@ _INDEX_TYPES = frozenset({"int32", "uint32", "int16", "uint16", "int8", "uint8"}
 
 
 def index_view(tensor: V, key: Any) -> V:
-    """``tensor[key]``.
+    """Return ``tensor[key]``.
 
     On chip an integer keeps the partition dimension at extent 1, and the result has at least two
     dimensions; in HBM it drops the dimension and the result has at least one.
@@ -41,7 +41,7 @@ def index_view(tensor: V, key: Any) -> V:
     keys = _keys(key)
     rank = len(tensor.shape)
     if len(keys) == rank and tensor.runtime_index is None:
-        view = _plain_slices(tensor, keys)
+        view = _static_slices(tensor, keys)
         if view is not None:
             return view
     if Ellipsis in keys or None in keys or len(keys) < rank:
@@ -65,7 +65,7 @@ def index_view(tensor: V, key: Any) -> V:
             shape.append(1)
             strides.append(0)
             continue
-        start, count, step = _piece(tensor, axis, item)
+        start, count, step = _key_range(tensor, axis, item)
         stride = tensor.strides[axis]
         if dynamic_start(start):
             dynamic.append((start, stride, axis))
@@ -90,11 +90,11 @@ def _keys(key: Any) -> tuple[Any, ...]:
     return cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
 
 
-def _piece(tensor: View, axis: int, item: Any) -> tuple[Any, int | None, int]:
-    """(start, count, step) of what one key takes; a single position has no count.
+def _key_range(tensor: View, axis: int, item: Any) -> tuple[Any, int | None, int]:
+    """Return (start, count, step) that one key selects; a single position has no count.
 
-    The start may be a register or a tile. A view without elements can be made, as the front end
-    of KLR lets it be (``KLR/Trace/Term.lean``, ``toIndex'``); no instruction takes one.
+    The start may be a register or a tile. A view without elements is allowed, as in the front end
+    of KLR (``KLR/Trace/Term.lean``, ``toIndex'``); no instruction accepts one.
     """
     if type(item) is slice:
         return _bounds(tensor, axis, item)
@@ -117,8 +117,10 @@ def _piece(tensor: View, axis: int, item: Any) -> tuple[Any, int | None, int]:
     return start, count, 1
 
 
-def _plain_slices(tensor: V, keys: tuple[Any, ...]) -> V | None:
-    """The view when every key is a forward slice with plain bounds: the common, fast case."""
+def _static_slices(tensor: V, keys: tuple[Any, ...]) -> V | None:
+    """Return the view when every key is a forward slice with integer bounds: the common, fast
+    case.
+    """
     offset = tensor.offset
     shape: list[int] = []
     for item, extent, stride in zip(keys, tensor.shape, tensor.strides, strict=True):
@@ -141,41 +143,41 @@ def _plain_slices(tensor: V, keys: tuple[Any, ...]) -> V | None:
 
 
 def _expand(tensor: View, keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-    """Fill ``...`` and missing dimensions with full slices."""
-    given = sum(1 for item in keys if item is not None and item is not Ellipsis)
-    if given > rank:
+    """Replace ``...`` and missing dimensions by full slices."""
+    count = sum(1 for item in keys if item is not None and item is not Ellipsis)
+    if count > rank:
         refuse(
             tensor,
-            f"{given} indices for {rank} dimensions",
+            f"{count} indices for {rank} dimensions",
             "NKI-INDEX",
             "pass at most one index for each dimension",
         )
-    places = [place for place, item in enumerate(keys) if item is Ellipsis]
-    if len(places) > 1:
+    ellipses = [position for position, item in enumerate(keys) if item is Ellipsis]
+    if len(ellipses) > 1:
         refuse(
             tensor,
             "more than one ellipsis in an index",
             "NKI-INDEX",
             "write the other dimensions as full slices",
         )
-    filler = (slice(None),) * (rank - given)
-    if not places:
+    filler = (slice(None),) * (rank - count)
+    if not ellipses:
         return keys + filler
-    return keys[: places[0]] + filler + keys[places[0] + 1 :]
+    return keys[: ellipses[0]] + filler + keys[ellipses[0] + 1 :]
 
 
 def dynamic_start(value: Any) -> bool:
-    """True when an index is only known while the kernel runs."""
+    """Return True when an index is known only while the kernel runs."""
     return type(value) is VirtualRegister or is_tile(value)
 
 
 def is_tile(value: object) -> TypeGuard[View]:
-    """True for a tensor, recognised by its base class: the tensors' module is above this one."""
+    """Return True for a tensor, by its base class: the tensors' module is in a higher layer."""
     return isinstance(value, View)
 
 
 def _bounds(tensor: View, axis: int, item: slice[Any, Any, Any]) -> tuple[int, int, int]:
-    """(start, count, step) of a slice, checked against the extent."""
+    """Return (start, count, step) of a slice, checked against the extent."""
     extent = tensor.shape[axis]
     start, stop, step = item.start, item.stop, item.step
     if dynamic_start(start) or dynamic_start(stop) or dynamic_start(step):
@@ -217,10 +219,10 @@ def _position(tensor: View, axis: int, item: Any) -> int:
     return position % extent
 
 
-def _outside(tensor: View, axis: int, what: str) -> NoReturn:
+def _outside(tensor: View, axis: int, index: str) -> NoReturn:
     refuse(
         tensor,
-        f"index {what} is outside dimension {axis} of extent {tensor.shape[axis]}",
+        f"index {index} is outside dimension {axis} of extent {tensor.shape[axis]}",
         "NKI-INDEX",
         "shorten the last tile with min(), or guard it",
         "NkiTensor.slice: 0 <= start, end <= extent",
@@ -228,18 +230,18 @@ def _outside(tensor: View, axis: int, what: str) -> NoReturn:
 
 
 def _guard_indirect(tensor: View, keys: Sequence[Any]) -> None:
-    """The dimension of a gather cannot be cut again."""
+    """Refuse a second slice of the dimension of a gather."""
     index = tensor.runtime_index
     assert index is not None
     if index.vector is None:
         return
     item = keys[index.dim] if index.dim < len(keys) else slice(None)
     full = type(item) is slice and item == slice(None)
-    whole = type(item) is slice and item.indices(tensor.shape[index.dim])[:2] == (
+    covers_dimension = type(item) is slice and item.indices(tensor.shape[index.dim])[:2] == (
         0,
         tensor.shape[index.dim],
     )
-    if not (full or whole):
+    if not (full or covers_dimension):
         refuse(
             tensor,
             f"dimension {index.dim} is indexed at run time and cannot be sliced again",
@@ -294,7 +296,7 @@ def scalar_index(value: Any) -> Register | Access:
 
 
 def _register_of(value: Any) -> Any:
-    """A runtime index as a register, on which arithmetic is an instruction."""
+    """Return a runtime index as a register, on which arithmetic is an instruction."""
     if type(value) is VirtualRegister:
         return value
     builder = current()
@@ -304,23 +306,23 @@ def _register_of(value: Any) -> Any:
 
 
 def storage_dimension(tensor: View, step: int, preferred: int = -1, extent: int = 1) -> int:
-    """The dimension of the storage whose own step is ``step``, or -1.
+    """Return the dimension of the storage whose own step is ``step``, or -1.
 
-    One that is shorter than ``extent`` is another dimension: the view was reshaped.
+    A dimension that is shorter than ``extent`` does not match: the view was reshaped.
     """
     shape = tensor.storage.shape
     scale, item = tensor.storage.dtype.itemsize, tensor.dtype.itemsize
-    own = stride_rules.row_major(shape)
-    if 0 <= preferred < len(own) and own[preferred] * scale == step * item:
+    storage_steps = stride_rules.row_major(shape)
+    if 0 <= preferred < len(storage_steps) and storage_steps[preferred] * scale == step * item:
         return preferred
-    for axis in range(len(own) - 1, -1, -1):
-        if own[axis] * scale == step * item and shape[axis] >= extent:
+    for axis in range(len(storage_steps) - 1, -1, -1):
+        if storage_steps[axis] * scale == step * item and shape[axis] >= extent:
             return axis
     return -1
 
 
 def slice_view(tensor: V, axis: int, start: int, end: int, step: int) -> V:
-    """``tensor[:, start:end:step, :]`` with the slice in dimension ``axis``."""
+    """Return ``tensor[:, start:end:step, :]`` with the slice in dimension ``axis``."""
     keys: list[Any] = [slice(None)] * len(tensor.shape)
     keys[axis] = slice(start, end, step)
     view = index_view(tensor, tuple(keys))
@@ -333,14 +335,14 @@ def slice_view(tensor: V, axis: int, start: int, end: int, step: int) -> V:
 
 
 def select_view(tensor: V, axis: int, index: Any) -> V:
-    """``tensor[:, index, :]`` with the index in dimension ``axis``."""
+    """Return ``tensor[:, index, :]`` with the index in dimension ``axis``."""
     keys: list[Any] = [slice(None)] * len(tensor.shape)
     keys[axis] = index
     return index_view(tensor, tuple(keys))
 
 
 def vector_select_view(tensor: V, dim: int, vector: View) -> V:
-    """Rows of an HBM tensor, one for each index in ``vector`` of shape (rows, 1)."""
+    """Return rows of an HBM tensor, one for each index in ``vector`` of shape (rows, 1)."""
     if dim != 0:
         refuse(
             tensor,
@@ -396,7 +398,9 @@ def vector_index(tensor: View, vector: Any) -> Access:
 
 
 def indirect_view(tensor: V, index: View, count: int | None, generation: int) -> V:
-    """Columns ``index[...]`` of each partition, in the snake order of the engine that reads."""
+    """Return columns ``index[...]`` of each partition, in the snake order of the engine that
+    reads.
+    """
     source = "NkiTensor.indirect (nki/api/nki/language)"
     if generation < 4:
         refuse(
@@ -481,9 +485,9 @@ def reinterpret_view(tensor: V, dtype: DType) -> V:
 
 def rearrange_view(tensor: V, source: Any, target: Any, sizes: dict[str, int]) -> V:
     """``tensor.rearrange(('b', ('h', 'w')), ('b', 'w', 'h'), {'h': 4})``."""
-    groups, wanted = stride_rules.parse_pattern(source), stride_rules.parse_pattern(target)
+    groups, target_groups = stride_rules.parse_pattern(source), stride_rules.parse_pattern(target)
     names = [name for group in groups for name in group]
-    asked = [name for group in wanted for name in group]
+    asked = [name for group in target_groups for name in group]
     if (
         len(groups) != len(tensor.shape)
         or sorted(names) != sorted(asked)
@@ -502,7 +506,7 @@ def rearrange_view(tensor: V, source: Any, target: Any, sizes: dict[str, int]) -
             split = split.reshape_dim(axis, [sizes.get(name, -1) for name in group])
         axis += len(group)
     view = split.permute([names.index(name) for name in asked])
-    for axis, group in enumerate(wanted):
+    for axis, group in enumerate(target_groups):
         if len(group) > 1:
             view = view.flatten_dims(axis, axis + len(group) - 1)
     return view

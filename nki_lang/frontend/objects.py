@@ -1,4 +1,4 @@
-"""The base class of the language's objects and of people's kernel classes."""
+"""The base class of the language's objects and of classes in users' kernels."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import Any, TypeGuard
 __all__ = ["NKIObject", "is_mapping", "is_sequence"]
 
 _MISSING = object()
-_NO_FIELDS = ("ClassVar", "KW_ONLY", "InitVar")
-_PLAIN = (type(None), bool, int, float, str)
+_NON_FIELD_ANNOTATIONS = ("ClassVar", "KW_ONLY", "InitVar")
+_VALUE_TYPES = (type(None), bool, int, float, str)
 
 
 def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
-    """True for a list or a tuple, which kernels take for each other."""
+    """Return True for a list or a tuple, which kernels treat alike."""
     return isinstance(value, (list, tuple))
 
 
 def is_mapping(value: object) -> TypeGuard[dict[Any, Any]]:
-    """True for a dict."""
+    """Return True for a dict."""
     return isinstance(value, dict)
 
 
 class NKIObject:
     """Base class for classes that are used inside kernels.
 
-    A subclass with annotated fields and without an ``__init__`` of its own is made from its
-    fields in order, as the language guide specifies ("Class Support"); ``__post_init__`` runs after.
-    ``@dataclass`` on top works as everywhere.
+    A subclass with annotated fields and without an ``__init__`` takes its fields in order, as the
+    language guide specifies ("Class Support"); ``__post_init__`` runs after that. ``@dataclass``
+    works as usual.
     """
 
     __slots__ = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Make the fields what the language makes of them, before ``@dataclass`` sees them.
+        """Define the fields as the language does, before ``@dataclass`` sees them.
 
         A field without a value is None when it is not given, and plain values of a class
         without annotations are fields too.
@@ -49,18 +49,20 @@ class NKIObject:
             plain = [
                 name
                 for name, value in space.items()
-                if not name.startswith("_") and isinstance(value, _PLAIN)
+                if not name.startswith("_") and isinstance(value, _VALUE_TYPES)
             ]
             if plain:
                 cls.__annotations__ = dict.fromkeys(plain, Any)
             return
         for name, annotation in annotations.items():
-            if name not in space and not any(mark in str(annotation) for mark in _NO_FIELDS):
+            if name not in space and not any(
+                mark in str(annotation) for mark in _NON_FIELD_ANNOTATIONS
+            ):
                 setattr(cls, name, None)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         fields = _fields(type(self))
-        values = _given(type(self).__name__, fields, args, kwargs)
+        values = _field_values(type(self).__name__, fields, args, kwargs)
         for name, value in values.items():
             setattr(self, name, value)
         if fields and hasattr(self, "__post_init__"):
@@ -76,7 +78,7 @@ class NKIObject:
 
 @functools.cache
 def _fields(cls: type) -> dict[str, Any]:
-    """Annotated fields of the class and its bases, with their defaults."""
+    """Return annotated fields of the class and its bases, with their defaults."""
     fields: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         for name in inspect.get_annotations(base):
@@ -84,10 +86,10 @@ def _fields(cls: type) -> dict[str, Any]:
     return fields
 
 
-def _given(
+def _field_values(
     owner: str, fields: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """Value of each field: given by place or name, else its default, else None."""
+    """Return the value of each field: passed by position or name, else its default, else None."""
     if len(args) > len(fields):
         raise TypeError(f"{owner} takes {len(fields)} fields, but {len(args)} were passed")
     values = dict(zip(fields, args, strict=False))

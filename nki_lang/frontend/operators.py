@@ -1,9 +1,9 @@
-"""Operators: what ``op=`` parameters take, and what ``nl.add(x, y)`` calls.
+"""Operators: the values of ``op=`` parameters, and the functions behind ``nl.add(x, y)``.
 
-An operator is one value with two uses: passed to an instruction it stands for an operation of
-the engines (its ``name``); called on tiles it emits the instructions that compute it. All are
-declared here, where the instructions find their default operators; what calling one does is
-defined above the instructions, in :mod:`nki_lang.language.math`.
+An operator has two uses: as an argument of an instruction it selects an operation of the engines
+(its ``name``); called on tiles it emits the instructions that compute it. All operators are
+declared here, below the instructions that use them as defaults; :mod:`nki_lang.language.math`, a
+higher layer, defines what a call does.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = [
 ]  # fmt: skip
 
 BY_NAME: dict[str, Operator] = {}
-"""Operators by what the language calls them."""
+"""Operators by their names in the language."""
 
 
 class Operator:
     """An operation of the engines.
 
     Attributes:
-        name: what the kernel IR calls it (``"add"``).
-        public: what the language calls it; the same except for aliases such as ``max``.
+        name: name in the kernel IR (``"add"``).
+        public: name in the language; the same except for aliases such as ``max``.
     """
 
     def __init__(self, name: str, public: str = "") -> None:
@@ -44,11 +44,11 @@ class Operator:
         BY_NAME[self.public] = self
 
     def define(self, doc: str, call: Callable[..., Any] | None = None) -> None:
-        """Say what the operator is, and what calling it does (None: it is for ``op=`` only)."""
+        """Set the documentation and the function of a call (None: the operator is for ``op=`` only)."""
         self.__doc__ = doc
         if call is not None:
             self._call = call
-            call.__name__ = call.__qualname__ = self.public  # what Python's errors say
+            call.__name__ = call.__qualname__ = self.public  # the name in Python's errors
             self.__signature__ = inspect.signature(call)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

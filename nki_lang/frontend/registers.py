@@ -94,19 +94,19 @@ def _compute(op: str, left: Any, right: Any) -> VirtualRegister:
 
 
 def _binary(op: str, reverse: bool) -> Any:
-    def method(self: VirtualRegister, other: Any) -> Any:
-        if not is_integer(other):
-            if other is None or op in ("equal", "not_equal"):
+    def method(self: VirtualRegister, operand: Any) -> Any:
+        if not is_integer(operand):
+            if operand is None or op in ("equal", "not_equal"):
                 return NotImplemented
             fail(
-                f"register {self.register.name} and {other!r} do not compute: registers hold"
+                f"register {self.register.name} and {operand!r} do not compute: registers hold"
                 " 32-bit integers",
                 "NKI-REGISTER",
                 "use integers; compute floats in a tile with nisa.tensor_scalar",
                 _SOURCE,
                 NkiTypeError,
             )
-        return _compute(op, other, self) if reverse else _compute(op, self, other)
+        return _compute(op, operand, self) if reverse else _compute(op, self, operand)
 
     return method
 

@@ -1,4 +1,4 @@
-"""What views are made with: a slice from a register, and the runtime index that a view carries."""
+"""Dynamic slices, and the runtime index of a view."""
 
 from __future__ import annotations
 

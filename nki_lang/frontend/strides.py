@@ -19,15 +19,15 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 def infer(shape: Sequence[int], total: int) -> tuple[int, ...] | None:
     """``shape`` with one -1 filled in so that it holds ``total`` elements; None if it cannot."""
-    known = prod(extent for extent in shape if extent != -1)
+    product = prod(extent for extent in shape if extent != -1)
     unknown = sum(1 for extent in shape if extent == -1)
     if unknown > 1 or any(extent < -1 for extent in shape):
         return None
     if unknown:
-        if known == 0 or total % known:
+        if product == 0 or total % product:
             return None
-        return tuple(total // known if extent == -1 else extent for extent in shape)
-    return tuple(shape) if known == total else None
+        return tuple(total // product if extent == -1 else extent for extent in shape)
+    return tuple(shape) if product == total else None
 
 
 def merged_stride(shape: Sequence[int], strides: Sequence[int]) -> int | None:
@@ -86,14 +86,14 @@ def parse_pattern(pattern: Any) -> list[tuple[str, ...]]:
     """An einops-like pattern as groups of names: ``('b', ('h', 'w'))`` or ``'b (h w)'``."""
     if isinstance(pattern, str):
         groups: list[tuple[str, ...]] = []
-        rest = pattern.replace("(", " ( ").replace(")", " ) ").split()
-        while rest:
-            word = rest.pop(0)
+        words = pattern.replace("(", " ( ").replace(")", " ) ").split()
+        while words:
+            word = words.pop(0)
             if word != "(":
                 groups.append((word,))
                 continue
-            end = rest.index(")")
-            groups.append(tuple(rest[:end]))
-            rest = rest[end + 1 :]
+            end = words.index(")")
+            groups.append(tuple(words[:end]))
+            words = words[end + 1 :]
         return groups
     return [(entry,) if isinstance(entry, str) else tuple(entry) for entry in pattern]

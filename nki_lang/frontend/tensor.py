@@ -72,20 +72,20 @@ class NkiTensor(View):
         return text + ")"
 
     def __getitem__(self, key: Any) -> NkiTensor:
-        # Kernels take the same slices of a tile again and again, so two-dimensional ones are kept.
+        # Kernels slice a tile repeatedly in the same way, so two-dimensional slices are cached.
         if key.__class__ is tuple and len(key) == 2:
             rows, columns = key
             if type(rows) is slice and type(columns) is slice:
-                place = (rows.start, rows.stop, rows.step,
+                bounds = (rows.start, rows.stop, rows.step,
                          columns.start, columns.stop, columns.step)  # fmt: skip
                 views = self._views
                 if views is None:
                     views = self._views = {}
                 else:
-                    found = views.get(place)
-                    if found is not None:
-                        return found
-                view = views[place] = indexing.index_view(self, key)
+                    cached = views.get(bounds)
+                    if cached is not None:
+                        return cached
+                view = views[bounds] = indexing.index_view(self, key)
                 return view
         return indexing.index_view(self, key)
 
@@ -93,7 +93,7 @@ class NkiTensor(View):
         if isinstance(value, NkiTensor):
             target = self[key]
             same = target.storage is value.storage and target.access == value.access
-            if same:  # what Python makes of ``t[i] += x`` when the operation was in place
+            if same:  # Python assigns the result of ``t[i] += x`` after the in-place operation
                 return
         fail(
             f"tensor {self.name!r} cannot be assigned to",

@@ -76,43 +76,47 @@ def _refuse(message: str, remedy: str) -> NoReturn:
     )
 
 
-def _instead(function: str, other: Any, swapped: bool = False) -> str:
-    """The function and the instruction that compute what an operator would."""
+def _instead(function: str, operand: Any, swapped: bool = False) -> str:
+    """Return the function and the instruction that compute the result of an operator."""
     if not function:
         return "write it with instructions of nki.isa, such as nisa.tensor_tensor"
     if function == "matmul":
         return "nl.matmul(x, y) creates a new tile in PSUM; nisa.nc_matmul writes into one"
     call = f"nl.{function}(x, y) creates a new tile"
-    if isinstance(other, TileArithmetic):
+    if isinstance(operand, TileArithmetic):
         return f"{call}; nisa.tensor_tensor(dst, x, y, op=nl.{function}) writes into one"
-    operand = "operand0=x, reverse0=True" if swapped else "operand0=y"
+    arguments = "operand0=x, reverse0=True" if swapped else "operand0=y"
     tile = "y" if swapped else "x"
-    return f"{call}; nisa.tensor_scalar(dst, {tile}, op0=nl.{function}, {operand}) writes into one"
+    return (
+        f"{call}; nisa.tensor_scalar(dst, {tile}, op0=nl.{function}, {arguments}) writes into one"
+    )
 
 
 def _binary(symbol: str, function: str, swapped: bool) -> Any:
-    def method(self: Any, other: Any) -> NoReturn:
-        left, right = (other, self) if swapped else (self, other)
+    def method(self: Any, operand: Any) -> NoReturn:
+        left, right = (operand, self) if swapped else (self, operand)
         _refuse(
             f"Python's {symbol} is not supported on tensors: {_describe(left)} {symbol}"
             f" {_describe(right)}",
-            _instead(function, other, swapped),
+            _instead(function, operand, swapped),
         )
 
     return method
 
 
 def _comparison(symbol: str, function: str) -> Any:
-    def method(self: Any, other: Any) -> Any:
-        computes = isinstance(other, (TileArithmetic, int, float)) or hasattr(other, "__array__")
-        if symbol in ("==", "!=") and (self is other or not computes):
+    def method(self: Any, operand: Any) -> Any:
+        computes = isinstance(operand, (TileArithmetic, int, float)) or hasattr(
+            operand, "__array__"
+        )
+        if symbol in ("==", "!=") and (self is operand or not computes):
             return NotImplemented  # None, enum members and the like: identity decides
-        remedy = _instead(function, other)
-        if isinstance(other, TileArithmetic):
+        remedy = _instead(function, operand)
+        if isinstance(operand, TileArithmetic):
             remedy += "; `is` tests whether both are the same tensor"
         _refuse(
             f"Python's {symbol} is not supported between tensors: {_describe(self)} {symbol}"
-            f" {_describe(other)}",
+            f" {_describe(operand)}",
             remedy,
         )
 
@@ -133,7 +137,7 @@ def _unary(symbol: str, function: str) -> Any:
 
 
 class TileArithmetic:
-    """What Python and NumPy would do with a number or an array, refused with the way to write it.
+    """Operations of Python and NumPy that tensors refuse, with the call to write instead.
 
     Every refusal is an :class:`~nki_lang.errors.NkiTypeError` (``NKI-ARITHMETIC``,
     ``NKI-TENSOR-VALUE``) at the user's line.
@@ -148,22 +152,22 @@ class TileArithmetic:
         raise NotImplementedError
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: object, **_: object) -> NoReturn:
-        others = [entry for entry in inputs if entry is not self]
-        self._refuse_numpy(ufunc.__name__, others[0] if others else None, method)
+        other_inputs = [entry for entry in inputs if entry is not self]
+        self._refuse_numpy(ufunc.__name__, other_inputs[0] if other_inputs else None, method)
 
     def __array_function__(
         self, func: Any, types: object, args: object, kwargs: object
     ) -> NoReturn:
         self._refuse_numpy(func.__name__, None, "__call__")
 
-    def _refuse_numpy(self, name: str, other: Any, method: str) -> NoReturn:
+    def _refuse_numpy(self, name: str, operand: Any, method: str) -> NoReturn:
         public = _NUMPY.get(name, name)
         if method != "__call__":
             remedy = "nisa.tensor_reduce reduces free dimensions"
         elif public in BY_NAME or public in ("where", "transpose", "matmul", "broadcast_to"):
             remedy = f"write nl.{public}(...), which creates a new tile"
-            if other is not None:
-                remedy = _instead(public, other)
+            if operand is not None:
+                remedy = _instead(public, operand)
         else:
             remedy = _instead("", None)
         _refuse(f"np.{name} is not supported on tensors: {_describe(self)}", remedy)
@@ -179,10 +183,10 @@ class TileArithmetic:
         tile in an ``assert`` read contents.
         """
         tensor: Any = self
-        whole = tensor.shape == tensor.storage.shape
-        if whole and tensor.on_chip:
-            whole = prod(tensor.shape) > 1 and not _asserts(caller_location(1))
-        if not whole:
+        is_complete = tensor.shape == tensor.storage.shape
+        if is_complete and tensor.on_chip:
+            is_complete = prod(tensor.shape) > 1 and not _asserts(caller_location(1))
+        if not is_complete:
             return bool(self._contents("a condition").all())
         warn_at_caller(
             f"[NKI-TENSOR-VALUE] {_describe(self)} is true as a condition whatever it holds;"

@@ -85,7 +85,7 @@ class View(TileArithmetic, NKIObject):
         return self.partition_stride != 0
 
     def is_contiguous(self) -> bool:
-        """True when the view is dense and row-major (on chip: in each partition)."""
+        """Return True when the view is dense and row-major (on chip: in each partition)."""
         expected = 1
         first = 1 if self.partition_stride else 0
         for axis in range(len(self.shape) - 1, first - 1, -1):
@@ -95,22 +95,22 @@ class View(TileArithmetic, NKIObject):
         return True
 
     def get_pattern(self) -> list[list[int]]:
-        """``[[stride, count], ...]`` in the order of the dimensions."""
+        """Return ``[[stride, count], ...]`` in the order of the dimensions."""
         return [[step, extent] for step, extent in zip(self.strides, self.shape, strict=True)]
 
     def is_indirect(self) -> bool:
-        """True when the elements are only known while the kernel runs."""
+        """Return True when the elements are known only while the kernel runs."""
         return self.runtime_index is not None
 
-    # -- what instructions take -----------------------------------------------------------
+    # -- access of instructions -----------------------------------------------------------
 
     @property
     def access(self) -> Access:
         """The access pattern of this view."""
-        found = self._access
-        if found is None:
-            found = self._access = self._make_access()
-        return found
+        access = self._access
+        if access is None:
+            access = self._access = self._make_access()
+        return access
 
     def _make_access(self) -> Access:
         pattern = tuple(zip(self.strides, self.shape, strict=True))
@@ -120,26 +120,26 @@ class View(TileArithmetic, NKIObject):
             fields = (self.storage, self.offset, pattern, None, None, 0, dtype, None)
             return _make_tuple(Access, fields)  # skips the slower NamedTuple constructor
         storage_dim = index.storage_dim
-        known = storage_dim >= 0 and index.dim == 0
+        matches_storage = storage_dim >= 0 and index.dim == 0
         return Access(
             self.storage,
             self.offset,
             pattern,
             index.scalar,
             index.vector,
-            storage_dim if known else index.dim,
+            storage_dim if matches_storage else index.dim,
             dtype,
-            None if known else index.step,
+            None if matches_storage else index.step,
         )
 
     @property
     def signature(self) -> int:
         """A number for everything that the checks of instructions read."""
-        found = self._signature
-        if found:
-            return found
+        signature = self._signature
+        if signature:
+            return signature
         row = self.partition_stride
-        partition, place = divmod(self.offset, row) if row else (0, 0)
+        partition, byte_column = divmod(self.offset, row) if row else (0, 0)
         index = self.runtime_index
         kind: Any = 0
         if index is not None:
@@ -150,13 +150,13 @@ class View(TileArithmetic, NKIObject):
         # dtypes and memories are single objects, and their ids hash faster than they do
         key = (shape, id(self.dtype), id(self.buffer), partition, kind,
                self.strides[-1] if shape else 1,
-               place if self.buffer is MemoryRegion.psum else 0,
+               byte_column if self.buffer is MemoryRegion.psum else 0,
                self.strides if len(shape) > 5 else None, self.storage.address)  # fmt: skip
-        found = _SIGNATURES.get(key)
-        if found is None:
-            found = _SIGNATURES[key] = len(_SIGNATURES) + 1
-        self._signature = found
-        return found
+        signature = _SIGNATURES.get(key)
+        if signature is None:
+            signature = _SIGNATURES[key] = len(_SIGNATURES) + 1
+        self._signature = signature
+        return signature
 
     @property
     def start_partition(self) -> int:
@@ -172,7 +172,7 @@ class View(TileArithmetic, NKIObject):
         """Byte offset in the partition, counted from the storage's own (on chip)."""
         return self.offset % (self.partition_stride or 1) * self.dtype.itemsize
 
-    # -- making views ---------------------------------------------------------------------
+    # -- derived views --------------------------------------------------------------------
 
     def derive(
         self,
@@ -212,11 +212,11 @@ class View(TileArithmetic, NKIObject):
             )
         return axis % len(self.shape)
 
-    def _keep_partition(self, axis: int, what: str) -> None:
+    def _keep_partition(self, axis: int, method: str) -> None:
         if axis == 0 and self.on_chip:
             refuse(
                 self,
-                f"{what} cannot touch dimension 0, the partition dimension of a tensor in"
+                f"{method} cannot touch dimension 0, the partition dimension of a tensor in"
                 f" {self.buffer}",
                 "NKI-PARTITION-DIM",
                 "move data between partitions with nisa.nc_transpose or nisa.dma_copy",
@@ -225,7 +225,7 @@ class View(TileArithmetic, NKIObject):
         if axis == 0 and self.runtime_index is not None and self.runtime_index.vector is not None:
             refuse(
                 self,
-                f"{what} cannot touch dimension 0 after vector_select",
+                f"{method} cannot touch dimension 0 after vector_select",
                 "NKI-INDIRECT",
                 "change the shape first and select the rows last",
             )
@@ -352,12 +352,12 @@ class View(TileArithmetic, NKIObject):
 
     def reshape(self, shape: Sequence[int], *more: int) -> Self:
         """The same elements in another shape; one extent may be -1."""
-        wanted = (shape, *more) if isinstance(shape, int) else tuple(shape)
-        new = stride_rules.infer([to_int(extent) for extent in wanted], self.size)
+        requested = (shape, *more) if isinstance(shape, int) else tuple(shape)
+        new = stride_rules.infer([to_int(extent) for extent in requested], self.size)
         if new is None:
             refuse(
                 self,
-                f"{self.size} elements cannot be reshaped to {wanted}",
+                f"{self.size} elements cannot be reshaped to {requested}",
                 "NKI-RESHAPE",
                 f"the extents multiply to {self.size}; one may be -1",
             )

@@ -1,8 +1,8 @@
-"""``while register:`` - which ``while`` of the source a truth value is the condition of.
+"""Loops on the device from ``while register:``.
 
-Python evaluates a register's truth without its context. The place of the running instruction
-in the user's file decides: it opens a loop on the device where a ``while`` statement tests it for
-the first time, and closes the loop where the same statement tests it again.
+Python evaluates a register's truth without its context. The location of the running instruction
+in the user's file decides: the first test of a ``while`` statement opens a loop on the device,
+and the second test of the same statement closes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nki_lang.ir import NoReorder, Register, WhileLoop, walk
 
 __all__ = ["forbid_no_reorder", "register_truth"]
 
-_LOOPS = "nki/deep-dives/nki-dynamic-loops.rst"
+_LOOP_GUIDE = "nki/deep-dives/nki-dynamic-loops.rst"
 
 
 def forbid_no_reorder(builder: TraceBuilder) -> None:
@@ -29,14 +29,14 @@ def forbid_no_reorder(builder: TraceBuilder) -> None:
             "a loop on the device inside nl.no_reorder",
             "NKI-NO-REORDER",
             "put the no_reorder block into the loop body",
-            f"{_LOOPS}, Interaction with no_reorder",
+            f"{_LOOP_GUIDE}, Interaction with no_reorder",
         )
 
 
 def register_truth(register: Register) -> bool:
-    """``bool(register)``: the condition of ``while register:``, or an error.
+    """Return ``bool(register)``: the condition of ``while register:``, or an error.
 
-    The eager interpreter has the value; it warns where a trace would stop.
+    The eager interpreter has the value; it warns where a trace would fail.
     """
     builder = current()
     frame = user_frame(2)
@@ -44,25 +44,29 @@ def register_truth(register: Register) -> bool:
     if frame is None or key is None:
         _not_a_loop(builder, register)
         return builder.register_value(register) != 0
-    place = (id(frame), key)
-    opened = next((r for r, _ in builder.open if builder.loop_keys.get(id(r)) == place), None)
-    holds = builder.register_value(register) != 0 if builder.eager else opened is None
-    if opened is None and holds:
+    key_of_loop = (id(frame), key)
+    open_loop = next(
+        (r for r, _ in builder.open if builder.loop_keys.get(id(r)) == key_of_loop), None
+    )
+    holds = builder.register_value(register) != 0 if builder.eager else open_loop is None
+    if open_loop is None and holds:
         forbid_no_reorder(builder)
         warn_deprecated("`while register:` is deprecated since NKI 0.6; write nl.while_loop")
         loop = WhileLoop(register, [], builder.location())
-        builder.loop_keys[id(loop)] = place
+        builder.loop_keys[id(loop)] = key_of_loop
         builder.enter_loop(loop)
-    elif opened is not None and not holds:
+    elif open_loop is not None and not holds:
         if not builder.eager:
-            _require_progress(opened, register)
-        del builder.loop_keys[id(opened)]
-        builder.exit_loop(opened)
+            _require_progress(open_loop, register)
+        del builder.loop_keys[id(open_loop)]
+        builder.exit_loop(open_loop)
     return holds
 
 
 def _require_progress(loop: Any, register: Register) -> None:
-    """A while loop tests the same register each iteration, and its body writes it."""
+    """Require that the loop tests the same register in each iteration, and that its body writes
+    it.
+    """
     if loop.condition != register:
         fail(
             "the condition of a while loop on the device is one register, and this one computes a"
@@ -70,7 +74,7 @@ def _require_progress(loop: Any, register: Register) -> None:
             "NKI-WHILE",
             "keep the condition in a register of its own: nisa.register_move(flag, n > 0) before"
             " the loop and at the end of its body, and `while flag:`",
-            _LOOPS,
+            _LOOP_GUIDE,
         )
     if all(step.operands.get("dst") != loop.condition for step in walk(loop.body)):
         fail(
@@ -78,12 +82,12 @@ def _require_progress(loop: Any, register: Register) -> None:
             " writes it: the loop never ends",
             "NKI-WHILE",
             "write it in the body with nisa.register_load or nisa.register_move",
-            _LOOPS,
+            _LOOP_GUIDE,
         )
 
 
 def _not_a_loop(builder: TraceBuilder, register: Register) -> None:
-    """A register was tested outside of a ``while``: an error, in the eager interpreter a warning."""
+    """Refuse a register that is tested outside of a ``while``; the eager interpreter only warns."""
     message = (
         f"register {register.name} was used as a condition, but its value is only known"
         " while the kernel runs"
@@ -102,46 +106,46 @@ def _not_a_loop(builder: TraceBuilder, register: Register) -> None:
     )
 
 
-_Place = tuple[int, int, int, int]
+_Span = tuple[int, int, int, int]
 
-_HEADERS: dict[str, dict[_Place, _Place]] = {}
-_TESTS: dict[tuple[CodeType, int], _Place | None] = {}
-_UNKNOWN: Any = object()
+_HEADERS_BY_FILE: dict[str, dict[_Span, _Span]] = {}
+_HEADER_OF_TEST: dict[tuple[CodeType, int], _Span | None] = {}
+_NOT_CACHED: Any = object()
 
 
-def _while_header(frame: FrameType | None) -> _Place | None:
-    """Place of the while loop whose test ``frame`` is evaluating, or None."""
+def _while_header(frame: FrameType | None) -> _Span | None:
+    """Return the span of the while loop whose test ``frame`` is evaluating, or None."""
     if frame is None:
         return None
-    code, place = frame.f_code, frame.f_lasti
-    known = _TESTS.get((code, place), _UNKNOWN)
-    if known is not _UNKNOWN:
-        return known
-    headers = _HEADERS.get(code.co_filename)
+    code, offset = frame.f_code, frame.f_lasti
+    cached = _HEADER_OF_TEST.get((code, offset), _NOT_CACHED)
+    if cached is not _NOT_CACHED:
+        return cached
+    headers = _HEADERS_BY_FILE.get(code.co_filename)
     if headers is None:
-        headers = _HEADERS[code.co_filename] = _while_loops(code.co_filename)
-    positions = next(itertools.islice(code.co_positions(), place // 2, None))
+        headers = _HEADERS_BY_FILE[code.co_filename] = _while_loops(code.co_filename)
+    positions = next(itertools.islice(code.co_positions(), offset // 2, None))
     line, end_line, column, end_column = positions
-    found = headers.get((line or -1, end_line or -1, column or 0, end_column or 0))
-    _TESTS[code, place] = found
-    return found
+    header = headers.get((line or -1, end_line or -1, column or 0, end_column or 0))
+    _HEADER_OF_TEST[code, offset] = header
+    return header
 
 
-def _while_loops(path: str) -> dict[_Place, _Place]:
-    """The while loops of a file: place of the test, and of the statement -> of the statement.
+def _while_loops(path: str) -> dict[_Span, _Span]:
+    """Return span of the test, and of the statement -> span of the statement, of all while loops.
 
     The jump on the condition is at the statement in Python 3.11 and at the test later.
-    A test that Python puts together itself (``not``, ``and``, ``or``) is not a loop of the device.
+    A compound test (``not``, ``and``, ``or``) is evaluated by Python and is no loop on the device.
     """
     try:
         tree = ast.parse("".join(linecache.getlines(path)))
     except SyntaxError:
         return {}
-    found: dict[_Place, _Place] = {}
+    headers: dict[_Span, _Span] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.While) and not _is_compound(node.test):
-            found[_place(node.test)] = found[_place(node)] = _place(node)
-    return found
+            headers[_span(node.test)] = headers[_span(node)] = _span(node)
+    return headers
 
 
 def _is_compound(test: ast.expr) -> bool:
@@ -150,5 +154,5 @@ def _is_compound(test: ast.expr) -> bool:
     return isinstance(test, (ast.BoolOp, ast.IfExp))
 
 
-def _place(node: ast.expr | ast.stmt) -> _Place:
+def _span(node: ast.expr | ast.stmt) -> _Span:
     return (node.lineno, node.end_lineno or -1, node.col_offset, node.end_col_offset or 0)

@@ -1,4 +1,4 @@
-"""The checks that every instruction goes through, and the vocabulary of the special ones."""
+"""The checks that every instruction passes, and the call that the special checks examine."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from nki_lang.isa.spec import Constraint, InstructionSpec, OperandSpec
 from nki_lang.memory import MemoryRegion
 from nki_lang.targets import TARGETS
 
-__all__ = ["Call", "validate"]
+__all__ = ["CheckedCall", "validate"]
 
-_ARCH = "nki/guides/architecture/trainium_inferentia2_arch.rst"
-_FAMILIES = {target.generation: target.name for target in TARGETS.values()}
+_ARCHITECTURE_GUIDE = "nki/guides/architecture/trainium_inferentia2_arch.rst"
+_FAMILY_OF_GENERATION = {target.generation: target.name for target in TARGETS.values()}
 
 
-class Call:
-    """One call under check: its values by operand name, its engine and its target."""
+class CheckedCall:
+    """A call under check: its values by operand name, its engine and its target."""
 
     __slots__ = ("engine", "generation", "spec", "values")
 
@@ -47,26 +47,26 @@ class Call:
         return self.values[name]
 
     def tensors(self) -> list[tuple[str, NkiTensor]]:
-        """Every tensor operand with its name, sequences flattened."""
-        found: list[tuple[str, NkiTensor]] = []
+        """Return every tensor operand with its name, sequences flattened."""
+        operands: list[tuple[str, NkiTensor]] = []
         for name, value in self.values.items():
             for entry in value if is_sequence(value) else (value,):
                 if isinstance(entry, NkiTensor):
-                    found.append((name, entry))
-        return found
+                    operands.append((name, entry))
+        return operands
 
     def operator(self, name: str) -> str:
-        """The name of an operator operand, "" when it is None."""
+        """Return the name of an operator operand, "" when it is None."""
         value = self.values[name]
         return value.name if isinstance(value, Operator) else ""
 
     def dtype(self, name: str) -> str:
-        """The dtype name of a tensor operand, "" when it is no tensor."""
+        """Return the dtype name of a tensor operand, "" when it is no tensor."""
         value = self.values[name]
         return value.dtype.name if isinstance(value, NkiTensor) else ""
 
     def describe(self, name: str) -> str:
-        """What was passed for an operand, for messages."""
+        """Describe the value of an operand, for messages."""
         value = self.values[name]
         if isinstance(value, NkiTensor):
             return f"{name}={value.name!r} {value.dtype}{list(value.shape)} in {value.buffer}"
@@ -86,50 +86,52 @@ def validate(
     Raises:
         NkiValidationError: the first rule that the call breaks.
     """
-    call = Call(spec, dict(zip(spec.names, values, strict=True)), engine, builder.generation)
+    call = CheckedCall(spec, dict(zip(spec.names, values, strict=True)), engine, builder.generation)
     _check_target(call)
     _check_engine(call)
     for operand in spec.operands:
         _check_operand(call, operand)
     check_indirection(call)
     if spec.tile_rules:
-        anywhere = {operand.name for operand in spec.operands if operand.any_start}
+        any_start_operands = {operand.name for operand in spec.operands if operand.any_start}
         for name, tensor in call.tensors():
-            _check_tile(call, name, tensor, name in anywhere)
+            _check_tile(call, name, tensor, name in any_start_operands)
     for constraint in spec.constraints:
-        wrong = _wrong(constraint, call)
-        if wrong:
-            call.refuse(constraint.code, wrong, constraint.rule, constraint.source)
+        violation = _violation(constraint, call)
+        if violation:
+            call.refuse(constraint.code, violation, constraint.rule, constraint.source)
 
 
-def _wrong(constraint: Constraint, call: Call) -> str:
-    """What is wrong by a rule; values of a type that it does not expect are wrong as well."""
+def _violation(constraint: Constraint, call: CheckedCall) -> str:
+    """Return what breaks the rule, or ""; a value of a type that the rule does not expect breaks
+    it.
+    """
     try:
         return constraint.check(call)
     except (TypeError, ValueError, AttributeError, IndexError):
         if not reports_bugs() and _has_plain_values(call):
-            raise  # a bug of ours: the rule cannot tell
-        given = [call.describe(o.name) for o in call.spec.operands if o.role == "attribute"]
-        return ", ".join(given)
+            raise  # a bug of the rule
+        attributes = [call.describe(o.name) for o in call.spec.operands if o.role == "attribute"]
+        return ", ".join(attributes)
 
 
-def _has_plain_values(call: Call) -> bool:
-    """Whether every attribute has a value of a kind that an instruction may take."""
+def _has_plain_values(call: CheckedCall) -> bool:
+    """Return True if every attribute has a value of a type that an instruction may take."""
     values = [call.values.get(o.name) for o in call.spec.operands if o.role == "attribute"]
     return all(value is None or isinstance(value, (bool, int, float, Enum)) for value in values)
 
 
-def _check_target(call: Call) -> None:
+def _check_target(call: CheckedCall) -> None:
     if call.generation < call.spec.minimum:
-        family = _FAMILIES[call.spec.minimum]
+        family = _FAMILY_OF_GENERATION[call.spec.minimum]
         call.refuse(
             "NKI-TARGET",
-            f"not available on {_FAMILIES[call.generation]}",
+            f"not available on {_FAMILY_OF_GENERATION[call.generation]}",
             f"build for {family} or newer, or choose another instruction",
         )
 
 
-def _check_engine(call: Call) -> None:
+def _check_engine(call: CheckedCall) -> None:
     if call.engine is Engine.unknown:
         return
     if not isinstance(call.engine, Engine):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -143,12 +145,12 @@ def _check_engine(call: Call) -> None:
         names = ", ".join(sorted(f"nisa.engine.{engine.name}" for engine in allowed))
         call.refuse(
             "NKI-ENGINE",
-            f"engine={call.engine.name} cannot run it on {_FAMILIES[call.generation]}",
+            f"engine={call.engine.name} cannot run it on {_FAMILY_OF_GENERATION[call.generation]}",
             f"use {names} or leave engine out",
         )
 
 
-def _check_operand(call: Call, operand: OperandSpec) -> None:
+def _check_operand(call: CheckedCall, operand: OperandSpec) -> None:
     value = call.values[operand.name]
     if value is None and operand.optional:
         return
@@ -167,7 +169,7 @@ def _check_operand(call: Call, operand: OperandSpec) -> None:
             _check_tensor(call, operand, value)
 
 
-_ENUMS = {
+_ENUM_OF_PARAMETER = {
     "oob_mode": oob_mode,
     "dge_mode": dge_mode,
     "reduce_cmd": reduce_cmd,
@@ -176,8 +178,8 @@ _ENUMS = {
 }
 
 
-def _check_member(call: Call, name: str, value: Any) -> None:
-    enum = _ENUMS.get(name)
+def _check_member(call: CheckedCall, name: str, value: Any) -> None:
+    enum = _ENUM_OF_PARAMETER.get(name)
     if enum is None or isinstance(value, enum):
         return
     members = ", ".join(f"nisa.{enum.__name__}.{member.name}" for member in enum)
@@ -190,7 +192,7 @@ def _is_number(value: Any) -> bool:
     ) and isinstance(value, (SupportsFloat, SupportsIndex))
 
 
-def _check_operator(call: Call, operand: OperandSpec, value: Any) -> None:
+def _check_operator(call: CheckedCall, operand: OperandSpec, value: Any) -> None:
     if isinstance(value, Operator):
         return
     name = getattr(value, "__name__", None)
@@ -200,7 +202,7 @@ def _check_operator(call: Call, operand: OperandSpec, value: Any) -> None:
     )
 
 
-def _check_sequence(call: Call, operand: OperandSpec, value: Any) -> None:
+def _check_sequence(call: CheckedCall, operand: OperandSpec, value: Any) -> None:
     if not is_sequence(value) or not value:
         call.refuse("NKI-OPERAND", f"{operand.name}={value!r:.80}", "pass a list of tensors")
     for entry in value:
@@ -210,7 +212,7 @@ def _check_sequence(call: Call, operand: OperandSpec, value: Any) -> None:
             _check_tensor(call, operand, entry)
 
 
-def _check_tensor(call: Call, operand: OperandSpec, value: Any) -> None:
+def _check_tensor(call: CheckedCall, operand: OperandSpec, value: Any) -> None:
     name = operand.name
     if not isinstance(value, NkiTensor):
         kinds = "a tensor or a number" if operand.scalar else "a tensor"
@@ -246,8 +248,8 @@ def _move_remedy(operand: OperandSpec, value: NkiTensor) -> str:
     return "bring it on chip with nisa.dma_copy or nl.load first"
 
 
-def _check_tile(call: Call, name: str, tensor: NkiTensor, any_start: bool) -> None:
-    """What holds for every tile that a compute engine touches."""
+def _check_tile(call: CheckedCall, name: str, tensor: NkiTensor, any_start: bool) -> None:
+    """Check the rules for every tile that a compute engine uses."""
     if not tensor.on_chip:
         return
     partitions = tensor.shape[0]
@@ -257,7 +259,7 @@ def _check_tile(call: Call, name: str, tensor: NkiTensor, any_start: bool) -> No
             "NKI-PARTITION",
             f"{name} {tensor.name!r} covers partitions {start} to {start + partitions - 1}",
             "a tile has at most 128 partitions (nl.tile_size.pmax)",
-            f"{_ARCH} (SBUF and PSUM have 128 partitions)",
+            f"{_ARCHITECTURE_GUIDE} (SBUF and PSUM have 128 partitions)",
         )
     step = 32 if partitions <= 32 else (64 if partitions <= 64 else 128)
     if start % step and not any_start:
@@ -266,19 +268,19 @@ def _check_tile(call: Call, name: str, tensor: NkiTensor, any_start: bool) -> No
             "NKI-START-PARTITION",
             f"{name} {tensor.name!r} has {partitions} partitions from partition {start}",
             f"{partitions} partitions start at {allowed}",
-            f"{_ARCH}:707-713, start partition",
+            f"{_ARCHITECTURE_GUIDE}:707-713, start partition",
         )
     if len(tensor.shape) > 5 and _hardware_dims(tensor) > 4:
         call.refuse(
             "NKI-RANK",
             f"{name} {tensor.name!r} walks {_hardware_dims(tensor)} free dimensions",
             "an access pattern has the partition dimension and at most four free ones",
-            f"{_ARCH}:716-775, access patterns",
+            f"{_ARCHITECTURE_GUIDE}:716-775, access patterns",
         )
 
 
 def _hardware_dims(tensor: NkiTensor) -> int:
-    """Free dimensions that remain when neighbours in memory are merged."""
+    """Return the number of free dimensions after merging contiguous ones."""
     count, expected = 0, 0
     for extent, step in zip(reversed(tensor.shape[1:]), reversed(tensor.strides[1:]), strict=True):
         if extent == 1:

@@ -85,9 +85,11 @@ def same_shapes(call: Any) -> str:
         for name in call.values:
             if not name.startswith("srcs"):
                 continue
-            for source, made in zip(_flat(call[name]), _flat(call[target]), strict=True):
-                if source.size != made.size:
-                    return f"{source.name!r} {source.shape}, {made.name!r} {made.shape}"
+            for source, destination in zip(_flat(call[name]), _flat(call[target]), strict=True):
+                if source.size != destination.size:
+                    return (
+                        f"{source.name!r} {source.shape}, {destination.name!r} {destination.shape}"
+                    )
     return ""
 
 

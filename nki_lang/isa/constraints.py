@@ -47,13 +47,13 @@ def dge_indirect(call: Any) -> str:
 @custom("NKI-TRANSPOSE", "axes are (1, 0), (2, 1, 0) or (3, 1, 2, 0) by the rank of src",
         "nisa.dma_transpose")  # fmt: skip
 def dma_transpose_axes(call: Any) -> str:
-    axes = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(len(call["src"].shape))
-    if axes is None:
+    reversed_axes = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(len(call["src"].shape))
+    if reversed_axes is None:
         return f"src has {len(call['src'].shape)} dimensions"
-    given = call["axes"]
-    if given is not None and tuple(given) != axes:
-        return f"axes={given} for {call.describe('src')}"
-    expected = tuple(call["src"].shape[axis] for axis in axes)
+    axes = call["axes"]
+    if axes is not None and tuple(axes) != reversed_axes:
+        return f"axes={axes} for {call.describe('src')}"
+    expected = tuple(call["src"].shape[axis] for axis in reversed_axes)
     if call["dst"].size != call["src"].size or (
         len(call["dst"].shape) == len(expected) and call["dst"].shape != expected
     ):
@@ -161,8 +161,8 @@ def power_in_sbuf(call: Any) -> str:
 
 @custom("NKI-ENGINE", "bitwise operators run on the vector engine", "nisa.tensor_scalar")
 def bitvec_engine(call: Any) -> str:
-    wanted = call.engine in (Engine.unknown, Engine.vector)
-    if not wanted and call.operator("op0") in BITVEC:
+    is_vector = call.engine in (Engine.unknown, Engine.vector)
+    if not is_vector and call.operator("op0") in BITVEC:
         return f"op0=nl.{call.operator('op0')} on engine={call.engine.name}"
     return ""
 
@@ -198,20 +198,20 @@ def operand_float32(call: Any) -> str:
 def reduce_axes(call: Any) -> str:
     data, axis = call["data"], call["axis"]
     rank = len(data.shape)
-    given = tuple(axis) if is_sequence(axis) else (axis,)
-    if not all(isinstance(a, int) for a in given):
+    axes_tuple = tuple(axis) if is_sequence(axis) else (axis,)
+    if not all(isinstance(a, int) for a in axes_tuple):
         return call.describe("axis")
-    axes = sorted(a + rank if a < 0 else a for a in given)
+    axes = sorted(a + rank if a < 0 else a for a in axes_tuple)
     if not axes or axes != list(range(rank - len(axes), rank)) or axes[0] == 0:
         return f"axis={axis} for {call.describe('data')}"
     if call["negate"] and call.operator("op") in BITVEC:
         return f"negate=True with op=nl.{call.operator('op')}"
-    kept = 1
+    remaining = 1
     for extent in data.shape[1 : axes[0]]:
-        kept *= extent
+        remaining *= extent
     dst = call["dst"]
-    if dst.shape[0] != data.shape[0] or free_elements(dst) != kept:
-        return f"axis={axis} leaves {kept} elements per partition, {call.describe('dst')}"
+    if dst.shape[0] != data.shape[0] or free_elements(dst) != remaining:
+        return f"axis={axis} leaves {remaining} elements per partition, {call.describe('dst')}"
     return ""
 
 
@@ -269,8 +269,8 @@ def activate2_pair(call: Any) -> str:
 def reduce_init(call: Any) -> str:
     loads = call["reduce_cmd"] is reduce_cmd.load_reduce
     value = call["reduce_init"]
-    given = value is not None and not (isinstance(value, (int, float)) and value == 0)
-    if given and not loads:
+    has_initial_value = value is not None and not (isinstance(value, (int, float)) and value == 0)
+    if has_initial_value and not loads:
         return f"reduce_init with reduce_cmd={call['reduce_cmd'].name}"
     if loads and value is None:
         return "reduce_cmd=load_reduce without reduce_init"
@@ -358,8 +358,8 @@ def shuffle_place(call: Any) -> str:
         "nisa.rand_set_state, Tile size")  # fmt: skip
 def random_state(call: Any) -> str:
     name = "src_seeds" if "src_seeds" in call.values else "dst"
-    wanted = 24 if call.engine is Engine.vector else 6
-    return "" if free_elements(call[name]) == wanted else call.describe(name)
+    words = 24 if call.engine is Engine.vector else 6
+    return "" if free_elements(call[name]) == words else call.describe(name)
 
 
 @custom("NKI-SHAPE", "src_seeds is one 32-bit value", "nisa.set_rng_seed")

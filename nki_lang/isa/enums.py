@@ -23,7 +23,7 @@ __all__ = [
 
 
 class reduce_cmd(Enum):
-    """What an instruction does with the accumulator registers of its engine."""
+    """The use of the accumulator registers of the engine by an instruction."""
 
     idle = 0
     reset = 1
@@ -42,7 +42,7 @@ class dge_mode(Enum):
 
 
 class oob_mode(Enum):
-    """What happens when a runtime index is out of bounds."""
+    """The behavior for a runtime index that is out of bounds."""
 
     error = 0
     skip = 1

@@ -1,6 +1,6 @@
-"""Which operands take ``tile.indirect(index)``, and where their memories begin (trn3).
+"""Rules for operands with ``tile.indirect(index)``, and for their start partitions (trn3).
 
-The rules stand in the stubs of the instructions, "Tensor indirection".
+The source of the rules is the section "Tensor indirection" of the instructions' stubs.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ INDIRECT_OPERANDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nc_matmul_mx": ("dst", "stationary", "moving", "stationary_scale", "moving_scale"),
     }
 )
-"""Instruction -> the operands that may be indirect; the first is what is written."""
+"""Instruction -> the operands that may be indirect; the first one is the destination."""
 
-_TENSOR_ENGINE = frozenset({"nc_matmul", "nc_matmul_mx"})
+_TENSOR_ENGINE_OPS = frozenset({"nc_matmul", "nc_matmul_mx"})
 
 _SCALAR_OPS = frozenset({"activation", "activation_reduce", "activate2"})
 _MATMUL_DTYPES = frozenset({"float16", "bfloat16", "float8_e4m3", "float8_e5m2", "float8_e4m3fn"})
 
 
 def index_group(op: str) -> int:
-    """How many partitions share a list of offsets, in an instruction."""
-    return 32 if op in _TENSOR_ENGINE else 16
+    """Return the number of partitions that share a list of offsets in an instruction."""
+    return 32 if op in _TENSOR_ENGINE_OPS else 16
 
 
 def is_indirect(value: Any) -> bool:
-    """True for a view made by ``tile.indirect(index)``."""
+    """Return True for a view that ``tile.indirect(index)`` created."""
     return (
         isinstance(value, NkiTensor)
         and value.runtime_index is not None
@@ -61,70 +61,70 @@ def check_indirection(call: Any) -> None:
     Raises:
         NkiValidationError: ``NKI-INDIRECT``.
     """
-    found = {name: tensor for name, tensor in call.tensors() if is_indirect(tensor)}
-    if not found:
+    indirect = {name: tensor for name, tensor in call.tensors() if is_indirect(tensor)}
+    if not indirect:
         return
     op = call.spec.op
     allowed = INDIRECT_OPERANDS.get(op, ())
-    for name in found:
+    for name in indirect:
         if name not in allowed:
             takes = (
                 f"it takes them for {', '.join(allowed)}" if allowed else "no operand takes them"
             )
             call.refuse("NKI-INDIRECT", f"{call.describe(name)} is an indirect view", takes,
                         f"nisa.{op}, Tensor indirection")  # fmt: skip
-    wrong = (
-        _engine(call, found)
-        or _products(call, found)
-        or _places(call, found, allowed)
-        or _counts(call, found)
+    violation = (
+        _engine(call, indirect)
+        or _products(call, indirect)
+        or _start_partitions(call, indirect, allowed)
+        or _counts(call, indirect)
     )
-    if wrong:
-        call.refuse("NKI-INDIRECT", wrong[0], wrong[1], f"nisa.{op}, Tensor indirection")
+    if violation:
+        call.refuse("NKI-INDIRECT", violation[0], violation[1], f"nisa.{op}, Tensor indirection")
 
 
-def _engine(call: Any, found: dict[str, NkiTensor]) -> tuple[str, str] | None:
+def _engine(call: Any, indirect: dict[str, NkiTensor]) -> tuple[str, str] | None:
     if call.spec.op == "tensor_copy" and call.engine is Engine.gpsimd:
         return "an indirect copy on engine=gpsimd", "use the vector or the scalar engine"
     on_scalar = call.engine is Engine.scalar or call.spec.op in _SCALAR_OPS
-    if on_scalar and "dst" in found and found["dst"].buffer is MemoryRegion.psum:
+    if on_scalar and "dst" in indirect and indirect["dst"].buffer is MemoryRegion.psum:
         return f"the scalar engine scatters into {call.describe('dst')}", "scatter into SBUF"
     return None
 
 
-def _products(call: Any, found: dict[str, NkiTensor]) -> tuple[str, str] | None:
+def _products(call: Any, indirect: dict[str, NkiTensor]) -> tuple[str, str] | None:
     if call.spec.op not in ("nc_matmul", "nc_matmul_mx"):
         return None
     if call["tile_position"] and any(call["tile_position"]):
         return f"tile_position={call['tile_position']}", "indirect operands need (0, 0)"
     if call.spec.op == "nc_matmul":
-        if call["is_transpose"] and "moving" in found:
+        if call["is_transpose"] and "moving" in indirect:
             return f"{call.describe('moving')} with is_transpose", "gather the stationary tile"
         for name in ("stationary", "moving"):
-            if name in found and found[name].dtype.name not in _MATMUL_DTYPES:
+            if name in indirect and indirect[name].dtype.name not in _MATMUL_DTYPES:
                 return call.describe(
                     name
                 ), f"indirect operands are {', '.join(sorted(_MATMUL_DTYPES))}"
         return None
     for name in ("stationary", "moving"):
-        data, scale = found.get(name), found.get(f"{name}_scale")
+        data, scale = indirect.get(name), indirect.get(f"{name}_scale")
         if (data is None) != (scale is None) or _index(data) != _index(scale):
             return (f"{call.describe(name)} and its scale have different indices",
                     "gather both with the same index tile, or neither")  # fmt: skip
     return None
 
 
-def _counts(call: Any, found: dict[str, NkiTensor]) -> tuple[str, str] | None:
-    """As many offsets as columns in the index of each group of partitions."""
+def _counts(call: Any, indirect: dict[str, NkiTensor]) -> tuple[str, str] | None:
+    """Check that each group of partitions has enough offsets for the columns."""
     group = index_group(call.spec.op)
-    for name, tensor in found.items():
+    for name, tensor in indirect.items():
         rows, *columns = _index(tensor).shape
-        least = min(group, rows % group or group) * math.prod(columns)
-        if tensor.shape[1] > least:
-            few = group if rows % group == 0 else rows % group
-            return (f"{name} takes {tensor.shape[1]} columns, but its index tile has {least} offsets"
-                    f" for a group of {few} partitions",
-                    f"pass num_elem={least} at most, or an index tile with more columns")  # fmt: skip
+        available = min(group, rows % group or group) * math.prod(columns)
+        if tensor.shape[1] > available:
+            group_rows = group if rows % group == 0 else rows % group
+            return (f"{name} takes {tensor.shape[1]} columns, but its index tile has {available} offsets"
+                    f" for a group of {group_rows} partitions",
+                    f"pass num_elem={available} at most, or an index tile with more columns")  # fmt: skip
     return None
 
 
@@ -134,18 +134,18 @@ def _index(tensor: NkiTensor | None) -> Any:
 
 
 def _start(index: Any) -> int | None:
-    """First partition of an index tile that was placed by the user."""
+    """Return the first partition of an index tile that the user placed."""
     if index is None or index.tensor.address is None:
         return None
     return index.tensor.address[0] + index.offset // max(1, index.tensor.free_bytes
                                                          // index.tensor.dtype.itemsize)  # fmt: skip
 
 
-def _places(
-    call: Any, found: dict[str, NkiTensor], allowed: tuple[str, ...]
+def _start_partitions(
+    call: Any, indirect: dict[str, NkiTensor], allowed: tuple[str, ...]
 ) -> tuple[str, str] | None:
-    """Base partitions of operands that the user placed."""
-    for name, tensor in found.items():
+    """Check the base partitions of operands that the user placed."""
+    for name, tensor in indirect.items():
         start = _start(_index(tensor))
         if start is None:
             continue
@@ -154,7 +154,7 @@ def _places(
         if name != "dst" and tensor.address is not None and tensor.start_partition != start:
             return (f"{name} starts at partition {tensor.start_partition}, its index at {start}",
                     "let both start at the same partition")  # fmt: skip
-    start, source = _start(_index(found.get("dst"))), call[allowed[1]]
+    start, source = _start(_index(indirect.get("dst"))), call[allowed[1]]
     if start is None or not isinstance(source, NkiTensor) or source.address is None:
         return None
     begin = source.start_partition

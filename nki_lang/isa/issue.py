@@ -1,8 +1,8 @@
-"""From a call of a public function to an instruction of the kernel IR.
+"""Emits the kernel IR instruction of a call of a public function.
 
-The path of every instruction, so it is lean: operands are turned into what the kernel IR holds,
-and the checks run only once for each combination of shapes, dtypes, memories and attributes in
-a kernel; a later call with the same combination costs one look-up in a set.
+Every instruction takes this path, so it is short: operands are converted to their form in the
+kernel IR, and the checks run once for each combination of shapes, dtypes, memories and attributes
+in a kernel; a later call with the same combination costs one look-up in a set.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from nki_lang.memory import HBM
 
 __all__ = ["NkiInstruction", "issue"]
 
-_PLAIN = frozenset({bool, str, int, type(None)})
+_COMMON_TYPES = frozenset({bool, str, int, type(None)})
 
 
 class NkiInstruction(NKIObject):
-    """The handle of an instruction that was made.
+    """The handle of an emitted instruction.
 
     Args:
         handle: the :class:`~nki_lang.ir.Instruction`.
@@ -70,7 +70,7 @@ class NkiInstruction(NKIObject):
 
 
 def _same_loop(builder: TraceBuilder, consumer: Instruction, producer: Instruction) -> None:
-    """The producer must stand in the consumer's block or in one around it."""
+    """Require the producer to be in the consumer's block or in an enclosing one."""
     if builder.eager:  # loops are unrolled and instructions are not kept
         return
     around = builder.enclosing_blocks(consumer)
@@ -102,7 +102,7 @@ def issue(
         elif kind is Operator:
             operands[slot] = value.name
             key.append(value.name)
-        elif kind in _PLAIN:
+        elif kind in _COMMON_TYPES:
             operands[slot] = value
             key.append(kind if immediate else value)
         else:
@@ -130,7 +130,7 @@ def _note_write(builder: TraceBuilder, operand: Any) -> None:
 
 
 def _convert(value: Any, spec: InstructionSpec, slot: str) -> Any:
-    """An operand of a less common kind as the kernel IR holds it."""
+    """Return an operand of a less common type in its kernel IR form."""
     if isinstance(value, NkiTensor):
         return value.access
     if isinstance(value, VirtualRegister):
@@ -172,7 +172,7 @@ def _convert(value: Any, spec: InstructionSpec, slot: str) -> Any:
 
 
 def _mark(value: Any) -> Any:
-    """What stands for a less common value in the memory of passed checks."""
+    """Return the key of a less common value in the set of passed checks."""
     if isinstance(value, NkiTensor):
         return -value.signature
     if is_sequence(value):

@@ -29,11 +29,11 @@ def takes_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if "dtype" not in kwargs:
             return function(*args, **kwargs)
-        wanted = kwargs.pop("dtype")
+        requested = kwargs.pop("dtype")
         dst = args[0] if args else kwargs.get("dst")
-        if wanted is not None and dst is not None and dtype_of(wanted) != dst.dtype:
+        if requested is not None and dst is not None and dtype_of(requested) != dst.dtype:
             raise NkiValidationError(
-                f"{function.__name__} was called with dtype {dtype_of(wanted)} and a dst of {dst.dtype}",
+                f"{function.__name__} was called with dtype {dtype_of(requested)} and a dst of {dst.dtype}",
                 code="NKI-DTYPE",
                 location=caller_location(),
                 remedy="omit dtype: the result has the type of dst",
@@ -44,31 +44,35 @@ def takes_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def without_priority(
-    op: str, values: tuple[Any, ...], defaults: tuple[Any, ...]
+    op: str, passed: tuple[Any, ...], defaults: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Arguments of a positional call written for NKI 0.3, which had no ``priority``.
+    """Return the arguments of a positional call written for NKI 0.3, which had no ``priority``.
 
-    Every value is one place too far left; a value in the wrong kind of place is
-    recognised by its type, and what was passed by name stays where it is.
+    Every value is one position too far left. A value of another parameter's type is recognized by
+    its type; values passed by name stay in their positions.
     """
     fields: list[type[Any]] = [type(default) for default in defaults]
-    found = list(defaults)
-    for place, value in enumerate(values):
-        left = place < len(fields) and isinstance(value, Enum) and type(value) is fields[place]
-        own = place > 0 and isinstance(value, Enum) and type(value) is fields[place - 1]
-        if left:
-            found[place] = value
-        elif own and value is not defaults[place - 1]:
-            found[place - 1] = value
+    values = list(defaults)
+    for position, value in enumerate(passed):
+        belongs_here = (
+            position < len(fields) and isinstance(value, Enum) and type(value) is fields[position]
+        )
+        belongs_before = (
+            position > 0 and isinstance(value, Enum) and type(value) is fields[position - 1]
+        )
+        if belongs_here:
+            values[position] = value
+        elif belongs_before and value is not defaults[position - 1]:
+            values[position - 1] = value
         elif isinstance(value, str):
-            found[-1] = value
+            values[-1] = value
     warnings.warn(
         f"{caller_location(3)}: nisa.{op} was called with the positional parameters of NKI 0.3;"
         " since 0.5 `priority` is before them, so pass them by name",
         DeprecationWarning,
         stacklevel=3,
     )
-    return tuple(found)
+    return tuple(values)
 
 
 def member(enum: type[Enum], value: Any) -> Any:
@@ -78,17 +82,17 @@ def member(enum: type[Enum], value: Any) -> Any:
     back as it is, for the checks to refuse.
     """
     if type(value) is str:
-        found = enum.__members__.get(value)
+        member_by_value = enum.__members__.get(value)
     else:
-        known = type(value) is int and value in [entry.value for entry in enum]
-        found = enum(value) if known else None
-    if found is None:
+        is_value = type(value) is int and value in [entry.value for entry in enum]
+        member_by_value = enum(value) if is_value else None
+    if member_by_value is None:
         return value
     what = "string" if type(value) is str else "raw number"
     warnings.warn(
         f"{caller_location(3)}: {enum.__name__}={value!r} is a {what};"
-        f" write nisa.{enum.__name__}.{found.name}",
+        f" write nisa.{enum.__name__}.{member_by_value.name}",
         DeprecationWarning,
         stacklevel=3,
     )
-    return found
+    return member_by_value

@@ -74,12 +74,12 @@ def commands(*allowed: str) -> Constraint:
 
 
 def _kinds(
-    code: str, rule: str, names: tuple[str, ...], wanted: Callable[[Any], bool]
+    code: str, rule: str, names: tuple[str, ...], is_allowed: Callable[[Any], bool]
 ) -> Constraint:
     def check(call: Any) -> str:
         for name in names:
             value = call[name]
-            if _is_tile(value) and not wanted(value.dtype):
+            if _is_tile(value) and not is_allowed(value.dtype):
                 return call.describe(name)
         return ""
 
@@ -128,16 +128,16 @@ def ranks(limit: int, *names: str) -> Constraint:
     return Constraint("NKI-RANK", rule, "Constraints of the instruction", check)
 
 
-def same_partitions(first: str, *others: str) -> Constraint:
+def same_partitions(first: str, *other_names: str) -> Constraint:
     """Equal partitions."""
 
     def check(call: Any) -> str:
-        for name in others:
+        for name in other_names:
             if _is_tile(call[name]) and call[name].shape[0] != call[first].shape[0]:
                 return f"partitions differ: {call.describe(first)}, {call.describe(name)}"
         return ""
 
-    rule = f"{', '.join((first, *others))} have the same partitions"
+    rule = f"{', '.join((first, *other_names))} have the same partitions"
     return Constraint("NKI-SHAPE", rule, "Layout of the instruction", check)
 
 

@@ -73,24 +73,24 @@ def _tile(value: Any) -> bool:
     return isinstance(value, NkiTensor)
 
 
-def same_tile(first: str, *others: str) -> Constraint:
+def same_tile(first: str, *other_names: str) -> Constraint:
     """Equal partitions and equal elements per partition."""
 
     def check(call: Any) -> str:
         model = call[first]
-        for name in others:
-            other = call[name]
-            if not _tile(other):
+        for name in other_names:
+            tile = call[name]
+            if not _tile(tile):
                 continue
-            if other.shape[0] != model.shape[0]:
+            if tile.shape[0] != model.shape[0]:
                 return f"partitions differ: {call.describe(first)}, {call.describe(name)}"
-            if free_elements(other) != free_elements(model):
+            if free_elements(tile) != free_elements(model):
                 return (
                     f"elements per partition differ: {call.describe(first)}, {call.describe(name)}"
                 )
         return ""
 
-    names = ", ".join((first, *others))
+    names = ", ".join((first, *other_names))
     rule = f"{names} have the same partitions and the same elements per partition"
     return Constraint("NKI-SHAPE", rule, "Layout and tile size of the instruction", check)
 
@@ -108,16 +108,16 @@ def same_size(first: str, second: str) -> Constraint:
     return Constraint("NKI-SHAPE", rule, "nisa.dma_copy, Tile size", check)
 
 
-def same_dtype(first: str, *others: str) -> Constraint:
+def same_dtype(first: str, *other_names: str) -> Constraint:
     """Equal dtypes."""
 
     def check(call: Any) -> str:
-        for name in others:
+        for name in other_names:
             if _tile(call[name]) and call[name].dtype != call[first].dtype:
                 return f"dtypes differ: {call.describe(first)}, {call.describe(name)}"
         return ""
 
-    rule = f"{', '.join((first, *others))} have the same dtype"
+    rule = f"{', '.join((first, *other_names))} have the same dtype"
     return Constraint("NKI-DTYPE", rule, "Data types of the instruction", check)
 
 
@@ -166,11 +166,11 @@ def operators(name: str, allowed: frozenset[str], source: str = _SHARED) -> Cons
     """The operators that a parameter takes."""
 
     def check(call: Any) -> str:
-        found = call.operator(name)
-        if found and found not in allowed:
-            return f"{name}=nl.{found} is not supported"
-        if found in _TRN3_ONLY and call.generation < 4:
-            return f"{name}=nl.{found} exists on trn3 and later"
+        operator = call.operator(name)
+        if operator and operator not in allowed:
+            return f"{name}=nl.{operator} is not supported"
+        if operator in _TRN3_ONLY and call.generation < 4:
+            return f"{name}=nl.{operator} exists on trn3 and later"
         return ""
 
     rule = f"{name} is one of {', '.join(sorted(allowed))}"

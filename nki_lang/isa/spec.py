@@ -1,4 +1,4 @@
-"""What a row of the instruction table is."""
+"""The row type of the instruction table."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class InstructionSpec:
 
     @property
     def namespace(self) -> str:
-        """What its module is called in kernels: ``nisa``, or ``ncc`` for collectives."""
+        """Name of its module in kernels: ``nisa``, or ``ncc`` for collectives."""
         collective = any(o.name in _OF_COLLECTIVES for o in self.operands)
         return "ncc" if collective or self.op == "rank_id" else "nisa"
 

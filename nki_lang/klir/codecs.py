@@ -69,14 +69,14 @@ class Codec(NamedTuple):
         encode: ``(value, names) -> bytes``.
         decode: ``(node, decoder) -> value``; None for a field that follows from other operands
             and sets none.
-        whole: both functions work on all operands at once: ``encode(operands, names)`` and
+        takes_all_operands: both functions work on all operands at once: ``encode(operands, names)`` and
             ``decode(node, decoder, operands)``, which sets operands itself.
     """
 
     type: str
     encode: Callable[..., bytes]
     decode: Callable[..., Any] | None
-    whole: bool = False
+    takes_all_operands: bool = False
 
 
 def enumeration(type_: str, spelled: Mapping[str, str]) -> Codec:
@@ -478,11 +478,11 @@ REF = Codec("TensorRef", _encode_ref, _decode_ref)
 DTYPE = Codec("Dtype", _encode_dtype, _decode_dtype)
 DTYPE_OF_DST = Codec("Option Dtype", _type_of_dst, None)
 PLAIN_DTYPE_OF_DST = Codec("Dtype", _plain_type_of_dst, None)
-ENGINE = Codec("Engine", _encode_engine, _decode_engine, whole=True)
-REVERSE = Codec("TensorScalarReverseOps", _encode_reverse, _decode_reverse, whole=True)
-PATTERN = Codec("DataPattern", _encode_pattern, _decode_pattern, whole=True)
-AXIS = Codec("TensorSubDim", _encode_axis, _decode_axis, whole=True)
-AXES = Codec("TransposeOps", _encode_axes, _decode_axes, whole=True)
+ENGINE = Codec("Engine", _encode_engine, _decode_engine, takes_all_operands=True)
+REVERSE = Codec("TensorScalarReverseOps", _encode_reverse, _decode_reverse, takes_all_operands=True)
+PATTERN = Codec("DataPattern", _encode_pattern, _decode_pattern, takes_all_operands=True)
+AXIS = Codec("TensorSubDim", _encode_axis, _decode_axis, takes_all_operands=True)
+AXES = Codec("TransposeOps", _encode_axes, _decode_axes, takes_all_operands=True)
 DGE = Codec("Nat", _encode_dge, _decode_dge)
 OOB = Codec("DmaBounds", _encode_oob, _decode_oob)
 INT_LISTS = _tuple_of(_tuple_of(INT))
@@ -547,7 +547,7 @@ def constant(type_: str, node: Any) -> Codec:
     def encode(operands: dict[str, Any], names: Names) -> bytes:
         return encoded
 
-    return Codec(type_, encode, None, whole=True)
+    return Codec(type_, encode, None, takes_all_operands=True)
 
 
 BY_TYPE: dict[str, Codec] = {

@@ -424,14 +424,14 @@ def _decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target
         finisher.defined = set()
         finisher.block(body)
     decoder.begin_core(0)
-    kept: list[Constant] = []
+    constants_of_kernel: list[Constant] = []
     for file in node.sharedConstants:
         value = constants[file.name]
         tensor = _constant_tensor(decoder, file.name, value)
         stored = tensor.dtype.dtype
         if value.dtype != stored and value.dtype.itemsize == stored.itemsize:
             value = value.view(stored)
-        kept.append(Constant(tensor, value))
+        constants_of_kernel.append(Constant(tensor, value))
     collectives = record.get("has_collectives")
     return KernelIR(
         name=node.name,
@@ -440,7 +440,7 @@ def _decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target
         inputs=inputs,
         outputs=outputs,
         bodies=tuple(bodies),
-        constants=tuple(kept),
+        constants=tuple(constants_of_kernel),
         grid=tuple(record.get("grid", ())),
         returns_tuple=bool(record.get("returns_tuple", len(outputs) > 1)),
         has_collectives=_uses_collectives(bodies) if collectives is None else bool(collectives),

@@ -194,23 +194,23 @@ def write(kernel_ir: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
         NkiFileError: code ``NKI-FILE-WRITE``; the folder cannot be written.
     """
     place = Path(path)
-    whole = dumps(kernel_ir)
+    kernel_file = dumps(kernel_ir)
     try:
         check_path(place)
-        for name, data in whole.constants.items():
+        for name, data in kernel_file.constants.items():
             file = place.parent / name
             file.parent.mkdir(exist_ok=True)
             if not file.exists():
                 _replace(file, data)
-        _replace(_companion_path(place), whole.companion)
-        _replace(place, whole.klir)
+        _replace(_companion_path(place), kernel_file.companion)
+        _replace(place, kernel_file.klir)
     except OSError as error:
         raise NkiFileError(
             f"the kernel file {shown(path)} cannot be written: {error.strerror or error}",
             code="NKI-FILE-WRITE",
             remedy="pass a path in a folder that exists and is writable",
         ) from error
-    return whole
+    return kernel_file
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -158,15 +158,17 @@ def _tree_of(statements: Block, names: dict[str, str]) -> list[Any]:
 
 def _registers_of(statements: Block) -> set[str]:
     """Names of the registers that a body with loops sets."""
-    found: set[str] = set()
+    names: set[str] = set()
     for statement in statements:
         if isinstance(statement, Instruction):
-            found |= {one.name for one in statement.operands.values() if type(one) is Register}
+            names |= {
+                operand.name for operand in statement.operands.values() if type(operand) is Register
+            }
         else:
             if isinstance(statement, ForLoop):
-                parts = (statement.register, statement.start, statement.stop, statement.step)
-                found |= {one.name for one in parts if type(one) is Register}
+                bounds = (statement.register, statement.start, statement.stop, statement.step)
+                names |= {operand.name for operand in bounds if type(operand) is Register}
             elif isinstance(statement, WhileLoop):
-                found.add(statement.condition.name)
-            found |= _registers_of(statement.body)
-    return found
+                names.add(statement.condition.name)
+            names |= _registers_of(statement.body)
+    return names

@@ -123,7 +123,7 @@ def two_sources() -> Codec:
         operands["srcs0_by_channel"] = (refs[:half],)
         operands["srcs1_by_channel"] = (refs[half:],)
 
-    return Codec("List TensorRef", encode, decode, whole=True)
+    return Codec("List TensorRef", encode, decode, takes_all_operands=True)
 
 
 def some_int() -> Codec:

@@ -26,7 +26,7 @@ _PRIVATE = (
 
 
 class _Form:
-    """What is needed of a row, looked up once."""
+    """The data of a row that the writer needs, looked up once."""
 
     __slots__ = ("count", "encoders", "extras", "has_engine", "prefix")
 
@@ -99,14 +99,16 @@ class StatementWriter:
 
     def _inexact_operands(self, form: _Form, operands: dict[str, Any]) -> dict[str, Any]:
         names = self._names
-        found: dict[str, Any] = {}
+        inexact: dict[str, Any] = {}
         for encode, name in form.encoders:
             names.inexact = False
             encode(operands if name is None else operands[name], names)
             if names.inexact:
-                meant = [name] if name is not None else list(operands)
-                found.update({one: names.operand_to_json(operands[one]) for one in meant})
-        return found
+                operand_names = [name] if name is not None else list(operands)
+                inexact.update(
+                    {operand: names.operand_to_json(operands[operand]) for operand in operand_names}
+                )
+        return inexact
 
     def _finish(
         self,
@@ -166,6 +168,8 @@ class StatementWriter:
         read = inferred(op, operands, self._defined)
         if names.inexact or read != (instruction.op, instruction.operands):
             to_json = names.operand_to_json
-            given = {name: to_json(value) for name, value in instruction.operands.items()}
-            note = {"op": instruction.op, "operands": given}
+            operands_in_json = {
+                name: to_json(value) for name, value in instruction.operands.items()
+            }
+            note = {"op": instruction.op, "operands": operands_in_json}
         return self._finish(instruction, parts, note, False)

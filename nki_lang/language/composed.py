@@ -34,10 +34,10 @@ _EXACT = float(1 << 23)
 
 def _cast(tile: NkiTensor, dtype: Any, like: NkiTensor) -> NkiTensor:
     """``tile`` in the output dtype (``dtype``, or that of ``like``)."""
-    wanted = like.dtype if dtype is None else dtype
-    if tile.dtype == wanted:
+    target = like.dtype if dtype is None else dtype
+    if tile.dtype == target:
         return tile
-    out = fresh(tile, wanted)
+    out = fresh(tile, target)
     tensor_copy(out, tile)
     return out
 
@@ -85,10 +85,10 @@ def logical_not(x: Any, dtype: Any) -> NkiTensor:
 
 def _rounded(tile: NkiTensor) -> NkiTensor:
     """The nearest integer of each element, in float32 (by a cast to int32 and back)."""
-    whole = fresh(tile, "int32")
-    tensor_copy(whole, tile)
+    rounded = fresh(tile, "int32")
+    tensor_copy(rounded, tile)
     out = fresh(tile, "float32")
-    tensor_copy(out, whole)
+    tensor_copy(out, rounded)
     return out
 
 
@@ -129,11 +129,11 @@ def trunc(x: Any, dtype: Any) -> NkiTensor:
     tile = require_tile(x, "nl.trunc")
     size = fresh(tile, "float32")
     activation(size, op.abs, tile)
-    whole = floor(size, "float32")
+    floored = floor(size, "float32")
     direction = fresh(tile, "float32")
     activation(direction, op.sign, tile)
     out = fresh(tile, "float32")
-    tensor_tensor(out, whole, direction, op.multiply)
+    tensor_tensor(out, floored, direction, op.multiply)
     return _cast(_keep_large(out, tile), dtype, tile)
 
 
@@ -143,13 +143,13 @@ def _reduced_angle(tile: NkiTensor, shift: float) -> NkiTensor:
     2 pi is taken as a sum of two float32 numbers, and the shift is added last, so that the
     difference keeps its digits.
     """
-    turns = fresh(tile, "float32")
-    tensor_scalar(turns, tile, op.add, shift, op1=op.multiply, operand1=1.0 / (2.0 * pi))
-    whole = _rounded(turns)
+    revolutions = fresh(tile, "float32")
+    tensor_scalar(revolutions, tile, op.add, shift, op1=op.multiply, operand1=1.0 / (2.0 * pi))
+    rounded = _rounded(revolutions)
     angle = tile
-    for part in (6.28125, 2.0 * pi - 6.28125):
+    for summand in (6.28125, 2.0 * pi - 6.28125):
         following = fresh(tile, "float32")
-        scalar_tensor_tensor(following, whole, op.multiply, -part, op.add, angle)
+        scalar_tensor_tensor(following, rounded, op.multiply, -summand, op.add, angle)
         angle = following
     shifted = fresh(tile, "float32")
     tensor_scalar(shifted, angle, op.add, shift, op1=op.minimum, operand1=pi)
@@ -327,30 +327,30 @@ def broadcast_to(x: Any, shape: Any, dtype: Any = None) -> NkiTensor:
     again and again (stride 0).
     """
     tile = require_tile(x, "nl.broadcast_to")
-    wanted = tuple(shape)
-    fits = len(wanted) == len(tile.shape) and all(
-        have in (1, want) for have, want in zip(tile.shape, wanted, strict=True)
+    target_shape = tuple(shape)
+    fits = len(target_shape) == len(tile.shape) and all(
+        have in (1, want) for have, want in zip(tile.shape, target_shape, strict=True)
     )
     if not fits:
         refuse(
             tile,
-            f"cannot broadcast to {wanted}",
+            f"cannot broadcast to {target_shape}",
             "NKI-SHAPE",
             "keep the rank; only dimensions of extent 1 are repeated",
             "nl.broadcast_to",
         )
-    if wanted == tile.shape:
+    if target_shape == tile.shape:
         return _cast(tile, dtype, tile)
-    out = ndarray(wanted, dtype or tile.dtype)
-    if tile.shape[0] == wanted[0]:
-        tensor_copy(out, _spread(tile, wanted))
+    out = ndarray(target_shape, dtype or tile.dtype)
+    if tile.shape[0] == target_shape[0]:
+        tensor_copy(out, _spread(tile, target_shape))
         return out
     source = tile
     if tile.buffer is MemoryRegion.psum:
         source = fresh(tile)
         tensor_copy(source, tile)
-    row = _spread(source, (1, *wanted[1:]))
-    repeated = row.derive(wanted, (0, *row.strides[1:]), row.offset)
+    row = _spread(source, (1, *target_shape[1:]))
+    repeated = row.derive(target_shape, (0, *row.strides[1:]), row.offset)
     dma_copy(out, repeated)
     return out
 

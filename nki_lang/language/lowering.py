@@ -40,8 +40,8 @@ def fresh(like: NkiTensor, dtype: Any = None) -> NkiTensor:
     return ndarray(like.shape, dtype or like.dtype)
 
 
-def _is_vector(tile: NkiTensor, other: NkiTensor) -> bool:
-    return tile.shape[0] == other.shape[0] and prod(tile.shape[1:]) == 1
+def _is_vector(tile: NkiTensor, matrix: NkiTensor) -> bool:
+    return tile.shape[0] == matrix.shape[0] and prod(tile.shape[1:]) == 1
 
 
 def binary(op: Operator, x: Any, y: Any, dtype: Any) -> NkiTensor:
@@ -111,12 +111,12 @@ def reduced_shape(tile: NkiTensor, axis: Any, keepdims: bool) -> tuple[int, ...]
     """Shape after reducing ``axis``; at least two dimensions remain."""
     rank = len(tile.shape)
     axes = {entry % rank for entry in (axis if is_sequence(axis) else (axis,))}
-    kept = tuple(
+    shape = tuple(
         1 if place in axes else extent
         for place, extent in enumerate(tile.shape)
         if keepdims or place not in axes
     )
-    return kept if len(kept) > 1 else (*kept, 1)
+    return shape if len(shape) > 1 else (*shape, 1)
 
 
 def reduce(op: Operator, x: Any, axis: Any, dtype: Any, keepdims: bool) -> NkiTensor:

@@ -78,14 +78,14 @@ _COMPOSED = {
     op.floor: "Largest integer that is not larger.",
     op.trunc: "The integer part.",
 }
-"""Those that take several instructions, written in ``composed.py`` under the same names."""
+"""Functions that need several instructions; ``composed.py`` defines them under the same names."""
 
 _VALUES = {
     op.average: "Mean, as a reduction operator.",
     op.prelu: "Parametric relu; the slope is ``relu_param``.",
     op.bypass: "The data unchanged.",
 }
-"""Those that are for ``op=`` only."""
+"""Operators that are valid only as ``op=``."""
 
 _REDUCTIONS = {
     op.sum: (op.add, "Sum along the last free axes."),

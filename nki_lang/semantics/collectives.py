@@ -1,7 +1,7 @@
-"""Collectives: how the ranks of a group exchange data (collectives stub).
+"""Collectives: data exchange of the ranks of a group (collectives stub).
 
-Each function first meets the other ranks and then writes its own destinations. Reductions go
-through the ranks in the order of the group, in float32. Without other ranks a group is of one.
+Each function first waits for the other ranks and then writes its own destinations. Reductions run
+over the ranks in the order of the group, in float32. Without other ranks a group has one member.
 """
 
 from __future__ import annotations
@@ -26,61 +26,66 @@ Tiles = tuple[Array, ...]
 Groups = tuple[tuple[int, ...], ...]
 
 
-def _members(groups: Groups, state: EngineState, place: SourceLocation | None) -> tuple[int, ...]:
-    """The ranks of this rank's group, in order."""
+def _members(
+    groups: Groups, state: EngineState, location: SourceLocation | None
+) -> tuple[int, ...]:
+    """Return the ranks of this rank's group, in order."""
     for group in groups:
         if state.rank in group:
             return tuple(group)
     raise NkiExecutionError(
         f"rank {state.rank} is in none of the replica groups {groups}",
         code="NKI-COLLECTIVE",
-        location=place,
+        location=location,
         remedy="name every rank that launches the kernel in one group",
     )
 
 
 def _exchange(
-    what: str,
+    op_name: str,
     value: Any,
     members: tuple[int, ...],
     state: EngineState,
-    place: SourceLocation | None,
+    location: SourceLocation | None,
 ) -> list[Any]:
-    """What each member hands over, in the order of ``members``."""
+    """Return the value that each member passes, in the order of ``members``."""
     size = 1 if state.group is None else state.group.size
     missing = [rank for rank in members if not 0 <= rank < size]
     if missing:
         raise NkiExecutionError(
-            f"{what} names rank {missing[0]}, but {size} ranks run",
+            f"{op_name} names rank {missing[0]}, but {size} ranks run",
             code="NKI-COLLECTIVE",
-            location=place,
+            location=location,
             remedy="run as many ranks as the replica groups name",
         )
     if state.group is None:
         return [value]
-    met = state.group.meet(state.rank, members, (what,), value, place)
-    return [met[rank] for rank in members]
+    values = state.group.meet(state.rank, members, (op_name,), value, location)
+    return [values[rank] for rank in members]
 
 
 def _tiles(
-    what: str,
+    op_name: str,
     srcs: Tiles,
     groups: Groups,
     state: EngineState,
-    place: SourceLocation | None,
+    location: SourceLocation | None,
 ) -> tuple[list[Tiles], int]:
-    """The sources of every member, and this rank's position among them."""
-    members = _members(groups, state, place)
-    parts = _exchange(what, tuple(np.array(src) for src in srcs), members, state, place)
-    shapes = [", ".join(f"{tile.dtype}{list(tile.shape)}" for tile in part) for part in parts]
+    """Return the sources of every member, and this rank's position among them."""
+    members = _members(groups, state, location)
+    sources = _exchange(op_name, tuple(np.array(src) for src in srcs), members, state, location)
+    shapes = [
+        ", ".join(f"{tile.dtype}{list(tile.shape)}" for tile in member_tiles)
+        for member_tiles in sources
+    ]
     if any(shape != shapes[0] for shape in shapes):
         raise NkiExecutionError(
-            f"the ranks of one {what} pass different tensors: {'; '.join(shapes)}",
+            f"the ranks of one {op_name} pass different tensors: {'; '.join(shapes)}",
             code="NKI-COLLECTIVE",
-            location=place,
+            location=location,
             remedy="every rank passes tensors of the same shapes and dtypes",
         )
-    return parts, members.index(state.rank)
+    return sources, members.index(state.rank)
 
 
 def _reduced(tiles: list[Array], op: str) -> Array:
@@ -102,9 +107,9 @@ def all_reduce(
     priority: Any = None,
 ) -> None:
     """Every rank gets the reduction of all sources."""
-    parts, _ = _tiles("all_reduce", srcs, replica_group, state, location)
+    sources, _ = _tiles("all_reduce", srcs, replica_group, state, location)
     for index, dst in enumerate(dsts):
-        store(dst, _reduced([part[index] for part in parts], op))
+        store(dst, _reduced([tiles[index] for tiles in sources], op))
 
 
 @semantics("dsts")
@@ -117,10 +122,10 @@ def all_gather(
     location: SourceLocation | None,
     priority: Any = None,
 ) -> None:
-    """Every rank gets all sources, one behind the other."""
-    parts, _ = _tiles("all_gather", srcs, replica_group, state, location)
+    """Every rank gets all sources, concatenated."""
+    sources, _ = _tiles("all_gather", srcs, replica_group, state, location)
     for index, dst in enumerate(dsts):
-        store(dst, np.concatenate([part[index] for part in parts], axis=collective_dim))
+        store(dst, np.concatenate([tiles[index] for tiles in sources], axis=collective_dim))
 
 
 @semantics("dsts")
@@ -134,11 +139,11 @@ def reduce_scatter(
     location: SourceLocation | None,
     priority: Any = None,
 ) -> None:
-    """Every rank gets its part of the reduction of all sources."""
-    parts, position = _tiles("reduce_scatter", srcs, replica_group, state, location)
+    """Every rank gets its share of the reduction of all sources."""
+    sources, position = _tiles("reduce_scatter", srcs, replica_group, state, location)
     for index, dst in enumerate(dsts):
-        total = _reduced([part[index] for part in parts], op)
-        store(dst, np.split(total, len(parts), axis=collective_dim)[position])
+        total = _reduced([tiles[index] for tiles in sources], op)
+        store(dst, np.split(total, len(sources), axis=collective_dim)[position])
 
 
 @semantics("dsts")
@@ -151,11 +156,11 @@ def all_to_all(
     location: SourceLocation | None,
     priority: Any = None,
 ) -> None:
-    """Part ``j`` of rank ``i`` becomes part ``i`` of rank ``j``."""
-    parts, position = _tiles("all_to_all", srcs, replica_group, state, location)
+    """Piece ``j`` of rank ``i`` becomes piece ``i`` of rank ``j``."""
+    sources, position = _tiles("all_to_all", srcs, replica_group, state, location)
     for index, dst in enumerate(dsts):
         pieces = [
-            np.split(part[index], len(parts), axis=collective_dim)[position] for part in parts
+            np.split(tiles[index], len(sources), axis=collective_dim)[position] for tiles in sources
         ]
         store(dst, np.concatenate(pieces, axis=collective_dim))
 
@@ -169,16 +174,16 @@ def collective_permute(
     location: SourceLocation | None,
     priority: Any = None,
 ) -> None:
-    """The source of one rank becomes the destination of another; who gets none keeps its own."""
+    """The source of one rank becomes the destination of another; a rank without sender keeps its own."""
     members = tuple(sorted({rank for pair in source_target_pairs for rank in pair}))
     if state.rank not in members:
         return
-    parts = _exchange(
+    sources = _exchange(
         "collective_permute", tuple(np.array(src) for src in srcs), members, state, location
     )
     for source, target in source_target_pairs:
         if target == state.rank:
-            for dst, value in zip(dsts, parts[members.index(source)], strict=True):
+            for dst, value in zip(dsts, sources[members.index(source)], strict=True):
                 store(dst, value)
 
 
@@ -221,17 +226,17 @@ def collective_permute_implicit_reduce(
 
 
 def _ring(
-    what: str,
+    op_name: str,
     sent: Tiles,
     dsts_by_channel: tuple[Tiles, ...],
     groups: Groups,
     state: EngineState,
-    place: SourceLocation | None,
+    location: SourceLocation | None,
 ) -> None:
-    """Take what the rank before this one in the ring sends."""
-    parts, position = _tiles(what, sent, groups, state, place)
+    """Store what the previous rank of the ring sends."""
+    sources, position = _tiles(op_name, sent, groups, state, location)
     dsts = [tile for channel in dsts_by_channel for tile in channel]
-    for dst, value in zip(dsts, parts[position - 1], strict=True):
+    for dst, value in zip(dsts, sources[position - 1], strict=True):
         store(dst, value)
 
 
@@ -250,7 +255,7 @@ def collective_permute_implicit_current_processing_rank_id(
     location: SourceLocation | None,
     channel_id: int = 0,
 ) -> None:
-    """Whose data this rank works on in ring step ``iteration_id``: its own, then those before."""
+    """Rank whose data this rank has in ring step ``iteration_id``: itself, then the ranks before it."""
     members = _members(replica_group, state, location)
     step = (
         state.registers[iteration_id.name] if isinstance(iteration_id, Register) else iteration_id
@@ -277,11 +282,13 @@ def all_to_all_v(
     pieces = [
         _piece(flat, rows[0, r], rows[1, r], "all_to_all_v", location) for r in range(len(members))
     ]
-    parts = _exchange("all_to_all_v", pieces, members, state, location)
+    sources = _exchange("all_to_all_v", pieces, members, state, location)
     position = members.index(state.rank)
-    _receive([part[position] for part in parts], dsts[0], rows, has_rdispls, location)
+    _receive(
+        [member_pieces[position] for member_pieces in sources], dsts[0], rows, has_rdispls, location
+    )
     if not recv_counts_known:
-        _report(metadata_tensor, [part[position].size for part in parts])
+        _report(metadata_tensor, [member_pieces[position].size for member_pieces in sources])
 
 
 @semantics("dsts", "metadata_tensor", updates=("dsts", "metadata_tensor"))
@@ -300,20 +307,22 @@ def all_gather_v(
     members = _members(replica_group, state, location)
     rows = metadata_tensor.reshape(-1, len(members))
     flat = np.array(srcs[0]).reshape(-1)
-    own = _piece(flat, rows[0, 0], rows[1, 0], "all_gather_v", location)
-    parts = _exchange("all_gather_v", own, members, state, location)
-    _receive(parts, dsts[0], rows, has_rdispls, location)
+    own_piece = _piece(flat, rows[0, 0], rows[1, 0], "all_gather_v", location)
+    pieces = _exchange("all_gather_v", own_piece, members, state, location)
+    _receive(pieces, dsts[0], rows, has_rdispls, location)
     if not recv_counts_known:
-        _report(metadata_tensor, [part.size for part in parts])
+        _report(metadata_tensor, [piece.size for piece in pieces])
 
 
-def _piece(flat: Array, count: Any, start: Any, what: str, place: SourceLocation | None) -> Array:
+def _piece(
+    flat: Array, count: Any, start: Any, op_name: str, location: SourceLocation | None
+) -> Array:
     first, last = int(start), int(start) + int(count)
     if last > flat.size:
         raise NkiExecutionError(
-            f"{what} sends elements {first} to {last - 1} of a tensor of {flat.size}",
+            f"{op_name} sends elements {first} to {last - 1} of a tensor of {flat.size}",
             code="NKI-OUT-OF-BOUNDS",
-            location=place,
+            location=location,
             remedy="check rows 0 and 1 of metadata_tensor",
         )
     return flat[first:last]
@@ -324,18 +333,18 @@ def _receive(
     dst: Array,
     rows: Array,
     has_displacements: bool,
-    place: SourceLocation | None,
+    location: SourceLocation | None,
 ) -> None:
     flat = np.array(dst).reshape(-1)
     slot = flat.size // len(pieces)
     for rank, piece in enumerate(pieces):
         start = int(rows[3, rank]) if has_displacements else slot * rank
-        room = flat.size - start if has_displacements else slot
-        if piece.size > room:
+        capacity = flat.size - start if has_displacements else slot
+        if piece.size > capacity:
             raise NkiExecutionError(
-                f"{piece.size} elements from rank {rank} of the group do not fit into {room}",
+                f"{piece.size} elements from rank {rank} of the group do not fit into {capacity}",
                 code="NKI-OUT-OF-BOUNDS",
-                location=place,
+                location=location,
                 remedy="use a larger dst: it holds one slot of equal size for each rank",
             )
         flat[start : start + piece.size] = piece

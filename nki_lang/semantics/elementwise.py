@@ -184,8 +184,8 @@ def scalar_tensor_tensor(
 ) -> None:
     """``dst = (data <op0> operand0) <op1> operand1`` with a tile as the second operand."""
     value = scaled(single(data), operator_of(op0), operand0, reverse0)
-    other = single(aligned(operand1, value.shape))
-    store(dst, apply(operator_of(op1), value, other, reverse1))
+    second = single(aligned(operand1, value.shape))
+    store(dst, apply(operator_of(op1), value, second, reverse1))
 
 
 @semantics(elementwise=True)

@@ -13,7 +13,7 @@ from nki_lang.semantics.table import semantics
 __all__: list[str] = []
 
 
-_GROUP = 16
+_GROUP_PARTITIONS = 16
 """Partitions that one core of the GpSimd Engine is connected to (isa stub, local_gather)."""
 
 
@@ -34,10 +34,10 @@ def local_gather(
     _require_inside(np.array([num_elem_per_idx - 1]), source.shape[1], "src_buffer")
     lists = index.reshape(index.shape[0], -1)
     target = dst.reshape(dst.shape[0], -1)
-    for start in range(0, len(source), _GROUP):
-        lanes = slice(start, start + _GROUP)
-        wanted = lists[lanes].T.reshape(-1)[:num_valid_indices].astype(np.int64)
-        columns = (wanted[:, None] + np.arange(num_elem_per_idx)).reshape(-1)
+    for start in range(0, len(source), _GROUP_PARTITIONS):
+        lanes = slice(start, start + _GROUP_PARTITIONS)
+        indices = lists[lanes].T.reshape(-1)[:num_valid_indices].astype(np.int64)
+        columns = (indices[:, None] + np.arange(num_elem_per_idx)).reshape(-1)
         _require_inside(columns, source.shape[1], "src_buffer")
         target[lanes, : len(columns)] = source[lanes][:, columns]
     dst[...] = target.reshape(dst.shape)
@@ -47,17 +47,17 @@ def local_gather(
 def nc_n_gather(dst: Array, data: Array, indices: Array) -> None:
     """Each partition gathers from its own flattened free axes."""
     source = data.reshape(data.shape[0], -1)
-    wanted = indices.reshape(indices.shape[0], -1).astype(np.int64)
-    _require_inside(wanted, source.shape[1], "data")
-    store(dst, np.take_along_axis(source, wanted, axis=1))
+    columns = indices.reshape(indices.shape[0], -1).astype(np.int64)
+    _require_inside(columns, source.shape[1], "data")
+    store(dst, np.take_along_axis(source, columns, axis=1))
 
 
-def _require_inside(wanted: Array, extent: int, what: str) -> None:
-    outside = (wanted < 0) | (wanted >= extent)
+def _require_inside(indices: Array, extent: int, operand: str) -> None:
+    outside = (indices < 0) | (indices >= extent)
     if outside.any():
-        worst = int(wanted[outside].reshape(-1)[0])
+        worst = int(indices[outside].reshape(-1)[0])
         raise NkiExecutionError(
-            f"index {worst} is outside of {what}, which has {extent} elements",
+            f"index {worst} is outside of {operand}, which has {extent} elements",
             code="NKI-OUT-OF-BOUNDS",
             remedy="keep the indices within the elements of a partition",
         )

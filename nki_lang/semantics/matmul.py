@@ -68,7 +68,7 @@ def product(stationary: Array, moving: Array, *, double_row: bool = False) -> Ar
     """
     if double_row and stationary.ndim >= 3 and stationary.shape[1] == 2:
         rows = stationary.shape[0] * 2
-        left, right = (single(each).reshape(rows, -1) for each in (stationary, moving))
+        left, right = (single(operand).reshape(rows, -1) for operand in (stationary, moving))
     else:
         left, right = _flat(stationary), _flat(moving)
     left, right = _apart(left, right)

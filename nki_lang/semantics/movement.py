@@ -72,13 +72,13 @@ def nc_stream_shuffle(dst: Array, src: Array, shuffle_mask: tuple[int, ...]) -> 
     """In each quadrant of 32 partitions, partition ``i`` takes ``shuffle_mask[i]``; 255 keeps it."""
     values = aligned(src, (src.shape[0], *dst.shape[1:])).copy()
     for base in range(0, dst.shape[0], 32):
-        for lane, wanted in enumerate(shuffle_mask):
-            target, source = base + lane, base + wanted
-            if wanted == _UNMODIFIED or target >= dst.shape[0]:
+        for lane, source_lane in enumerate(shuffle_mask):
+            target, source = base + lane, base + source_lane
+            if source_lane == _UNMODIFIED or target >= dst.shape[0]:
                 continue
             if source >= values.shape[0]:
                 raise NkiExecutionError(
-                    f"shuffle_mask[{lane}] = {wanted} names partition {source}, but src has "
+                    f"shuffle_mask[{lane}] = {source_lane} names partition {source}, but src has "
                     f"{values.shape[0]}",
                     code="NKI-OUT-OF-BOUNDS",
                     remedy="name partitions that src has, or 255 to leave one as it is",

@@ -79,7 +79,7 @@ def _of_magnitude(name: str, wins: np.ufunc) -> Operator:
 
 
 def _power(x: Array, y: Array, out: Array | None = None) -> Array:
-    """Of integers too, which wrap around; to a negative power they are 1, -1, 0, or of 0 the largest."""
+    """Return the power; integers wrap around, and to a negative power give 1, -1, 0, or for 0 the maximum."""
     if np.result_type(x, y).kind != "i" or not np.any(np.less(y, 0)):
         return np.power(x, y, out=out)
     most = np.iinfo(np.result_type(x, y)).max

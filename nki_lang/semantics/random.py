@@ -22,8 +22,8 @@ from nki_lang.semantics.table import semantics
 __all__ = ["xorwow"]
 
 
-_WEYL = np.uint32(362437)
-_WORDS = {"gpsimd": 6, "vector": 24}
+_WEYL_INCREMENT = np.uint32(362437)
+_STATE_WORDS = {"gpsimd": 6, "vector": 24}
 
 
 def xorwow(state: Array, count: int) -> Array:
@@ -38,16 +38,26 @@ def xorwow(state: Array, count: int) -> Array:
         [state[:, 6 * g + w].copy() for w in range(6)] for g in range(generators)
     ]
     for step in range(count):
-        part = parts[step % generators]
-        mixed = part[0] ^ (part[0] >> np.uint32(2))
-        part[0], part[1], part[2], part[3] = part[1], part[2], part[3], part[4]
-        last = part[3]
-        part[4] = (last ^ (last << np.uint32(4))) ^ (mixed ^ (mixed << np.uint32(1)))
-        part[5] = part[5] + _WEYL
-        result[step] = part[5] + part[4]
-    for g, part in enumerate(parts):
+        words_of_generator = parts[step % generators]
+        mixed = words_of_generator[0] ^ (words_of_generator[0] >> np.uint32(2))
+        (
+            words_of_generator[0],
+            words_of_generator[1],
+            words_of_generator[2],
+            words_of_generator[3],
+        ) = (
+            words_of_generator[1],
+            words_of_generator[2],
+            words_of_generator[3],
+            words_of_generator[4],
+        )
+        last = words_of_generator[3]
+        words_of_generator[4] = (last ^ (last << np.uint32(4))) ^ (mixed ^ (mixed << np.uint32(1)))
+        words_of_generator[5] = words_of_generator[5] + _WEYL_INCREMENT
+        result[step] = words_of_generator[5] + words_of_generator[4]
+    for g, words_of_generator in enumerate(parts):
         for w in range(6):
-            state[:, 6 * g + w] = part[w]
+            state[:, 6 * g + w] = words_of_generator[w]
     return result.T
 
 
@@ -64,12 +74,12 @@ def _seeded(seed: int, lanes: int, words: int) -> Array:
 
 
 def _generator(state: EngineState, engine: str) -> Array:
-    """State of an engine's lanes; seeded with 0 before the first use."""
-    found = state.random.get(engine)
-    if found is None:
-        found = _seeded(0, state.target.partitions, _WORDS[engine])
-        state.random[engine] = found
-    return found
+    """Return the state of an engine's lanes, seeded with 0 before the first use."""
+    lane_states = state.random.get(engine)
+    if lane_states is None:
+        lane_states = _seeded(0, state.target.partitions, _STATE_WORDS[engine])
+        state.random[engine] = lane_states
+    return lane_states
 
 
 def _name(engine: Engine) -> str:
@@ -106,22 +116,22 @@ def rand2(dst: Array, min: Any, max: Any, state: EngineState) -> None:
 def dropout(dst: Array, data: Array, prob: Any, state: EngineState) -> None:
     """``data`` with each element replaced by 0 with probability ``prob``; nothing is scaled."""
     value = _unit(_words(state, "vector", data.shape))
-    kept = value >= per_partition(prob, value)
-    store(dst, np.where(kept, data, np.zeros((), data.dtype)))
+    keeps = value >= per_partition(prob, value)
+    store(dst, np.where(keeps, data, np.zeros((), data.dtype)))
 
 
 @semantics("")
 def set_rng_seed(src_seeds: Array, state: EngineState) -> None:
     """Seed the Vector Engine's generator with one 32-bit word."""
     seed = int(np.ascontiguousarray(src_seeds).view(np.uint32).reshape(-1)[0])
-    state.random["vector"] = _seeded(seed, state.target.partitions, _WORDS["vector"])
+    state.random["vector"] = _seeded(seed, state.target.partitions, _STATE_WORDS["vector"])
 
 
 @semantics("")
 def rand_set_state(src_seeds: Array, state: EngineState, engine: Engine = Engine.gpsimd) -> None:
     """Set the generator of each lane."""
     name = _name(engine)
-    words = _WORDS[name]
+    words = _STATE_WORDS[name]
     seeds = src_seeds.reshape(src_seeds.shape[0], -1)
     if seeds.shape[1] != words:
         raise ValueError(f"the generator of {name} has {words} words a lane, not {seeds.shape[1]}")

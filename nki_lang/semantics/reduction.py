@@ -53,8 +53,8 @@ def reduce_axes(operator: Operator, value: Array, axes: tuple[int, ...]) -> Arra
         return -np.add.reduce(value, axis=axes)
     if operator.ufunc is not None:
         if value.size == 0 and operator.ufunc.identity is None:
-            kept = [extent for index, extent in enumerate(value.shape) if index not in axes]
-            return np.full(kept, operator.identity, value.dtype)
+            extents = [extent for index, extent in enumerate(value.shape) if index not in axes]
+            return np.full(extents, operator.identity, value.dtype)
         return operator.ufunc.reduce(value, axis=axes)
     return _truth_reduce(operator, value, axes)
 

@@ -18,7 +18,7 @@ __all__ = ["FP32_MIN"]
 
 
 FP32_MIN = float(np.finfo(np.float32).min)
-"""What range_select writes where the condition is false (isa stub)."""
+"""Value that range_select writes where the condition is false (isa stub)."""
 
 
 @semantics(updates=("dst",), elementwise=True)
@@ -53,8 +53,8 @@ def affine_select(
     value = aligned(on_true_tile, dst.shape)
     if value.dtype != dst.dtype:
         value = single(value)
-    other = convert(np.asarray(on_false_value, np.float32), value.dtype)
-    store(dst, np.where(chosen, value, other))
+    on_false = convert(np.asarray(on_false_value, np.float32), value.dtype)
+    store(dst, np.where(chosen, value, on_false))
 
 
 @semantics("dst", "reduce_res", parallel=True, aligned=("dst",))
@@ -79,8 +79,8 @@ def range_select(
     chosen = (operator_of(comp_op0).function(index, low) != 0) & (
         operator_of(comp_op1).function(index, high) != 0
     )
-    other = np.float32(FP32_MIN if on_false_value is None else on_false_value)
-    selected = np.where(chosen, value, other)
+    on_false = np.float32(FP32_MIN if on_false_value is None else on_false_value)
+    selected = np.where(chosen, value, on_false)
     total = accumulate(state, selected, operator_of(reduce_op), reduce_cmd)
     store(dst, selected)
     if reduce_res is not None:
@@ -119,30 +119,30 @@ def max8(dst: Array, src: Array) -> None:
 
 
 def _matches(data: Array, vals: Array, order: range) -> Array:
-    """Position of each of the 8 values of each partition, -1 where there is none.
+    """Return the position of each of the 8 values of each partition, -1 where there is none.
 
     Equal values take one occurrence each, in the order of ``order``.
     """
     rows, width = data.shape[0], 8
     haystack = single(data).reshape(rows, -1)
     needles = single(vals).reshape(rows, width)
-    found = np.full((rows, width), -1, np.int64)
+    positions = np.full((rows, width), -1, np.int64)
     for row in range(rows):
-        taken: dict[float, int] = {}
+        used_count: dict[float, int] = {}
         for column in order:
-            wanted = float(needles[row, column])
-            places = np.flatnonzero(haystack[row] == needles[row, column])
-            used = taken.get(wanted, 0)
-            taken[wanted] = used + 1
-            if used < len(places):
-                found[row, column] = places[used]
-    return found
+            needle = float(needles[row, column])
+            occurrences = np.flatnonzero(haystack[row] == needles[row, column])
+            used = used_count.get(needle, 0)
+            used_count[needle] = used + 1
+            if used < len(occurrences):
+                positions[row, column] = occurrences[used]
+    return positions
 
 
-def _store_index(dst: Array, found: Array) -> None:
-    """Write positions; what was not found becomes all ones."""
+def _store_index(dst: Array, positions: Array) -> None:
+    """Write positions; a missing position becomes all ones."""
     dst[...] = (
-        found.astype(f"i{dst.dtype.itemsize}").view(f"u{dst.dtype.itemsize}").reshape(dst.shape)
+        positions.astype(f"i{dst.dtype.itemsize}").view(f"u{dst.dtype.itemsize}").reshape(dst.shape)
     )
 
 
@@ -157,13 +157,13 @@ def nc_match_replace8(
     dst: Array, data: Array, vals: Array, imm: float, dst_idx: Array | None = None
 ) -> None:
     """``data`` with one occurrence of each value replaced; equal values from the last column."""
-    found = _matches(data, vals, range(7, -1, -1))
+    positions = _matches(data, vals, range(7, -1, -1))
     value = single(data).reshape(data.shape[0], -1).copy()
-    rows, columns = np.nonzero(found >= 0)
-    value[rows, found[rows, columns]] = imm
+    rows, columns = np.nonzero(positions >= 0)
+    value[rows, positions[rows, columns]] = imm
     store(dst, value)
     if dst_idx is not None:
-        _store_index(dst_idx, found)
+        _store_index(dst_idx, positions)
 
 
 @semantics()
@@ -180,7 +180,7 @@ def sequence_bounds(dst: Array, segment_ids: Array) -> None:
     store(dst, np.stack([np.where(padding, count, low), np.where(padding, -1, high)]))
 
 
-_GROUP = 16
+_GROUP_PARTITIONS = 16
 """Partitions that one core of the GpSimd Engine is connected to."""
 
 
@@ -190,7 +190,7 @@ def nonzero_with_count(
 ) -> None:
     """Indices of the nonzero elements, padding, and their count, in every 16th partition."""
     value = src.reshape(src.shape[0], -1)
-    for row in range(0, len(value), _GROUP):
+    for row in range(0, len(value), _GROUP_PARTITIONS):
         places = np.flatnonzero(value[row])
         line = np.full(value.shape[1] + 1, padding_val, np.int32)
         line[: len(places)] = places + index_offset
@@ -205,11 +205,11 @@ def topk(val_dst: Array, idx_dst: Array, src: Array, n: int) -> None:
     Every partition of a group gets the result of its group. Among equal values the one with the
     lower index counts as the larger; which one hardware keeps is not documented.
     """
-    wanted = val_dst.reshape(val_dst.shape[0], -1).shape[1]
-    for start in range(0, len(src), _GROUP):
-        group = src[start : start + _GROUP]
+    count = val_dst.reshape(val_dst.shape[0], -1).shape[1]
+    for start in range(0, len(src), _GROUP_PARTITIONS):
+        group = src[start : start + _GROUP_PARTITIONS]
         line = group.reshape(len(group), -1).T.reshape(-1)[:n]
-        order = np.lexsort((-np.arange(len(line)), single(line)))[-wanted:]
+        order = np.lexsort((-np.arange(len(line)), single(line)))[-count:]
         lanes = slice(start, start + len(group))
         val_dst[lanes] = line[order].reshape(1, *val_dst.shape[1:])
         idx_dst[lanes] = order.astype(np.uint32).reshape(1, *idx_dst.shape[1:])

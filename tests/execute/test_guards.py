@@ -34,14 +34,14 @@ def _kernel(x: Any) -> Any:
 
 def test_a_rule_that_fails_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = dataclasses.replace(SOME_RULE, check=_broken)
-    call = checks.Call(SPEC, {}, None, 2)
+    call = checks.CheckedCall(SPEC, {}, None, 2)
     with pytest.raises(TypeError, match="a bug of ours"):
-        checks._wrong(rule, call)
+        checks._violation(rule, call)
     call.values.update({each.name: object() for each in SPEC.operands})
-    assert checks._wrong(rule, call)  # no instruction takes such values
+    assert checks._violation(rule, call)  # no instruction takes such values
     monkeypatch.delenv("NKI_HLO_UNGUARDED")
     call.values.update({each.name: None for each in SPEC.operands})
-    assert checks._wrong(rule, call)
+    assert checks._violation(rule, call)
 
 
 def test_a_sample_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -370,9 +370,9 @@ def test_frameworks_are_asked_first():
         kernel(X)
         assert len(seen) == 1
     finally:
-        from nki_lang.kernel import _FRAMEWORKS
+        from nki_lang.kernel import _FRAMEWORK_CALLS
 
-        del _FRAMEWORKS["test"]
+        del _FRAMEWORK_CALLS["test"]
 
 
 def test_two_threads_trace_independently():
