@@ -424,5 +424,5 @@ def test_constants_that_are_missing():
 )
 def test_constants_outside_are_refused(name):
     entry = made(106, 0, text("tmp.4"), text(name))
-    with pytest.raises(NkiFileError, match="not beside"):
+    with pytest.raises(NkiFileError, match="not in the folder"):
         klir.loads(lnc(array(block("main.1")), constants=(entry,)), None, lambda _: b"")
