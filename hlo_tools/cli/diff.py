@@ -85,7 +85,12 @@ def command(
     if by:
         return _by_place(left, right, by, form, output, exit_zero)
     ignored = {*(ignore or ()), *(() if metadata else ("metadata",))}
-    found = diff_modules(open_module(left), open_module(right), ignore=ignored, names=names)
+    found = diff_modules(
+        open_module(left, to_inspect=True),
+        open_module(right, to_inspect=True),
+        ignore=ignored,
+        names=names,
+    )
     _write(found, form, output)
     return 0 if found.is_equal or exit_zero else 1
 
@@ -95,7 +100,7 @@ def _by_place(left: str, right: str, by: str, form: str, output: str, exit_zero:
         raise typer.BadParameter(f"{by!r} is not one of {', '.join(PLACES)}")
     if form == "html" or output != "-":
         raise typer.BadParameter("--by prints text or JSON to standard output")
-    rows = diff_places(open_module(left), open_module(right), by)
+    rows = diff_places(open_module(left, to_inspect=True), open_module(right, to_inspect=True), by)
     changed = [row for row in rows if row.before != row.after]
     if form == "json":
         console.write_json("diff", by=by, places=[asdict(row) for row in rows])

@@ -84,7 +84,7 @@ def command(
         raise typer.BadParameter(f"{form!r} is not one of {', '.join(_FORMATS)}")
     if layout not in _LAYOUTS:
         raise typer.BadParameter(f"{layout!r} is not one of {', '.join(_LAYOUTS)}")
-    module = open_module(file)
+    module = open_module(file, to_inspect=True)
     counted = form == "html" and cost
     on = target_for(target, module.folder).target.name if counted else ""
     graph = graph_of(module, computation or (), target=on)

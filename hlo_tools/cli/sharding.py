@@ -65,7 +65,7 @@ def command(
     """
     if output and not output.endswith((".html", ".htm")):
         raise typer.BadParameter(f"{output} does not end in .html: the page is the only format")
-    module = open_module(file)
+    module = open_module(file, to_inspect=True)
     rows = [row for view in _chosen(module, instruction or [], everything) for row in _rows(view)]
     if output:
         console.write_binary(_page(module.name, rows).encode(), output)

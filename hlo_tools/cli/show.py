@@ -125,7 +125,7 @@ def _shown(
     """A module's summary, and the computations to list."""
     if not instructions:
         return _facts(open_outline(path)), []
-    module = open_module(path)
+    module = open_module(path, to_inspect=True)
     chosen = [module.computation(computation)] if computation else list(module.computations)
     return _facts(ModuleOutline.of(module)), chosen
 

@@ -111,7 +111,7 @@ def _costs(
     both = not (with_memory or with_roofline)
     documents: list[dict[str, object]] = []
     for file in files:
-        module = open_module(file)
+        module = open_module(file, to_inspect=True)
         needed = memory(module) if with_memory or both else None
         allocated = allocated_beside(module.path) if needed and module.path else None
         least = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from google.protobuf.message import Message as AnyMessage
@@ -112,7 +112,7 @@ def property_changes(mine: Message, theirs: Message, names: Iterable[str]) -> It
             yield Change(name, short(_text(before)), short(_text(after)))
 
 
-def _plain(value: Any) -> object:
+def _plain(value: object) -> object:
     """A value that equals that of the same bytes: NaN itself, 0 not -0."""
     if isinstance(value, (bytes, str, int)) or value is None:
         return value
@@ -120,7 +120,7 @@ def _plain(value: Any) -> object:
         return repr(value)
     if isinstance(value, AnyMessage):
         return value.SerializeToString(deterministic=True)
-    return [_plain(one) for one in value]
+    return [_plain(one) for one in cast("Iterable[object]", value)]
 
 
 def _field(message: Message, name: str) -> Any:

@@ -70,6 +70,7 @@ def reduce_module(
     Raises:
         HloError: they do not succeed on the module itself (HLO-REDUCE).
     """
+    module.require_known_fields()
     if trials.first(iter([("the module itself", lambda: module)])) is None:
         raise HloError(
             "the command does not succeed on the module itself",

@@ -35,7 +35,7 @@ from hlo_tools.evaluate.operation import OPERATIONS, Call, CustomCall
 from hlo_tools.evaluate.values import Array, EvaluationError, Value
 from hlo_tools.ir.module import Module
 from hlo_tools.types.ids import LOCAL_MASK
-from hlo_tools.types.opcodes import opcodes_of_kind
+from hlo_tools.types.opcodes import OPCODES, missing_opcode, opcodes_of_kind
 from hlo_tools.verify import check
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Evaluator:
         device: Device = ALONE,
         plans: dict[int, Plan] | None = None,
     ) -> None:
+        module.require_known_fields()
         self.module = module
         self.device = device
         self.custom_calls: Mapping[str, CustomCall] = dict(custom_calls or {})
@@ -180,7 +181,10 @@ class Evaluator:
         found = OPERATIONS.get(row.opcode)
         if found is None:
             raise EvaluationError(
-                f"{row.opcode} has no result that depends on the module alone", place=f"%{row.name}"
+                f"{row.opcode} has no result that depends on the module alone"
+                if row.opcode in OPCODES
+                else missing_opcode(row.opcode),
+                place=f"%{row.name}",
             )
         call = Call(row, operands, self)
         try:

@@ -37,6 +37,7 @@ def run_with_jaxlib(module: Module, inputs: Sequence[object]) -> list[Array]:
         raise EvaluationError(
             "jaxlib is not installed", code="HLO-JAXLIB", remedy="pip install 'nki-hlo[jax]'"
         )
+    module.require_known_fields()
     with tempfile.TemporaryDirectory(prefix="nki-hlo-") as name:
         folder = Path(name)
         data, arrays = without_tuples(module, inputs)
@@ -64,7 +65,7 @@ def without_tuples(module: Module, inputs: Sequence[object]) -> tuple[bytes, lis
     from hlo_tools.ir.loading import load
     from hlo_tools.rewrite.tuples import flatten_entry
 
-    flat = load(module.module_bytes())
+    flat = load(module.module_bytes(), allow_unknown_fields=True)
     flatten_entry(flat, results=False)
     _make_tokens(flat)
     return flat.module_bytes(), arrays_of(inputs)
@@ -77,7 +78,7 @@ def _without_result_tokens(data: bytes, module: Module) -> bytes:
     from hlo_tools.ir.loading import load
     from hlo_tools.rewrite.emitting import get_part, make_tuple
 
-    changed = load(data)
+    changed = load(data, allow_unknown_fields=True)
     entry = changed.entry
     parts = [entry.root]
     while any(part.shape.is_tuple for part in parts):

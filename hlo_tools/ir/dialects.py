@@ -66,4 +66,5 @@ def to_dialect(module: Module, dialect: str) -> None:
     Raises:
         HloError: no such dialect (HLO-ARGUMENT).
     """
+    module.require_known_fields()
     entry_of(DIALECTS, dialect, "dialect")(module)

@@ -52,6 +52,7 @@ def externalize(module: Module, folder: str | Path, *, threshold: int = 1 << 16)
     Raises:
         HloFileError: a file cannot be written (HLO-WRITE).
     """
+    module.require_known_fields()
     root = Path(folder)
     names = f"{_UNFIT.sub('_', module.name) or 'module'}.constants"
     moved = 0
@@ -83,6 +84,7 @@ def inline(module: Module, folder: str | Path) -> int:
         HloFileError: a file is missing, damaged, of another content, or outside of ``folder``
             (HLO-EXTERNAL).
     """
+    module.require_known_fields()
     root = Path(folder)
     taken = 0
     for view in list(module.instructions):

@@ -114,8 +114,12 @@ def render(module: Module, form: str) -> bytes:
 
     Raises:
         HloError: no such format (HLO-ARGUMENT).
+        HloUnsupportedError: the module has a field that this version does not know
+            (HLO-UNKNOWN-FIELD).
     """
-    return entry_of({**FORMATS, **STABLEHLO}, form, "format")(module)
+    write = entry_of({**FORMATS, **STABLEHLO}, form, "format")
+    module.require_known_fields()
+    return write(module)
 
 
 def entry_of(table: Mapping[str, T], name: str, what: str) -> T:

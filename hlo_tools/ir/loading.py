@@ -43,7 +43,9 @@ _MAPPED_OVER = 1 << 26
 """For an outline, files larger than 64 MiB are mapped: what is not read takes no memory."""
 
 
-def load(source: Source, *, leave_constants: int | None = None) -> Module:
+def load(
+    source: Source, *, leave_constants: int | None = None, allow_unknown_fields: bool = False
+) -> Module:
     """Load an HLO module from a path, from bytes, or from a binary stream.
 
     What it is (HloModuleProto, HloProto, HloSnapshot, HloUnoptimizedSnapshot also as XLA dumps it,
@@ -53,6 +55,9 @@ def load(source: Source, *, leave_constants: int | None = None) -> Module:
     Args:
         leave_constants: constants larger than so many bytes stay in the file (or the bytes) and
             are read from there when asked for; files over 1 GiB leave those over 64 KiB.
+        allow_unknown_fields: let the module be evaluated, built, printed, converted and changed
+            although it has fields that this version does not know
+            (:meth:`Module.require_known_fields`). They are kept, and otherwise passed over.
 
     Raises:
         TypeError: the source is none of these.
@@ -68,12 +73,15 @@ def load(source: Source, *, leave_constants: int | None = None) -> Module:
             leave_constants = LEFT_OF_LARGE
         kind = detect(content).kind
         if kind == "delimited":
-            return _read_delimited(content, place, leave_constants)
-        if leave_constants is not None and kind in MESSAGES:
-            return _read_skeleton(content, kind, place, leave_constants)
-        return _READERS[kind](content, kind, place)
+            module = _read_delimited(content, place, leave_constants)
+        elif leave_constants is not None and kind in MESSAGES:
+            module = _read_skeleton(content, kind, place, leave_constants)
+        else:
+            module = _READERS[kind](content, kind, place)
     except HloError as error:
         raise placed(error, place) from error.__cause__
+    module.allow_unknown_fields = allow_unknown_fields
+    return module
 
 
 def load_outline(source: str | Path | bytes) -> ModuleOutline:

@@ -30,11 +30,14 @@ if TYPE_CHECKING:
         OpMetadata,
         Payload,
     )
+    from hlo_tools.schema.unknown import UnknownField
     from hlo_tools.text import PrintOptions
     from hlo_tools.wire.fields import Buffer
 
 __all__ = ["Module"]
 
+MANY_INSTRUCTIONS = 400
+"""From so many instructions on, a module is searched for unknown fields as columns of its bytes."""
 KERNEL_TARGET = "AwsNeuronCustomNativeKernel"
 
 
@@ -46,6 +49,8 @@ class Module:
         original: the bytes that ``envelope`` was read from, written again while nothing changes.
         envelope: the message of the file, when the module is only a part of it (HloProto, ...).
         path: where it came from, for messages.
+        allow_unknown_fields: pass over fields that this version does not know; see
+            :meth:`require_known_fields`.
     """
 
     __slots__ = (
@@ -53,6 +58,7 @@ class Module:
         "_computations",
         "_envelope",
         "_given",
+        "_has_known_fields",
         "_kept",
         "_made",
         "_names",
@@ -61,6 +67,7 @@ class Module:
         "_places",
         "_proto",
         "_unsettled",
+        "allow_unknown_fields",
         "pass_rows",
         "path",
     )
@@ -72,8 +79,11 @@ class Module:
         original: Buffer | None = None,
         envelope: Envelope | None = None,
         path: str = "",
+        allow_unknown_fields: bool = False,
     ) -> None:
         self._proto = proto
+        self.allow_unknown_fields = allow_unknown_fields
+        self._has_known_fields = False
         self._original = original
         self._computations: dict[int, Computation] | None = None
         self._names: dict[str, int] | None = None
@@ -278,6 +288,7 @@ class Module:
     def touch(self) -> None:
         """Say that a message was changed directly: views look again, saving writes anew."""
         self._settle()
+        self._has_known_fields = False
         self.mark_changed()
         self._names = self._next_legacy_id = self._places = None
         known = self._computations
@@ -292,7 +303,13 @@ class Module:
             computation.forget()
 
     def mark_changed(self) -> None:
-        """Saving writes anew from now on; views stay as they are."""
+        """Saving writes anew from now on; views stay as they are.
+
+        Raises:
+            HloUnsupportedError: as :meth:`require_known_fields`, at the first change.
+        """
+        if self._original is not None:
+            self.require_known_fields()
         self._original = None
         if self.pass_rows:
             self.pass_rows = {}
@@ -308,6 +325,50 @@ class Module:
         from hlo_tools.ir.editing import add_computation
 
         return add_computation(self, name)
+
+    def require_known_fields(self) -> None:
+        """Refuse a module with fields that this version does not know, at any depth.
+
+        What evaluates, builds, prints, converts or changes modules calls it: a newer producer may
+        say in such a field what an operation does. ``allow_unknown_fields`` passes over them.
+
+        Raises:
+            HloUnsupportedError: the module has such a field (HLO-UNKNOWN-FIELD).
+        """
+        from hlo_tools.schema.unknown import are_allowed, refuse
+
+        if self.allow_unknown_fields or are_allowed():
+            return
+        if self.holds_unknown_fields:
+            message = self._proto if self._envelope is None else self._envelope
+            raise refuse(message, self.path)
+
+    @property
+    def holds_unknown_fields(self) -> bool:
+        """Whether the module, or the message around it, has a field that this version lacks."""
+        from hlo_tools.schema.unknown import unknown_fields
+
+        if self._has_known_fields:
+            return False
+        message = self._proto if self._envelope is None else self._envelope
+        count = sum(len(computation.instructions) for computation in self._proto.computations)
+        if count < MANY_INSTRUCTIONS and not self._kept:
+            # It is checked each time: its messages may have been changed since.
+            return next(unknown_fields(message), None) is not None
+        from hlo_tools.outline.unknown import holds_unknown_fields
+
+        data = self._original if self._behind is None else None
+        if data is None:
+            data = message.SerializeToString()
+        self._has_known_fields = not holds_unknown_fields(data, message.DESCRIPTOR)
+        return not self._has_known_fields
+
+    def unknown_fields(self) -> Iterator[UnknownField]:
+        """The fields that this version lacks, of the module and of the message around it."""
+        from hlo_tools.schema.unknown import unknown_fields
+
+        if self.holds_unknown_fields:
+            yield from unknown_fields(self._proto if self._envelope is None else self._envelope)
 
     # Writing
 
@@ -364,6 +425,9 @@ class Module:
 
         Args:
             options: one of :data:`hlo_tools.text.PRESETS`, or options of your own.
+
+        Raises:
+            HloUnsupportedError: as :meth:`require_known_fields`.
         """
         from hlo_tools import text
 
@@ -381,6 +445,7 @@ class Module:
 
         Raises:
             HloError: there is no such form (HLO-ARGUMENT).
+            HloUnsupportedError: another form was asked for; as :meth:`require_known_fields`.
             HloFileError: the path cannot be written (HLO-WRITE).
         """
         from hlo_tools.files.writing import write_bytes, write_stream

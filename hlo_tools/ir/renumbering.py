@@ -32,6 +32,7 @@ def set_ids(module: Module, scheme: str) -> None:
         HloError: another scheme (HLO-ARGUMENT).
         HloFileError: a reference names no instruction (HLO-REFERENCE).
     """
+    module.require_known_fields()
     if scheme not in SCHEMES:
         raise HloError(
             f"id scheme {scheme!r} is not known", code="HLO-ARGUMENT", remedy="use wide or legacy"

@@ -31,6 +31,7 @@ def embed(module: Module, root: Path | None = None) -> int:
     Raises:
         HloError: a configuration does not decode, or a file is missing.
     """
+    module.require_known_fields()
     packed: dict[Path, dict[str, Any]] = {}
     changed = 0
     for call in module.find_custom_calls():
@@ -55,6 +56,7 @@ def take_out(module: Module, folder: str | Path, beside: str | Path | None = Non
     Raises:
         HloFileError: an embedded kernel is damaged, or a file cannot be written.
     """
+    module.require_known_fields()
     written: dict[str, Path] = {}
     for call in module.find_custom_calls():
         config = decode(call.backend_config)

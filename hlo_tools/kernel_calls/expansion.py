@@ -53,6 +53,7 @@ def expand(module: Module, references: Mapping[str, Reference] | None = None) ->
             SHAPE); calls before that one are expanded. Or several kernels of one name take such
             operands (HLO-REFERENCE-AMBIGUOUS); nothing is expanded.
     """
+    module.require_known_fields()
     known = {**_references, **(references or {})}
     done: list[str] = []
     cloned: dict[tuple[str, str], Computation] = {}

@@ -209,6 +209,7 @@ def replace_registered(
         NkiError: the kernel breaks a rule of the language.
         EvaluationError: with ``check``: nothing says what the operation computes.
     """
+    module.require_known_fields()
     for kernel in kernels:
         if not kernel.pattern.opcodes:
             raise HloError(

@@ -64,6 +64,7 @@ def replace_matches(
         HloError: the pattern is not an operation, or lacks an input (HLO-PATTERN), or a file cannot be
             read.
     """
+    module.require_known_fields()
     kernel = read_kernel(file)
     wanted = as_pattern(pattern, [shape_of(tensor) for tensor in kernel.inputs])
     config = config_of(kernel, binary or str(Path(file).resolve()))

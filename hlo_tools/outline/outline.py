@@ -18,6 +18,8 @@ import numpy as np
 from hlo_tools import schema
 from hlo_tools.errors import HloFileError
 from hlo_tools.outline.ranges import lists, not_ascii, unpacked
+from hlo_tools.outline.unknown import table_holds_unknown, tags_to_check
+from hlo_tools.schema.unknown import unknown_fields
 from hlo_tools.types.ids import LOCAL_BITS, LOCAL_MASK
 from hlo_tools.types.shape import Shape
 from hlo_tools.wire import fields as wire
@@ -53,6 +55,7 @@ ID, OPERANDS, OPERAND, CALLED, CALLED_ONE = _tags((35, 0), (36, 2), (36, 0), (38
 COST = _tags((15, 2), (16, 2), (30, 2), (32, 2), (32, 0), (58, 0))
 """Tags of an instruction's fields; ``COST`` are those that its arithmetic depends on."""
 _WANTED = (NAME, OPCODE, SHAPE, TARGET, ID, OPERANDS, OPERAND, CALLED, CALLED_ONE, *COST)
+_MODULE, _COMPUTATION, _INSTRUCTION = "HloModuleProto", "HloComputationProto", "HloInstructionProto"
 _SPARSE = 8
 """With more unused ids than so many an instruction, ids are searched for."""
 _LITERAL_OVER = 1 << 16
@@ -131,6 +134,7 @@ class Outline:
         begin, end: where the HloModuleProto stands in it.
         path: where it came from, for messages.
         also: tags of further fields of instructions for ``fields``.
+        messages: look for unknown fields in the messages of instructions too.
 
     Attributes:
         name, entry_id: of the module, and the id of its entry computation.
@@ -151,20 +155,40 @@ class Outline:
         *,
         path: str = "",
         also: tuple[int, ...] = (),
+        messages: bool = False,
     ) -> None:
         self.data = data
         self.path = path
         self.range = begin, len(data) if end is None else end
         self.words = Words(data)
         self.name, self.entry_id = "", 0
+        self._has_messages = messages
         try:
             self._read_module()
-            self.fields = split(self.words, self._begin, self._end, (*_WANTED, *also))
+            wanted = (*_WANTED, *also, *tags_to_check(_INSTRUCTION, messages=messages))
+            self.fields = split(self.words, self._begin, self._end, wanted, beyond=True)
             self._bounds = {tag: self.bounds(tag) for tag in (NAME, OPCODE, SHAPE)}
             self._check_names()
             self.kinds, self.kind_of = self._kinds()
         except (HloFileError, UnicodeDecodeError) as error:
             raise self.damage() from error
+
+    @cached_property
+    def holds_unknown_fields(self) -> bool:
+        """Whether the module has a field that the schema lacks.
+
+        Looked for in the module, its computations and its instructions, and in the messages that
+        the module and computations hold; in those of instructions with ``messages`` only.
+        """
+        tables = (
+            (_MODULE, self._top, _COMPUTATIONS),
+            (_COMPUTATION, self._inner, _INSTRUCTIONS),
+            (_INSTRUCTION, self.fields, SHAPE),
+        )
+        if any(table_holds_unknown(self.words, *one) for one in tables):
+            return True
+        shapes = {data for _, data in self.kinds}  # equal ones are read once
+        return any(next(unknown_fields(shape_of(one).proto), None) for one in shapes)
 
     # What it holds
 
@@ -390,13 +414,16 @@ class Outline:
 
     def _read_module(self) -> None:
         begin, end = self.range
-        top = split(self.words, np.array([begin]), np.array([end]), _OF_MODULE)
+        wanted = (*_OF_MODULE, *tags_to_check(_MODULE))
+        top = split(self.words, np.array([begin]), np.array([end]), wanted, beyond=True)
         for first, last in zip(*lists(*top.of(_NAME)[2:]), strict=True):
             self.name = str(self.data[first:last], "utf-8")
         for at in top.of(_ENTRY_ID).begin.tolist():
             self.entry_id = wire.signed(wire.read_varint(self.data, at, end)[0])
         bodies = top.of(_COMPUTATIONS)
-        inner = split(self.words, bodies.begin, bodies.end, _OF_COMPUTATION)
+        wanted = (*_OF_COMPUTATION, *tags_to_check(_COMPUTATION))
+        inner = split(self.words, bodies.begin, bodies.end, wanted, beyond=True)
+        self._top, self._inner = top, inner
         rows = inner.of(_INSTRUCTIONS)
         order = np.argsort(rows.row, kind="stable")
         self._begin, self._end = rows.begin[order], rows.end[order]

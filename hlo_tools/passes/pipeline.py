@@ -94,7 +94,9 @@ class Pipeline:
         Raises:
             HloVerifyError: ``verify_each`` found something wrong; the place names the pass.
             PassError: a pass cannot do what it is meant to, or cannot read the module.
+            HloUnsupportedError: as :meth:`Module.require_known_fields`.
         """
+        module.require_known_fields()
         with reading_once(module):
             return self._run(module, verify_each, time_passes, print_between, check, on_pass)
 

@@ -63,6 +63,7 @@ def extract_slice(
     """
     wanted = set(chosen)
     here = _computation_of(wanted)
+    here.module.require_known_fields()
     _complete(wanted, constants)
     order = [view for view in here.post_order() if view in wanted and view.opcode != "parameter"]
     outputs = _outputs(order, wanted, list(targets))

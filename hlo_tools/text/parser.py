@@ -23,7 +23,7 @@ from hlo_tools.text.names import UniqueNames
 from hlo_tools.text.repeated import Repeated
 from hlo_tools.text.shapes import ShapeReader
 from hlo_tools.types.ids import LOCAL_MASK
-from hlo_tools.types.opcodes import OPCODES, Opcode
+from hlo_tools.types.opcodes import OPCODES, Opcode, missing_opcode
 
 __all__ = ["parse"]
 
@@ -348,7 +348,7 @@ class _Parser:
             inner = word.removesuffix(f"-{suffix}")
             if inner != word and inner in OPCODES:
                 return OPCODES[f"async-{suffix}"], inner
-        message, hint = f"there is no opcode '{word}'", did_you_mean(word, OPCODES)
+        message, hint = missing_opcode(word), did_you_mean(word, OPCODES)
         raise self.cursor.error(message, pos=pos, code="HLO-TEXT-OPCODE", hint=hint)
 
     def _operands(

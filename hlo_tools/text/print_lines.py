@@ -81,7 +81,7 @@ class Lines:
 
     def __init__(self, printer: Printer, data: Any) -> None:
         self.printer = printer
-        self.outline = outline = Outline(data, also=(_METADATA, _WAITS))
+        self.outline = outline = Outline(data, also=(_METADATA, _WAITS), messages=True)
         self.opcodes = [opcode for opcode, _ in outline.kinds]
         self.first, self.operands = outline.operands
         self.called_from, self.called = outline.numbers(CALLED, CALLED_ONE)

@@ -11,6 +11,7 @@ from google.protobuf.message import Message as ProtobufMessage
 
 from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloFileError
+from hlo_tools.schema.unknown import are_allowed, refuse, unknown_fields
 from hlo_tools.text.options import DEFAULT, PrintOptions
 from hlo_tools.text.origin import original_value, print_array
 from hlo_tools.text.print_attributes import print_attributes, print_called, print_sugar
@@ -36,6 +37,10 @@ _PRED = BY_NAME["pred"].number
 class Printable(Protocol):
     """A module that knows its message."""
 
+    def require_known_fields(self) -> None:
+        """Refuse a module with a field that this version does not know."""
+        ...
+
     def untouched(self) -> tuple[Message, bytes] | None:
         """The ``HloModuleProto`` with the bytes it was read from, while nobody can have changed it."""
         ...
@@ -50,12 +55,22 @@ def print_module(module: Printable | Message, options: PrintOptions = DEFAULT) -
 
     A loaded module that nobody has looked into takes less time than its message: it is not
     written again.
+
+    Raises:
+        HloUnsupportedError: it has a field that this version does not know (HLO-UNKNOWN-FIELD).
     """
     with no_collection():
         if isinstance(module, ProtobufMessage):
-            return "".join(_Printer(module, options).module())
+            printer = _Printer(module, options)
+            is_checked = printer.has_known_fields or are_allowed()
+            if not is_checked and next(unknown_fields(module), None) is not None:
+                raise refuse(module)
+            return "".join(printer.module())
         proto, data = module.untouched() or (module.whole(), None)
-        return "".join(_Printer(proto, options, data).module())
+        printer = _Printer(proto, options, data)
+        if data is None or not printer.has_known_fields:
+            module.require_known_fields()
+        return "".join(printer.module())
 
 
 class _Printer:
@@ -81,6 +96,11 @@ class _Printer:
             return Lines(self, self.proto.SerializeToString() if data is None else data)
         except (EncodeError, HloFileError):  # too large to be written; groups, which outlines lack
             return None
+
+    @property
+    def has_known_fields(self) -> bool:
+        """Whether it was seen that the schema has every field of the module."""
+        return self.lines is not None and not self.lines.outline.holds_unknown_fields
 
     # -- module -------------------------------------------------------------------------------
 

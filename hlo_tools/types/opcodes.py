@@ -22,6 +22,7 @@ __all__ = [
     "Kind",
     "Opcode",
     "Trait",
+    "missing_opcode",
     "opcodes_of_cost",
     "opcodes_of_kind",
     "opcodes_with",
@@ -146,6 +147,18 @@ def _opcode_table() -> dict[str, Opcode]:
 
 
 OPCODES: dict[str, Opcode] = _opcode_table()
+
+_NEWER_OPCODES = frozenset(
+    {"collective-reduce", "collective-reduce-done", "collective-reduce-start", "exp2", "log2"}
+)
+"""Opcodes of XLA since 2026-08, which jaxlib 0.12 has."""
+
+
+def missing_opcode(name: str) -> str:
+    """Return the statement that this version lacks an opcode: a newer one, or none of XLA's."""
+    if name in _NEWER_OPCODES:
+        return f"the opcode '{name}' is newer than this version"
+    return f"there is no opcode '{name}'"
 
 
 def opcodes_of_kind(*kinds: Kind, arity: int | None = None) -> frozenset[str]:

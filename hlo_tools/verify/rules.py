@@ -108,6 +108,9 @@ _ROWS = (
      "Profiles name them by it (checked with --also names)."),
     ("HLO-V043", "origins have the structure of the value",
      "Each array of the result has one origin."),
+    ("HLO-V044", "every field is known",
+     "A newer producer wrote a field that this version does not know; what it says about the "
+     "operation would be ignored (--allow-unknown-fields ignores it)."),
 )  # fmt: skip
 
 RULES: dict[str, Rule] = {code: Rule(code, title, why) for code, title, why in _ROWS}

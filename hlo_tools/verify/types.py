@@ -15,7 +15,7 @@ from hlo_tools.ir.external_constants import ATTRIBUTE as EXTERNAL_CONSTANT
 from hlo_tools.types.element_types import BY_NAME, BY_NUMBER
 from hlo_tools.types.ids import LOCAL_MASK
 from hlo_tools.types.literal import Literal
-from hlo_tools.types.opcodes import OPCODES, Opcode
+from hlo_tools.types.opcodes import OPCODES, Opcode, missing_opcode
 from hlo_tools.verify.findings import Finding, Severity
 from hlo_tools.verify.operations import check_operation
 from hlo_tools.verify.options import DEFAULT, Options
@@ -218,7 +218,7 @@ class _Checker:
     ) -> list[Problem]:
         opcode = OPCODES.get(name)
         if opcode is None:
-            return [("HLO-V011", f"there is no opcode '{name}'")]
+            return [("HLO-V011", missing_opcode(name))]
         operands = [numbers[number & LOCAL_MASK] for number in one.operand_ids[:]]
         count = len(operands)
         if opcode.arity is not None and count != opcode.arity:

@@ -14,6 +14,7 @@ from hlo_tools.verify.attributes import check_attributes
 from hlo_tools.verify.buffers import check_buffers
 from hlo_tools.verify.calling import check_calling
 from hlo_tools.verify.deadlocks import check_deadlocks
+from hlo_tools.verify.fields import check_fields
 from hlo_tools.verify.findings import Finding, Severity
 from hlo_tools.verify.index import Index
 from hlo_tools.verify.layouts import check_layouts
@@ -40,7 +41,7 @@ def verify(module: Module, *, options: Options = DEFAULT) -> list[Finding]:
     proto = module.proto
     with no_collection():
         calls = calls_of(proto)
-        findings = list(check_structure(proto, calls))
+        findings = [*check_fields(module), *check_structure(proto, calls)]
         if not any(one.code in _REFERENCES for one in findings):
             index = Index(proto, calls)
             findings += check_types(proto, calls, options)

@@ -142,8 +142,13 @@ def starts(fields: Table) -> Array:
     return fields.begin - width - np.where(fields.tag & 7 == wire.BYTES, length, 0)
 
 
-def split(words: Words, begin: Array, end: Array, wanted: Iterable[int]) -> Table:
+def split(
+    words: Words, begin: Array, end: Array, wanted: Iterable[int], *, beyond: bool = False
+) -> Table:
     """The fields of the wanted tags (below 1 << 15) of the messages ``data[begin[i]:end[i]]``.
+
+    Args:
+        beyond: take the fields of all larger tags too; each then has the tag ``max(wanted | 7) + 1``.
 
     Raises:
         HloFileError: one of them is not a message; offset and reason are in the text.
@@ -151,6 +156,7 @@ def split(words: Words, begin: Array, end: Array, wanted: Iterable[int]) -> Tabl
     tags = list(wanted)
     chosen = np.zeros((max(tags) | 7) + 2, bool)
     chosen[tags] = True
+    chosen[-1] = beyond
     parts = [
         part
         for at in range(0, len(begin), _CHUNK)
@@ -172,8 +178,9 @@ def _in_step(words: Words, begin: Array, end: Array, base: int, chosen: Array) -
         tag, start, finish, fine = _next_field(words, position, stop)
         if not fine.all():
             _refuse(words.data, begin, end, rows[~fine])
-        # The last entry of ``chosen`` is False and stands for all larger tags.
-        keep = np.flatnonzero(chosen[np.minimum(tag, len(chosen) - 1)])
+        # The last entry of ``chosen`` stands for all larger tags.
+        tag = np.minimum(tag, len(chosen) - 1)
+        keep = np.flatnonzero(chosen[tag])
         own = tag[keep].astype(np.int16)
         parts.append(Table(rows[keep] + base, own, start[keep], finish[keep]))
         left = np.flatnonzero(finish < stop)
@@ -185,6 +192,7 @@ def _in_step(words: Words, begin: Array, end: Array, base: int, chosen: Array) -
         starts = np.concatenate([np.frombuffer(one, np.int64) for one in found])
         tag, start, finish, _ = _next_field(words, starts, np.repeat(stop, counts))
         own = np.repeat(rows + base, counts)
+        tag = np.minimum(tag, len(chosen) - 1)
         parts.append(Table(own, tag.astype(np.int16), start, finish))
     return parts
 
@@ -196,7 +204,7 @@ def _scan(data: wire.Buffer, position: int, stop: int, chosen: list[bool]) -> ar
     # are stepped over without a call. Everything else, and every error, goes through ``fields``.
     short = [0] * 256
     for tag in range(8 | wire.BYTES, 128, 8):
-        short[tag] = _TAKE if tag < len(chosen) and chosen[tag] else _LEAVE
+        short[tag] = _TAKE if chosen[min(tag, len(chosen) - 1)] else _LEAVE
     last = len(data) - 2
     while position < stop:
         action = short[data[position]]
@@ -215,7 +223,7 @@ def _scan(data: wire.Buffer, position: int, stop: int, chosen: list[bool]) -> ar
                 continue
         one = next(wire.fields(data, position, stop))
         tag = one.number << 3 | one.wire_type
-        if tag < len(chosen) and chosen[tag]:
+        if chosen[min(tag, len(chosen) - 1)]:
             found.append(position)
         position = one.end
     return found

@@ -60,8 +60,10 @@ def compile(
         HloError, NkiError: a registered kernel cannot be put in, see
             :func:`hlo_tools.kernel_calls.replace_registered`.
         HloVerifyError: the module breaks a rule of HLO.
+        HloUnsupportedError: as :meth:`hlo_tools.Module.require_known_fields`.
         HloFileError: a kernel file is missing or damaged.
     """
+    module.require_known_fields()
     family = target_of(target)
     options = options or CompileOptions()
     if root is None and module.path:

@@ -178,7 +178,7 @@ def best_in_processes(compiler: Compiler, jobs: int) -> Program | None:
 def _planned(work: _Work) -> tuple[float, bytes] | None:
     """The estimate and the program of a plan, in a worker; None when the plan leads to none."""
     with no_collection():
-        module = load(work.module)
+        module = load(work.module, allow_unknown_fields=True)
         module.path = work.path
         compiler = Compiler(module, target_of(work.target), work.options, work.root)
         try:

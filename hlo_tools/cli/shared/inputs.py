@@ -29,34 +29,58 @@ _HEAD = 1 << 12
 """Bytes in which a text shows that it is HLO."""
 
 
-def open_module(name: str) -> Module:
+def open_module(name: str, *, to_inspect: bool = False) -> Module:
     """The module in a file, in the folder that an extraction wrote, or on standard input (``-``).
 
+    Args:
+        to_inspect: the command shows what the module holds and interprets nothing; then unknown
+            fields are told in a note, and not refused.
+
     Raises:
-        HloError: it cannot be read; HLO-NO-MODULE, HLO-MODULES: a folder with none or several.
+        HloError: it cannot be read, or has a field that this version does not know
+            (HLO-UNKNOWN-FIELD); HLO-NO-MODULE, HLO-MODULES: a folder with none or several.
     """
     from hlo_tools.ir.loading import load
 
     if name == "-":
-        return load_input(sys.stdin.buffer.read())
-    return load(_only_file(name))
+        return load_input(sys.stdin.buffer.read(), to_inspect=to_inspect)
+    return _checked(load(_only_file(name)), to_inspect)
 
 
-def load_input(data: bytes) -> Module:
+def load_input(data: bytes, *, to_inspect: bool = False) -> Module:
     """The module on standard input; errors name it so.
 
     Raises:
-        HloError: it cannot be read.
+        HloError: it cannot be read, or has a field that this version does not know.
     """
     from hlo_tools.ir.loading import load
 
-    return load(_StandardInput(data))
+    return _checked(load(_StandardInput(data)), to_inspect)
+
+
+def _checked(module: Module, to_inspect: bool) -> Module:
+    if not to_inspect:
+        module.require_known_fields()
+    elif module.holds_unknown_fields:
+        _note_unknown(module.path)
+    return module
+
+
+def _note_unknown(path: str) -> None:
+    from hlo_tools.cli.shared import console
+
+    console.note(
+        f"{path}: the module has fields that this version does not know and does not show; "
+        "nki-hlo verify lists them"
+    )
 
 
 def look_at_each(
     paths: Sequence[str], look: Callable[[Module], list[Found]]
 ) -> tuple[list[str], list[Found], list[HloError]]:
     """The files that were read, what was found in them, and why others were not.
+
+    Modules with unknown fields are looked at too; a note says so.
 
     Raises:
         HloError: the only file, or every file, cannot be read; the first one's.
@@ -67,7 +91,7 @@ def look_at_each(
     for number, path in enumerate(paths):
         step(path, number, len(paths))
         try:
-            module = open_module(path)
+            module = open_module(path, to_inspect=True)
         except HloError as error:
             unread.append(error)
             continue
@@ -93,7 +117,10 @@ def open_outline(name: str) -> ModuleOutline:
     from hlo_tools.ir.loading import load_outline
 
     if name != "-":
-        return load_outline(_only_file(name))
+        outline = load_outline(_only_file(name))
+        if outline.holds_unknown_fields:
+            _note_unknown(outline.path)
+        return outline
     data = sys.stdin.buffer.read()
     try:
         outline = load_outline(data)
@@ -101,6 +128,8 @@ def open_outline(name: str) -> ModuleOutline:
         load_input(data)  # its error says that it is about standard input
         raise
     outline.path = "<stdin>"
+    if outline.holds_unknown_fields:
+        _note_unknown(outline.path)
     return outline
 
 

@@ -7,6 +7,7 @@ options by :func:`with_selection`; :func:`chosen` applies them to the files of a
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +20,7 @@ import typer
 
 from hlo_tools.cli.shared import console
 from hlo_tools.errors import HloError
+from hlo_tools.schema.unknown import ALLOW
 
 __all__ = ["Selection", "chosen", "in_effect", "with_selection"]
 
@@ -32,12 +34,14 @@ class Selection:
         kernels_only: those that call a kernel.
         name: those whose name matches, "" for all.
         stale: also those that a later extraction of their script no longer compiled.
+        allow_unknown_fields: modules with fields that this version does not know are not refused.
     """
 
     latest: bool = False
     kernels_only: bool = False
     name: str = ""
     stale: bool = False
+    allow_unknown_fields: bool = False
 
 
 Latest = Annotated[
@@ -54,7 +58,17 @@ Stale = Annotated[
     bool,
     typer.Option("--stale", help="Of a folder: also what its script no longer compiles."),
 ]
-_OPTIONS = {"latest": Latest, "kernels_only": KernelsOnly, "name": Name, "stale": Stale}
+AllowUnknownFields = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unknown-fields",
+        help="Pass over fields of modules that this version does not know.",
+    ),
+]
+_OPTIONS = {
+    "latest": Latest, "kernels_only": KernelsOnly, "name": Name, "stale": Stale,
+    "allow_unknown_fields": AllowUnknownFields,
+}  # fmt: skip
 
 _current: ContextVar[Selection] = ContextVar("nki_hlo_selection")
 
@@ -88,12 +102,22 @@ def with_selection(function: Callable[..., int | None]) -> Callable[..., int | N
 
 @contextmanager
 def in_effect(selection: Selection) -> Generator[None]:
-    """Let :func:`chosen` follow a selection."""
+    """Let :func:`chosen` follow a selection, and unknown fields be passed over where it says so.
+
+    Processes that the command starts follow it too.
+    """
     token = _current.set(selection)
+    before = os.environ.get(ALLOW)
+    if selection.allow_unknown_fields:
+        os.environ[ALLOW] = "1"
     try:
         yield
     finally:
         _current.reset(token)
+        if selection.allow_unknown_fields:
+            os.environ.pop(ALLOW)
+            if before is not None:
+                os.environ[ALLOW] = before
 
 
 def chosen(folder: str, files: Sequence[str]) -> list[str]:
