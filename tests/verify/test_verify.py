@@ -211,6 +211,10 @@ def payload(proto: Any) -> None:
     row(proto, "k").backend_config_payload.id = 2
 
 
+def unknown_field(proto: Any) -> None:
+    row(proto, "k").MergeFromString(b"\xa2\x3f\x02ab")  # field 1012
+
+
 BREAKS: dict[str, Callable[[Any], None]] = {
     "HLO-V001": no_entry, "HLO-V002": computation_id_twice, "HLO-V003": instruction_id_twice,
     "HLO-V004": name_twice, "HLO-V005": missing_operand, "HLO-V006": missing_computation,
@@ -221,7 +225,7 @@ BREAKS: dict[str, Callable[[Any], None]] = {
     "HLO-V020": layout, "HLO-V021": elided, "HLO-V022": literal_shape, "HLO-V023": called_count,
     "HLO-V024": element_type, "HLO-V025": no_shape, "HLO-V026": frame, "HLO-V027": call_alias,
     "HLO-V028": shared_fusion, "HLO-V029": negative_extent,
-    "HLO-V030": payload,
+    "HLO-V030": payload, "HLO-V044": unknown_field,
 }  # fmt: skip
 
 
