@@ -9,6 +9,7 @@ from typing import Any
 from neff.compiler.assembly.engines import TRANSFERS
 from neff.compiler.assembly.history import History
 from neff.compiler.assembly.link import Call, Linker, Repeat
+from neff.compiler.assembly.meetings import require_meetings
 from neff.compiler.assembly.memory import Arena
 from neff.compiler.assembly.overwrites import Touched, require_values
 from neff.compiler.assembly.regions import operands_touched
@@ -67,6 +68,8 @@ def assemble(parts: Parts, owners: dict[int, str] | None = None) -> Program:
     _check_hbm(parts, scratch)
     linker = Linker(parts.target, parts.cores, parts.variables, owners)
     linker.link(parts.calls, parts.repeats)
+    if parts.history is not None:
+        require_meetings(linker.bodies, parts.variables, linker.labels)
     subgraphs = [scheduled(body, parts.variables) for body in linker.bodies]
     statistics = {
         "instructions": sum(_count(graph) for graph in subgraphs),

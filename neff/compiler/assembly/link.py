@@ -127,6 +127,8 @@ class Linker:
         self._owners = owners
         self._shared = False
         self._shared_calls: list[bool] = []
+        self.labels: dict[int, str] = {}
+        """``id`` of the statements of the module's own kernels -> the label of the call."""
 
     @property
     def bodies(self) -> list[Block]:
@@ -210,6 +212,8 @@ class Linker:
             renamed = _Renamer(call, placed, self._variables).block(body)
             if self._owners is not None:
                 self._owners |= dict.fromkeys(map(id, instructions_of(renamed)), call.label)
+            if call.op and len(bodies) > 1:
+                self.labels |= dict.fromkeys(map(id, renamed), call.label)
             core.body += renamed
 
     def _meet(self, call: Call, together: bool) -> None:
