@@ -11,7 +11,12 @@ import pytest
 from jax import lax
 
 from neff.compiler import compile
-from neff.compiler.assembly.link import Call, Linker, Repeat, _loop_statement
+from neff.compiler.assembly.link import (
+    Call,
+    Linker,
+    Repeat,
+    _loop_statement,  # pyright: ignore[reportPrivateUsage]
+)
 from neff.errors import NeffCompileError
 from neff.options import CompileOptions
 from tests.compiler.compiling import check, lowered
@@ -73,7 +78,7 @@ def _meets_inside(
     for core, body in zip(cores, outer, strict=True):
         inside, core.body = core.body, body
         if inside:
-            body.append(_loop_statement(loop, inside))  # pyright: ignore[reportPrivateUsage]
+            body.append(_loop_statement(loop, inside))
     return repeats
 
 
