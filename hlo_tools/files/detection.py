@@ -171,6 +171,8 @@ def _hlo_or_unoptimized(data: Buffer) -> Detected:
     for field in wire.fields(data):
         if field.number == 2 and field.wire_type == wire.BYTES:
             return Detected("unoptimized", "field 1 is a module and field 2 holds inputs")
+        if field.number == 3 and field.wire_type == wire.VARINT:
+            return Detected("unoptimized", "field 1 is a module and field 3 is a version")
     return Detected("hlo", "field 1 is a module")
 
 
