@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hlo_tools.errors import HloFileError
-from hlo_tools.files.plain import MOST_RECORD, read_plain
+from hlo_tools.files.plain import MAX_RECORD_BYTES, read_plain
 from hlo_tools.files.writing import write_bytes
 from hlo_tools.verify import Finding
 
@@ -55,7 +55,7 @@ def read_baseline(path: str | Path) -> Counter[Key]:
         HloFileError: there is no such file, or it is not a baseline (HLO-BASELINE).
     """
     try:
-        record: Any = json.loads(read_plain(path, MOST_RECORD))
+        record: Any = json.loads(read_plain(path, MAX_RECORD_BYTES))
         if record["schema"] != _SCHEMA:
             raise ValueError(f"its schema is {record['schema']!r}, not {_SCHEMA!r}")
         rows = record["findings"]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
-from hlo_tools.files.plain import MOST_RECORD, MOST_RESULT, read_plain
+from hlo_tools.files.plain import MAX_RECORD_BYTES, MAX_RESULT_BYTES, read_plain
 from neff.builds.cluster import build_on_cluster
 from neff.builds.works import Failure, Outcome, Work, run_work, settled
 from nki_lang.atomic import atomic_file
@@ -135,7 +135,7 @@ def _outcome(future: Future[Outcome], work: Work, *, last: bool) -> Outcome | No
 def _read_record(folder: Path) -> dict[str, tuple[str, str]]:
     """Output's name -> (digest of its inputs, digest of itself); a damaged record is empty."""
     try:
-        document: object = json.loads(read_plain(folder / RECORD, MOST_RECORD))
+        document: object = json.loads(read_plain(folder / RECORD, MAX_RECORD_BYTES))
         rows = cast("dict[str, list[str]]", document)
         return {name: (str(inputs), str(output)) for name, (inputs, output) in rows.items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
@@ -148,7 +148,7 @@ def _unchanged(work: Work, known: dict[Path, dict[str, tuple[str, str]]]) -> str
     try:
         same = (
             bool(inputs)
-            and hashlib.sha256(read_plain(work.output, MOST_RESULT)).hexdigest() == output
+            and hashlib.sha256(read_plain(work.output, MAX_RESULT_BYTES)).hexdigest() == output
         )
     except OSError:
         same = False

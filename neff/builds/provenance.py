@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, cast
 
-from hlo_tools.files.plain import MOST_RECORD, MOST_RESULT, read_beside, read_plain
+from hlo_tools.files.plain import MAX_RECORD_BYTES, MAX_RESULT_BYTES, read_beside, read_plain
 from hlo_tools.store import Action
 from neff.builds.flags import FLAGS_FILE
 from neff.builds.sources import Source
@@ -118,7 +118,7 @@ def _versions(toolchain: str) -> dict[str, str]:
 
 
 def _digest(file: Path) -> str:
-    return hashlib.sha256(read_plain(file, MOST_RESULT)).hexdigest()
+    return hashlib.sha256(read_plain(file, MAX_RESULT_BYTES)).hexdigest()
 
 
 def mismatches(file: Path, source: Source | None = None) -> Iterator[tuple[str, str]]:
@@ -183,7 +183,7 @@ def _inputs(source: Source, known: dict[str, str], path: Path) -> Iterator[tuple
 
 def _read(path: Path) -> Statement:
     try:
-        document: object = json.loads(read_plain(path, MOST_RECORD))
+        document: object = json.loads(read_plain(path, MAX_RECORD_BYTES))
     except OSError as error:
         raise _unusable(path, error.strerror or "it cannot be read") from None
     except (ValueError, RecursionError):

@@ -25,7 +25,7 @@ from hlo_tools.extract.bundle import (
 )
 from hlo_tools.extract.record import read_records
 from hlo_tools.extract.remote import publish
-from hlo_tools.files.plain import MOST_BYTES, MOST_RECORD, MOST_RESULT
+from hlo_tools.files.plain import MAX_RECORD_BYTES, MAX_RESULT_BYTES, MOST_BYTES
 from hlo_tools.ir.external_constants import externalize
 from hlo_tools.kernels.backend_config import BackendConfig
 from hlo_tools.kernels.embedded import EMBEDDED, pack, unpack
@@ -97,7 +97,7 @@ def entry(tmp_path: Path) -> Path:
 def test_flags_are_a_plain_file(
     form: str, module: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put(module.with_name(FLAGS_FILE), form, MOST_RECORD)
+    put(module.with_name(FLAGS_FILE), form, MAX_RECORD_BYTES)
     assert main(["lint", str(module.parent)]) == 3
     assert "error[HLO-SIDE-FILE]" in capsys.readouterr().err
     assert code_of(lambda: flags_of(module.parent, [])) == "NEFF-FLAGS-FILE"
@@ -107,7 +107,7 @@ def test_flags_are_a_plain_file(
 
 @pytest.mark.parametrize("form", FORMS)
 def test_flags_of_an_entry(form: str, entry: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    put(entry / FLAGS_FILE, form, MOST_RECORD)
+    put(entry / FLAGS_FILE, form, MAX_RECORD_BYTES)
     assert not is_complete(entry)
     assert code_of(lambda: check_unchanged(entry)) == "HLO-SIDE-FILE"
     assert neff(["build", str(entry), "-o", str(entry / "o.neff")]) == 3
@@ -124,7 +124,7 @@ def test_the_module_of_an_entry(form: str, entry: Path) -> None:
 def test_records_of_extractions(form: str, entry: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = entry.parent.parent
     (cache / ".extractions").mkdir()
-    put(cache / ".extractions" / "0.json", form, MOST_RECORD)
+    put(cache / ".extractions" / "0.json", form, MAX_RECORD_BYTES)
     assert code_of(lambda: read_records(cache)) == "HLO-SIDE-FILE"
     assert main(["show", "-s", "--latest", str(cache)]) == 3
     assert neff(["build", str(cache), "-o", str(cache / "out")]) == 3
@@ -133,16 +133,16 @@ def test_records_of_extractions(form: str, entry: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_statement_of_a_neff(form: str, tmp_path: Path) -> None:
-    put(tmp_path / f"k.neff{SUFFIX}", form, MOST_RECORD)
+    put(tmp_path / f"k.neff{SUFFIX}", form, MAX_RECORD_BYTES)
     assert code_of(lambda: list(mismatches(tmp_path / "k.neff"))) == "NEFF-PROVENANCE"
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_records_of_builds(form: str, tmp_path: Path) -> None:
-    put(tmp_path / RECORD, form, MOST_RECORD)
+    put(tmp_path / RECORD, form, MAX_RECORD_BYTES)
     assert _read_record(tmp_path) == {}
     work = Work(Source(tmp_path / "m.pb", tmp_path), Flags(), tmp_path / "m.neff")
-    put(work.output, form, MOST_RESULT)
+    put(work.output, form, MAX_RESULT_BYTES)
     assert _unchanged(work, {tmp_path: {"m.neff": ("inputs", "output")}}) == ""
 
 
@@ -156,18 +156,18 @@ def test_sources_that_a_profile_shows(form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_settings(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    put(tmp_path / "pyproject.toml", form, MOST_RECORD)
+    put(tmp_path / "pyproject.toml", form, MAX_RECORD_BYTES)
     assert code_of(read_configuration) == "HLO-CONFIGURATION"
     assert code_of(lambda: project_table("timing", tmp_path, "NEFF-PARAMETER")) == "NEFF-PARAMETER"
     assert code_of(lambda: project_table("budgets", tmp_path, "NEFF-BUDGET")) == "NEFF-BUDGET"
-    put(tmp_path / "nki-hlo.toml", form, MOST_RECORD)
+    put(tmp_path / "nki-hlo.toml", form, MAX_RECORD_BYTES)
     assert code_of(read_configuration) == "HLO-CONFIGURATION"
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_baselines(form: str, tmp_path: Path) -> None:
     """Of lint, which settings name, and of a budget."""
-    put(tmp_path / "b.json", form, MOST_RECORD)
+    put(tmp_path / "b.json", form, MAX_RECORD_BYTES)
     assert code_of(lambda: read_baseline(tmp_path / "b.json")) == "HLO-BASELINE"
     assert code_of(lambda: budget_of(baseline=tmp_path / "b.json")) == "NEFF-BUDGET"
 
@@ -191,7 +191,7 @@ def test_what_a_store_holds(form: str, tmp_path: Path) -> None:
     assert store.put(action, {"x": b"content"})
     for path in [path for path in tmp_path.rglob("*") if path.is_file()]:
         content = path.read_bytes()
-        put(path, form, MOST_RESULT)
+        put(path, form, MAX_RESULT_BYTES)
         assert store.get(action) is None
         path.unlink()
         path.write_bytes(content)

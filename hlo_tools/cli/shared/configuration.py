@@ -16,7 +16,7 @@ from typing import cast
 
 from hlo_tools._messages import did_you_mean
 from hlo_tools.errors import HloError
-from hlo_tools.files.plain import MOST_RECORD, read_plain
+from hlo_tools.files.plain import MAX_RECORD_BYTES, read_plain
 from nki_lang.errors import NkiError
 from nki_lang.targets import target_of
 
@@ -136,7 +136,7 @@ def _table() -> tuple[Path, dict[str, object], str]:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(read_plain(path, MOST_RECORD).decode())
+        return tomllib.loads(read_plain(path, MAX_RECORD_BYTES).decode())
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise _wrong(path.name, f"it cannot be read as TOML: {reason}") from error
