@@ -14,9 +14,8 @@ from typing import Any, cast
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.errors import refuse
+from hlo_tools.trace.errors import TraceError, place, refuse
 from hlo_tools.trace.graph import Array, DType, Graph, Node, Operand
-from hlo_tools.trace.layout import Strides, elementwise, plain, strides_of
 from hlo_tools.trace.promotion import Kind, constant_of, require_plain
 
 __all__ = [
@@ -26,7 +25,8 @@ __all__ = [
     "as_node",
     "graph_of",
     "kind_of",
-    "layout_of",
+    "ordered",
+    "perhaps_view",
     "result",
     "view",
 ]
@@ -44,12 +44,14 @@ class TracedArray:
     and functions. Writing to it (``a[...] = b``, ``a += b``, ``out=a``) changes it, and what it is
     a view of, as in NumPy; a parameter that is written to becomes an output.
 
-    Tracing makes them: ``node`` is the value in the traced graph, ``layout`` the strides in
-    elements where they are not those of C order.
+    Tracing makes them: ``node`` is the value in the traced graph. A module has no memory layout, so
+    strides are not traced. ``is_contiguous`` says that NumPy's array is certainly in C order without
+    gaps, so that ``reshape`` and ``ravel`` give views.
     """
 
     __slots__ = (
-        "_node", "_parent", "_read", "_version", "_write", "is_written", "layout", "version",
+        "_is_ordered", "_is_uncertain", "_node", "_overwritten", "_parent", "_read", "_version",
+        "_write", "is_contiguous", "is_written", "version",
     )  # fmt: skip
     __array_priority__ = 1000
 
@@ -68,9 +70,14 @@ class TracedArray:
     reshape: Callable[..., TracedArray]
     astype: Callable[..., TracedArray]
 
-    def __init__(self, node: Node, layout: Strides = None) -> None:
+    def __init__(self, node: Node, is_contiguous: bool | None = None) -> None:
         self._node = node
-        self.layout = layout
+        if is_contiguous is None:
+            is_contiguous = node.is_c_ordered or sum([size != 1 for size in node.shape]) < 2
+        self.is_contiguous = is_contiguous
+        self._is_ordered = is_contiguous or node.is_c_ordered
+        self._is_uncertain = False
+        self._overwritten = ""
         self._parent: TracedArray | None = None
         self._read: Any = None
         self._write: Any = None
@@ -85,6 +92,10 @@ class TracedArray:
         """Its present value; that of a view is read again when its base was written to."""
         parent = self._parent
         if parent is None:
+            if self._overwritten:
+                raise _unknown_memory(
+                    "an array that may share memory with this one was written to", self._overwritten
+                )
             return self._node
         current = parent.node
         if parent.version != self._version:
@@ -134,12 +145,6 @@ class TracedArray:
     def nbytes(self) -> int:
         return self.size * self.itemsize
 
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Those of NumPy's array, in bytes."""
-        layout = plain(self.shape) if self.layout is None else self.layout
-        return tuple(step * self.itemsize for step in layout)
-
     def follow(
         self,
         base: TracedArray,
@@ -150,12 +155,31 @@ class TracedArray:
         self._parent, self._read, self._write = base, read, write
         self._version = base.version
 
+    def follow_perhaps(self, base: TracedArray) -> None:
+        """Become what NumPy makes a view of ``base`` or a copy; see :func:`perhaps_view`."""
+        self.follow(base, _refuse_change, None)
+        self._is_uncertain = True
+
+    def _settle(self) -> None:
+        """Become an array of its own; what it may be a view of is not used any more."""
+        root = self
+        while root._parent is not None:
+            if root._write is None and not root._is_uncertain:
+                raise _unknown_memory("what may be a read-only view is written to", place())
+            root = root._parent
+        root._overwritten = place()
+        self._parent, self._is_uncertain = None, False
+
     def write(self, node: Node) -> None:
         """Change its value, and that of what it is a view of.
 
         Raises:
             ValueError: it is a view that NumPy does not let anybody write to.
         """
+        if self._is_uncertain:
+            self._settle()
+        if not self._is_ordered:
+            node = hlo.unordered(node)
         parent = self._parent
         if parent is not None:
             if self._write is None:
@@ -200,6 +224,20 @@ class TracedArray:
         return f"TracedArray({self.dtype}{list(self.shape)}, {self._node.opcode})"
 
 
+def _unknown_memory(message: str, where: str) -> TraceError:
+    return TraceError(
+        f"{message}, and whether NumPy's reshape or ravel copies depends on a memory layout that a "
+        "traced array does not have",
+        code="HLO-TRACE-LAYOUT",
+        place=where,
+        remedy="reshape a copy: a.copy().reshape(...)",
+    )
+
+
+def _refuse_change(node: Node) -> Node:
+    raise _unknown_memory("the array that this one was reshaped from was written to", place())
+
+
 def _fixed(name: str, instead: str) -> Exception:
     return refuse(
         f"the {name} of a traced array is set",
@@ -220,9 +258,20 @@ class TracedScalar(TracedArray):
 numbers.Number.register(TracedScalar)
 
 
-def result(node: Node, layout: Strides = None) -> TracedArray:
+def result(node: Node) -> TracedArray:
     """A new array, or a scalar when it has no dimensions, as NumPy's ufuncs and reductions give."""
-    return TracedArray(node, layout) if node.shape else TracedScalar(node)
+    return TracedArray(node) if node.shape else TracedScalar(node)
+
+
+def ordered(node: Node, order: str) -> TracedArray:
+    """A new array in the order that a caller asks for.
+
+    Raises:
+        ValueError: as NumPy, when there is no such order.
+    """
+    if order not in ("C", "F", "A", "K"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    return TracedArray(hlo.unordered(node) if order == "F" else node, order == "C" or None)
 
 
 def view(
@@ -230,7 +279,8 @@ def view(
     node: Node,
     read: Callable[[Node], Node],
     write: Callable[[Node, Node], Node] | None,
-    layout: Strides = None,
+    *,
+    is_contiguous: bool = False,
 ) -> TracedArray:
     """A new array that shares memory with ``base`` (a scalar has none to share).
 
@@ -238,15 +288,27 @@ def view(
         read: the view's value for a value of the base.
         write: the base's new value for its old one and a new value of the view; None for a view
             that must not be written to.
+        is_contiguous: the view certainly lies in C order without gaps.
     """
     is_number = isinstance(base, TracedScalar)
     if is_number and not node.shape:
         return TracedScalar(node)
-    array = TracedArray(node, layout)
+    array = TracedArray(node, is_contiguous or is_number)
     if not is_number:
         array.follow(base, read, write)
     elif write is None:
         array.follow(TracedArray(base.node), read, None)
+    return array
+
+
+def perhaps_view(base: TracedArray, node: Node, *, is_contiguous: bool = False) -> TracedArray:
+    """A new array that NumPy makes a view of ``base`` or a copy, by a layout that is not traced.
+
+    The two differ when one is written to and the other is used afterwards: that is refused
+    (HLO-TRACE-LAYOUT).
+    """
+    array = TracedArray(node, is_contiguous)
+    array.follow_perhaps(base)
     return array
 
 
@@ -260,29 +322,6 @@ def kind_of(value: Operand) -> Kind:
         if isinstance(value, kind) and not isinstance(value, bool):
             return kind
     return np.asarray(value).dtype
-
-
-def layout_of(value: Operand) -> tuple[tuple[int, ...], Strides]:
-    """Shape and strides, in elements, of an operand."""
-    if isinstance(value, TracedArray):
-        return value.shape, value.layout
-    array = np.asarray(value)
-    return array.shape, strides_of(array)
-
-
-def same_order(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Strides:
-    """The strides of a new elementwise result: it lies in memory as its operands do (order K)."""
-    if len(shape) < 2:
-        return None
-    for value in operands:
-        if isinstance(value, TracedArray):
-            if value.layout is not None:
-                break
-        elif isinstance(value, np.ndarray) and not value.flags.c_contiguous:
-            break
-    else:
-        return None
-    return elementwise([layout_of(value) for value in operands], shape)
 
 
 def graph_of(values: Operand) -> Graph:

@@ -13,12 +13,19 @@ import numpy as np
 
 from hlo_tools.trace import functions, indexing, ufuncs
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import NUMBERS, TracedArray, TracedScalar, result, view
+from hlo_tools.trace.array import (
+    NUMBERS,
+    TracedArray,
+    TracedScalar,
+    ordered,
+    perhaps_view,
+    result,
+    view,
+)
 from hlo_tools.trace.errors import TraceAttributeError, place, refuse
 from hlo_tools.trace.flat import Flat
 from hlo_tools.trace.functions.arguments import xp
 from hlo_tools.trace.graph import Node, Operand
-from hlo_tools.trace.layout import copied
 from hlo_tools.trace.narrowing import tell_of_cast
 from hlo_tools.trace.promotion import narrow
 
@@ -94,7 +101,7 @@ def _comparison(ufunc: np.ufunc) -> Operator:
         if isinstance(self, TracedScalar):
             return np.bool_(is_unequal)
         answer = hlo.broadcast(self.graph.constant(np.asarray(is_unequal)), self.shape)
-        return result(answer, plain(self, 0).layout)
+        return result(hlo.ordered_like(answer, [self.node]))
 
     return operator
 
@@ -206,11 +213,14 @@ def _astype(
             f"Cannot cast array data from {self.dtype!r} to {target!r} "
             f"according to the rule {casting!r}"
         )
-    layout = copied(self.shape, self.layout, order)
-    if not copy and target == self.dtype and (order == "K" or layout == self.layout):
+    if isinstance(self, TracedScalar):
+        return TracedScalar(hlo.convert(self.node, target))
+    array = ordered(hlo.convert(self.node, target), order)
+    if copy or target != self.dtype:
+        return array
+    if order == "K" or (self.is_contiguous and (order != "F" or array.is_contiguous)):
         return self
-    node = hlo.convert(self.node, target)
-    return TracedScalar(node) if isinstance(self, TracedScalar) else TracedArray(node, layout)
+    return perhaps_view(self, array.node, is_contiguous=array.is_contiguous)
 
 
 def _refuse_bits(old: Node, new: Node) -> Node:
@@ -225,7 +235,10 @@ def _view(self: TracedArray, dtype: Any = None) -> TracedArray:
     target = self.dtype if dtype is None else np.dtype(dtype)
     if target.itemsize != self.itemsize or "c" in (self.dtype.kind, target.kind):
         if target == self.dtype:
-            return view(self, self.node, lambda node: node, lambda old, new: new, self.layout)
+            return view(
+                self, self.node, lambda node: node, lambda old, new: new,
+                is_contiguous=self.is_contiguous,
+            )  # fmt: skip
         raise refuse(
             f"a traced {self.dtype} array has no view as {target}",
             code="HLO-TRACE-FUNCTION",
@@ -243,7 +256,7 @@ def _view(self: TracedArray, dtype: Any = None) -> TracedArray:
         self, bits(self.node, target),
         lambda node: bits(node, target),
         _refuse_bits if own.kind == "b" else lambda old, new: bits(new, own),
-        self.layout,
+        is_contiguous=self.is_contiguous,
     )  # fmt: skip
     return TracedScalar(made.node) if isinstance(self, TracedScalar) else made
 
@@ -261,14 +274,14 @@ def _transpose(self: TracedArray, *axes: Any) -> TracedArray:
 
 
 def _flatten(self: TracedArray, order: str = "C") -> TracedArray:
-    return TracedArray(xp.ravel(self, order).node)
+    return TracedArray(xp.ravel(self, order).node, is_contiguous=True)
 
 
 def _copy(self: TracedArray, order: str = "C") -> TracedArray:
     """As a method it copies in C order; numpy.copy keeps the order."""
     if isinstance(self, TracedScalar):
         return self
-    return TracedArray(self.node, copied(self.shape, self.layout, order))
+    return ordered(self.node, order)
 
 
 def _copied(self: TracedArray, memo: object = None) -> TracedArray:

@@ -15,7 +15,6 @@ from hlo_tools.trace.array import TracedArray, as_node
 from hlo_tools.trace.emission import to_proto
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.graph import Array, DType, Graph, Node
-from hlo_tools.trace.layout import strides_of
 from hlo_tools.trace.promotion import narrow_input
 
 __all__ = ["Alias", "Tensor", "TracedFunction", "trace", "traced_call"]
@@ -155,7 +154,8 @@ def traced_call(
             taken.append((name, TracedArray(node)))
             given.append(np.empty(0))
             return earlier[0]
-        taken.append((name, TracedArray(node, strides_of(own))))
+        node.is_c_ordered = own.flags.c_contiguous
+        taken.append((name, TracedArray(node, node.is_c_ordered)))
         given.append(own)
         return taken[-1][1]
 
@@ -213,6 +213,8 @@ def _converted(
 
 
 def _finished(graph: Graph, returned: Any, taken: list[tuple[str, TracedArray]]) -> TracedFunction:
+    for _, array in taken:
+        array.node  # noqa: B018 - refused when it may have been written to through a copy
     results = _as_list(returned)
     aliases = _aliases(results, taken)
     originals = list(graph.parameter_names)

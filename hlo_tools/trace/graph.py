@@ -39,10 +39,13 @@ class Node:
         attributes: fields of ``HloInstructionProto`` by name, and ``apply`` for what it calls.
         source: (file, line) of the user's code.
         number: place in the graph.
+        is_c_ordered: NumPy is certain to keep a new array of this value in C order. Only what is a
+            view and what a copy depends on it.
     """
 
     __slots__ = (
-        "attributes", "dtype", "graph", "number", "opcode", "operands", "shape", "source",
+        "attributes", "dtype", "graph", "is_c_ordered", "number", "opcode", "operands", "shape",
+        "source",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +67,11 @@ class Node:
         self.attributes = attributes
         self.source = source
         self.number = number
+        self.is_c_ordered = opcode in _NEW_MEMORY or all(node.is_c_ordered for node in operands)
+
+
+_NEW_MEMORY = frozenset(("dot", "convolution", "custom-call"))
+"""Instructions whose results are in C order, however their operands lie in memory."""
 
 
 class Graph:
@@ -115,7 +123,9 @@ class Graph:
     def constant(self, value: Array) -> Node:
         """A constant with the elements and the dtype of ``value``; equal scalars are shared."""
         if value.ndim:
-            return self.emit("constant", value.shape, value.dtype, value=value.copy())
+            node = self.emit("constant", value.shape, value.dtype, value=value.copy())
+            node.is_c_ordered = value.flags.c_contiguous
+            return node
         key = (value.dtype, value.tobytes())
         node = self._constants.get(key)
         if node is None:

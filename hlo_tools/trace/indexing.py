@@ -14,7 +14,6 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray, TracedScalar, as_node, view
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.graph import Array, Graph, Node
-from hlo_tools.trace.layout import Strides, copied, normal, plain
 
 __all__ = ["fitted", "get", "put"]
 
@@ -38,11 +37,7 @@ def get(array: TracedArray, key: Any) -> TracedArray:
             return TracedScalar(basic.node)
         if isinstance(basic, TracedScalar):  # s[...]
             return TracedArray(basic.node)
-        return (
-            TracedArray(basic.node, copied(basic.shape, basic.layout, "K"))
-            if parts.copies
-            else basic
-        )
+        return TracedArray(basic.node) if parts.copies else basic
     if all(isinstance(axis.index, TracedScalar) for axis in arrays):
         found = _Dynamic(basic, parts).view(basic)
         return TracedScalar(found.node) if not found.shape and not parts.has_ellipsis else found
@@ -50,7 +45,7 @@ def get(array: TracedArray, key: Any) -> TracedArray:
     node = gather.read(basic.node)
     if not node.shape and not parts.has_ellipsis:
         return TracedScalar(node)
-    return TracedArray(node, gather.layout(basic))
+    return TracedArray(node)
 
 
 def put(array: TracedArray, key: Any, value: Any) -> None:
@@ -329,26 +324,18 @@ def _basic_view(array: TracedArray, parts: _Parts) -> TracedArray:
     def write(old: Node, new: Node) -> Node:
         return _write_slices(old, hlo.reshape(new, middle), plan)
 
-    return view(array, read(source), read, write, _basic_layout(array, parts.axes, plan))
+    rows = array.is_contiguous and _are_whole_rows(plan, source.shape)
+    return view(array, read(source), read, write, is_contiguous=rows)
 
 
-def _basic_layout(array: TracedArray, axes: list[_Axis], plan: list[_Axis]) -> Strides:
-    """The strides of a view by slices, numbers and new dimensions."""
-    own = plain(array.shape) if array.layout is None else array.layout
-    steps = iter([stride * axis.step for stride, axis in zip(own, plan, strict=True)])
-    sliced = iter(plan)
-    shape: list[int] = []
-    strides: list[int] = []
-    for axis in axes:
-        if axis.kind == "new":
-            shape.append(1)
-            strides.append(0)
-            continue
-        count, step = next(sliced).count, next(steps)
-        if axis.kind != "number":
-            shape.append(count)
-            strides.append(step)
-    return normal(tuple(shape), strides)
+def _are_whole_rows(plan: list[_Axis], shape: tuple[int, ...]) -> bool:
+    """Whether slices leave no gaps: only the first dimension of several elements may be cut."""
+    cut = [(axis, size) for axis, size in zip(plan, shape, strict=True)]
+    while cut and cut[0][0].count == 1:
+        cut.pop(0)
+    if any(axis.step != 1 and axis.count > 1 for axis, _ in cut):
+        return False
+    return all(axis.count == size for axis, size in cut[1:])
 
 
 def _read_slices(node: Node, plan: list[_Axis]) -> Node:
@@ -419,10 +406,11 @@ class _Dynamic:
             raise IndexError("an index into a dimension of size 0 is out of bounds")
 
     def view(self, array: TracedArray) -> TracedArray:
-        own = plain(array.shape) if array.layout is None else array.layout
-        node = self.read(array.node)
-        layout = normal(node.shape, [own[i] for i in self.whole])
-        return view(array, node, self.read, self.written, layout)
+        leading = self.places == list(range(len(self.places)))
+        return view(
+            array, self.read(array.node), self.read, self.written,
+            is_contiguous=array.is_contiguous and leading,
+        )  # fmt: skip
 
     def read(self, node: Node) -> Node:
         part = node
@@ -442,6 +430,7 @@ class _Gather:
 
     Attributes:
         shape: of what is gathered, or of what is written.
+        is_outermost: the dimensions of the index arrays come first in the result.
     """
 
     def __init__(self, array: TracedArray, parts: _Parts) -> None:
@@ -457,6 +446,7 @@ class _Gather:
         first = 0 if parts.separated else self.places[0]
         whole = [size for i, size in enumerate(array.shape) if i not in self.places]
         self.shape = (*whole[:first], *self.batch, *whole[first:])
+        self.is_outermost = math.prod(whole[:first]) == 1
         inside = range(first, first + len(self.batch))
         self.windows = [i for i in range(len(self.shape)) if i not in inside]
 
@@ -469,17 +459,6 @@ class _Gather:
             columns.append(hlo.reshape(hlo.broadcast(node, self.batch), (*self.batch, 1)))
         return hlo.concatenate(columns, len(self.batch))
 
-    def layout(self, array: TracedArray) -> Strides:
-        """NumPy fills the result index by index: their dimensions are outermost."""
-        whole = [i for i in range(len(self.source)) if i not in self.places]
-        own = plain(self.source) if array.layout is None else array.layout
-        sizes = tuple(self.source[i] for i in whole)
-        inner = copied(sizes, [own[i] for i in whole], "K") or plain(sizes)
-        outer = [step * math.prod(sizes) for step in plain(self.batch)]
-        first = next((i for i in range(len(self.shape)) if i not in self.windows), 0)
-        strides = [*inner[:first], *outer, *inner[first:]]
-        return normal(self.shape, strides)
-
     def read(self, node: Node) -> Node:
         if 0 in self.shape:
             return hlo.full(node.graph, self.shape, 0, node.dtype)
@@ -490,10 +469,13 @@ class _Gather:
             "start_index_map": self.places,
             "index_vector_dim": len(self.batch),
         }
-        return node.graph.emit(
+        picked = node.graph.emit(
             "gather", self.shape, node.dtype, (node, self.indices),
             gather_dimension_numbers=numbers, gather_slice_sizes=sizes,
         )  # fmt: skip
+        # NumPy fills the result index by index, wherever the dimensions of the indices stand.
+        picked.is_c_ordered &= self.is_outermost
+        return picked
 
     def written(self, node: Node, update: Node) -> Node:
         """``node`` with ``update`` in the indexed places."""

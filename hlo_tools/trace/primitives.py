@@ -22,6 +22,7 @@ __all__ = [
     "elementwise",
     "full",
     "iota",
+    "ordered_like",
     "pad",
     "reduce",
     "reshape",
@@ -30,6 +31,7 @@ __all__ = [
     "select",
     "slice_",
     "transpose",
+    "unordered",
 ]
 
 Shape = tuple[int, ...]
@@ -141,7 +143,24 @@ def transpose(node: Node, order: Sequence[int]) -> Node:
     if permutation == tuple(range(len(node.shape))):
         return node
     shape = tuple(node.shape[axis] for axis in permutation)
-    return node.graph.emit("transpose", shape, node.dtype, (node,), dimensions=permutation)
+    result = node.graph.emit("transpose", shape, node.dtype, (node,), dimensions=permutation)
+    moved = [axis for axis in permutation if node.shape[axis] != 1]
+    result.is_c_ordered = node.is_c_ordered and moved == sorted(moved)
+    return result
+
+
+def unordered(node: Node) -> Node:
+    """The same value as one of an array that NumPy may not keep in C order."""
+    if not node.is_c_ordered or len(node.shape) < 2:
+        return node
+    copy = node.graph.emit("copy", node.shape, node.dtype, (node,))
+    copy.is_c_ordered = False
+    return copy
+
+
+def ordered_like(node: Node, operands: Sequence[Node]) -> Node:
+    """``node``, in C order only if the operands are: NumPy lays a new result out as they are."""
+    return node if all(operand.is_c_ordered for operand in operands) else unordered(node)
 
 
 def slice_(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -13,18 +13,16 @@ from hlo_tools.trace.array import (
     as_node,
     graph_of,
     kind_of,
-    layout_of,
+    ordered,
     result,
-    same_order,
 )
 from hlo_tools.trace.elementwise import MEANINGS
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.functions.arguments import write_out
 from hlo_tools.trace.functions.linear import matmul
 from hlo_tools.trace.graph import DType, Graph, Node, Operand
-from hlo_tools.trace.layout import Strides, copied, is_fortran
 from hlo_tools.trace.narrowing import tell_of_ufunc
-from hlo_tools.trace.promotion import Kind, resolved_dtypes, ufunc_dtypes
+from hlo_tools.trace.promotion import ufunc_dtypes
 
 __all__ = ["call", "dispatch"]
 
@@ -67,8 +65,6 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         raise _surplus(ufunc, kwargs)
     certain = _beyond(inputs, ufunc) if ufunc in _COMPARISONS else None
     if certain is not None:
-        own = [kind_of(value) for value in inputs]
-        certain.layout = _layout(inputs, own, certain.shape, kwargs)
         _dtypes(ufunc, (certain,) * 2, outs, kwargs)  # NumPy's error for a dtype of no loop
         return _deliver(ufunc, (certain,), outs, kwargs)
     dtypes = _dtypes(ufunc, inputs, outs, kwargs)
@@ -80,21 +76,22 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if len(nodes) > 1 and nodes[0].shape != nodes[-1].shape:
         nodes = _together(nodes)
     found = _compared_signs(ufunc, nodes) if mixed else meaning(*nodes)
-    shape = nodes[0].shape
     if not kwargs and outs is None and not isinstance(found, tuple):  # by far the most
-        return result(hlo.convert(found, dtypes[-1]), same_order(inputs, shape))
+        return result(hlo.ordered_like(hlo.convert(found, dtypes[-1]), nodes))
     results = cast("tuple[Node, ...]", found) if isinstance(found, tuple) else (found,)
     wanted = dtypes[ufunc.nin :]
-    loop = _loop_dtypes(ufunc, inputs, kwargs) if kwargs.get("order") == "A" else dtypes
-    layout = _layout(inputs, loop, shape, kwargs)
+    order = kwargs.get("order", "K")
     arrays = tuple(
-        [result(hlo.convert(node, d), layout) for node, d in zip(results, wanted, strict=True)]
+        [
+            ordered(hlo.ordered_like(hlo.convert(node, d), nodes), order)
+            if node.shape
+            else result(hlo.convert(node, d))
+            for node, d in zip(results, wanted, strict=True)
+        ]
     )
     return _deliver(ufunc, arrays, outs, kwargs)
 
 
-_BUFFER = 8192
-"""Elements of the buffer that NumPy's ufuncs have (``numpy.getbufsize``)."""
 _OPTIONS = frozenset(("out", "where", "dtype", "casting", "order", "subok", "signature", "sig"))
 Outs = tuple[Any, ...] | None
 
@@ -141,14 +138,6 @@ def _dtypes(
 ) -> tuple[DType, ...]:
     kinds = tuple([kind_of(value) for value in inputs])
     return ufunc_dtypes(ufunc, kinds, *_wanted(ufunc, kwargs)) if kwargs else ufunc_dtypes(ufunc, kinds)  # fmt: skip
-
-
-def _loop_dtypes(
-    ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[DType, ...]:
-    """The dtypes of NumPy's loop, of 64 bits too: what it casts decides how it reads memory."""
-    kinds = tuple([kind_of(value) for value in inputs])
-    return resolved_dtypes(ufunc, kinds, *_wanted(ufunc, kwargs))
 
 
 def _wanted(ufunc: np.ufunc, kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -220,36 +209,6 @@ def _together(nodes: list[Node]) -> list[Node]:
     """Operands of one shape."""
     shape = np.broadcast_shapes(*(node.shape for node in nodes))
     return [hlo.broadcast(node, shape) for node in nodes]
-
-
-def _layout(
-    inputs: tuple[Any, ...], dtypes: Sequence[Kind], shape: tuple[int, ...], kwargs: dict[str, Any]
-) -> Strides:
-    """In order K: as the operands, of which the loop takes ``dtypes``, lie in memory."""
-    order = kwargs.get("order", "K")
-    if order == "F":
-        return copied(shape, None, "F")
-    if order == "C" or len(shape) < 2:
-        return None
-    if order == "A":
-        is_f = all(is_fortran(*layout) for layout in _read_layouts(inputs, dtypes))
-        return copied(shape, None, "F" if is_f else "C")
-    return same_order(inputs, shape)
-
-
-def _read_layouts(
-    inputs: Sequence[Operand], dtypes: Sequence[Kind]
-) -> list[tuple[tuple[int, ...], Strides]]:
-    """Shapes and strides as NumPy's loop sees them: short rows of another dtype are copied, up to
-    the first operand that is cast in a buffer."""
-    found = [layout_of(value) for value in inputs]
-    for place, ((shape, _), value) in enumerate(zip(found, inputs, strict=True)):
-        if kind_of(value) == dtypes[place]:
-            continue
-        if len(shape) > 1 or (shape and shape[0] > _BUFFER):
-            break
-        found[place] = shape, None
-    return found
 
 
 def _deliver(ufunc: np.ufunc, arrays: tuple[Any, ...], outs: Outs, kwargs: dict[str, Any]) -> Any:

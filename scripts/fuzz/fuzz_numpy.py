@@ -5,8 +5,7 @@ Usage: python scripts/fuzz/fuzz_numpy.py [--seed N] [--count N] [--minutes N] [-
 
 Each case is traced and evaluated with ``hlo_tools.evaluate`` (a share in jaxlib instead, and a share
 of what only moves elements as a NEFF, too), and compared
-with NumPy: results, their dtypes, their layouts and what they share memory with, and the arguments
-afterwards. A difference is shrunk and shown as
+with NumPy: results, their dtypes, which of them are numbers, and the arguments afterwards. A difference is shrunk and shown as
 a function of a few lines; those of one function and kind are counted together. Exit code 1 when
 there was any. Cases run in a child process: what NumPy itself dies of is counted and left out. What differs on purpose is in docs/numpy-tracing.md; :func:`excused` knows it.
 """
@@ -45,15 +44,15 @@ def difference(case: Case | Program, *, jaxlib: bool = False) -> str:
     A refusal (a coded error) is no difference; an error where NumPy has none is. A program runs on
     other data than it was traced with, too.
     """
-    layouts: list[Any] = []
+    kinds: list[Any] = []
     try:
-        function = build(case, layouts)
+        function = build(case, kinds)
     except SyntaxError:  # an argument by position and by name
         return ""
     wanted, is_defined = _by_numpy(case, function)
     if not is_defined:
         return ""
-    del layouts[1:]
+    del kinds[1:]
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -65,8 +64,8 @@ def difference(case: Case | Program, *, jaxlib: bool = False) -> str:
                 return ""
             return f"raises {type(error).__name__}: {error}"
     told = _differs(case, traced, wanted, _made(case), jaxlib=jaxlib)
-    if not told and len(layouts) == 2 and layouts[0] != layouts[1]:
-        return f"layout: {layouts[1]}, NumPy has {layouts[0]}"
+    if not told and len(kinds) == 2 and kinds[0] != kinds[1]:
+        return f"kinds: {kinds[1]}, NumPy has {kinds[0]}"
     if told or not isinstance(case, Program):
         return told
     wanted, is_defined = _by_numpy(case, function, 1000)

@@ -126,9 +126,11 @@ PROBES: dict[str, list[str]] = {
     "source": ["if is_array(a): a[...] = 1"],
     "order": ["r = np.ravel(r, order='K')"],
     "ravel": ["k = r.ravel()", "k[:1] = 0"],
+    "reshape": ["k = r.reshape(-1, 1)", "k[:1] = 0"],
+    "later": ["k = r.reshape(-1)", "if is_array(r): r[...] = 1", "r = [r, k]"],
 }
-"""What is done with a result: nothing, written in two ways, its argument is written, and its order
-in memory is looked at."""
+"""What is done with a result: nothing, written in two ways, its argument is written, its order in
+memory is asked for, and it is written through another shape or read through one."""
 
 
 def is_array(value: Any) -> bool:
@@ -137,37 +139,23 @@ def is_array(value: Any) -> bool:
     return name in ("TracedArray", "ndarray")
 
 
-def _laid(value: Any, earlier: list[Any]) -> Any:
-    """A number, or an array's strides in elements (none of a dimension of one) and the first array
-    that it shares memory with."""
-    if not getattr(value, "shape", ()):
-        return "array" if is_array(value) else "number"
-    base = value
-    while hasattr(above := getattr(base, "parent", getattr(base, "base", None)), "shape"):
-        base = above
-    earlier.append(base)
-    if not value.size:
-        return None
-    place = next(i for i, one in enumerate(earlier) if one is base)
-    steps = zip(value.shape, value.strides, strict=True)
-    return place, *(step // value.itemsize if size > 1 else 0 for size, step in steps)
+def results(found: Any, *arrays: Any, kinds: list[Any]) -> list[Any]:
+    """A function's results in new memory, its arguments after them.
 
-
-def results(found: Any, *arrays: Any, layouts: list[Any]) -> list[Any]:
-    """A function's results in new memory, its arguments after them; their layouts are appended."""
+    ``kinds`` gets a list that says which of them are numbers and which are arrays.
+    """
     values = list(found) if isinstance(found, (list, tuple)) else [found]
-    earlier: list[Any] = []
-    layouts.append([_laid(value, earlier) for value in (*arrays, *values)])
+    kinds.append(["array" if is_array(value) else "number" for value in (*arrays, *values)])
     values = [np.bool_(v) if isinstance(v, bool) else v for v in values]
     return [*[np.positive(v) if v.dtype != bool else np.logical_or(v, v) for v in
               [v for v in values if hasattr(v, "dtype")]], *arrays]  # fmt: skip
 
 
-def build(case: Any, layouts: list[Any] | None = None) -> Callable[..., Any]:
-    """The function of a case; each call appends the layouts of its results."""
+def build(case: Any, kinds: list[Any] | None = None) -> Callable[..., Any]:
+    """The function of a case; each call appends the kinds of its results."""
     names: dict[str, Any] = {
         "np": np,
-        "results": partial(results, layouts=[] if layouts is None else layouts),
+        "results": partial(results, kinds=[] if kinds is None else kinds),
         "is_array": is_array,
         "bf16": ml_dtypes.bfloat16,
     }

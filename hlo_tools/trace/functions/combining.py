@@ -10,11 +10,10 @@ from typing import Any, cast
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import NUMBERS, TracedArray, graph_of, kind_of, layout_of
+from hlo_tools.trace.array import NUMBERS, TracedArray, graph_of, kind_of
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import deliver, nodes_of, one_axis, traced, xp
 from hlo_tools.trace.graph import Operand
-from hlo_tools.trace.layout import Strides, copied, plain
 from hlo_tools.trace.narrowing import tell_of_promotion
 from hlo_tools.trace.promotion import narrow, promote
 
@@ -55,7 +54,7 @@ def concatenate(
                 f"exactly, but array 0 has shape {first} and array {number} {node.shape}"
             )
     node = hlo.concatenate(nodes, place)
-    return deliver(TracedArray(node, _joint_order(values, node.shape)), out, casting)
+    return deliver(TracedArray(node), out, casting)
 
 
 def _checked(values: list[Any], dtype: Any, casting: Any, *, is_flat: bool = False) -> Any:
@@ -72,39 +71,6 @@ def _checked(values: list[Any], dtype: Any, casting: Any, *, is_flat: bool = Fal
         if not np.can_cast(own, wanted, casting):
             raise TypeError(f"Cannot cast array data from {own!r} to {np.dtype(dtype)!r}")
     return None if dtype is None else narrow(dtype)
-
-
-def _joint_order(values: list[Any], shape: tuple[int, ...]) -> Strides:
-    """In memory as the arrays lie where they agree (NumPy's order of several arrays)."""
-    known = [layout_of(value) for value in values]
-    if all(strides is None for _, strides in known) or any(len(s) != len(shape) for s, _ in known):
-        return None
-    every = [plain(own) if strides is None else strides for own, strides in known]
-    shapes = [own for own, _ in known]
-    outwards: list[int] = []
-    for axis in range(len(shape)):
-        place = len(outwards)
-        for j in range(len(outwards) - 1, -1, -1):
-            further = _is_further(axis, outwards[j], shapes, every)
-            if further is False:
-                break
-            place = j if further else place
-        outwards.insert(place, axis)
-    ranks = [len(shape) - outwards.index(axis) for axis in range(len(shape))]
-    return copied(shape, ranks, "K")
-
-
-def _is_further(
-    one: int, other: int, shapes: list[tuple[int, ...]], strides: list[tuple[int, ...]]
-) -> bool | None:
-    """Whether all arrays have larger steps along one axis than another; None: undetermined."""
-    found: bool | None = None
-    for shape, steps in zip(shapes, strides, strict=True):
-        if shape[one] != 1 and shape[other] != 1:
-            if abs(steps[one]) <= abs(steps[other]):
-                return False
-            found = True
-    return found
 
 
 @implements(np.stack)

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import NUMBERS, TracedArray, as_node, graph_of, view
+from hlo_tools.trace.array import NUMBERS, TracedArray, as_node, graph_of, ordered, view
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import axes_of, traced, write_out, xp
 from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.indexing import fitted
-from hlo_tools.trace.layout import copied, elementwise, is_fortran, normal, plain
 from hlo_tools.trace.promotion import narrow
 
 __all__: list[str] = []
@@ -26,15 +25,10 @@ def full_like(
     array = traced(a, fill_value)
     target = narrow(dtype) if dtype is not None else array.dtype
     size = array.shape if shape is None else _shape(shape)
-    # The shape of another rank has no order K to keep.
-    own = array.layout if len(size) == array.ndim or order != "K" else None
-    if order in ("A", "K") and own is not None and is_fortran(array.shape, own):
-        order = "F"
-    layout = copied(size, None if order == "A" else own, order)
     if isinstance(fill_value, complex):  # its imaginary part is dropped, with NumPy's warning
         fill_value = np.asarray(fill_value).astype(target)
     fill = fitted(as_node(fill_value, array.node.graph, target), size)
-    return TracedArray(hlo.broadcast(fill, size), layout)
+    return ordered(hlo.ordered_like(hlo.broadcast(fill, size), [array.node]), order)
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -60,7 +54,7 @@ def empty_like(prototype: Operand, dtype: Any = None, *args: Any, **kwargs: Any)
 @implements(np.copy)
 def copy(a: Operand, order: str = "K", subok: bool = False) -> TracedArray:
     array = traced(a)
-    return TracedArray(array.node, copied(array.shape, array.layout, order))
+    return ordered(array.node, order)
 
 
 @implements(np.astype)
@@ -106,8 +100,7 @@ def _triangle(array: TracedArray, k: int, direction: str) -> TracedArray:
     shifted = hlo.elementwise("add", rows, hlo.full(graph, plane, k, rows.dtype))
     mask = hlo.broadcast(hlo.compare(direction, columns, shifted), shape)
     zero = hlo.full(graph, shape, 0, node.dtype)
-    operands = [(plane, None), (array.shape, array.layout), ((1,), None)]  # of numpy.where
-    return TracedArray(hlo.select(mask, node, zero), elementwise(operands, shape))
+    return TracedArray(hlo.select(mask, node, zero))
 
 
 @implements(np.tril)
@@ -163,7 +156,4 @@ def diagonal(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tra
     def read(node: Node) -> Node:
         return xp.moveaxis(TracedArray(node)[key], 0, -1).node
 
-    own = plain(moved.shape) if moved.layout is None else moved.layout
-    node = read(moved.node)
-    layout = normal(node.shape, [*own[2:], own[0] + own[1]])
-    return view(moved, node, read, None, layout)
+    return view(moved, read(moved.node), read, None)

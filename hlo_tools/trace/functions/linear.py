@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of, layout_of, result
+from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of, ordered, result
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import (
     arrays_of,
@@ -21,7 +21,6 @@ from hlo_tools.trace.functions.arguments import (
     xp,
 )
 from hlo_tools.trace.graph import DType, Node, Operand
-from hlo_tools.trace.layout import contracted, copied
 from hlo_tools.trace.narrowing import tell_of_ufunc
 from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
 
@@ -90,7 +89,7 @@ def dot(a: Operand, b: Operand, out: Any = None) -> TracedArray:
     left, right = nodes_of([a, b])
     if not left.shape or not right.shape:
         return _number_or(_scaled(a, b), out, "same_kind")
-    if out is not None and (out.dtype != left.dtype or out.layout is not None):
+    if out is not None and (out.dtype != left.dtype or not out.is_contiguous):
         raise ValueError("output array is not acceptable (must have the right datatype, ...)")
     place = max(len(right.shape) - 2, 0)
     _same_size(left, len(left.shape) - 1, right, place)
@@ -99,17 +98,8 @@ def dot(a: Operand, b: Operand, out: Any = None) -> TracedArray:
 
 
 def _scaled(a: Operand, b: Operand) -> TracedArray:
-    """A product with a number. NumPy takes some from BLAS, in C order, and casts the others in copies."""
-    x, y = arrays_of((a, b))
-    product = xp.multiply(x, y)
-    common = np.result_type(x.dtype, y.dtype)
-    array = x if np.ndim(x) else y
-    if product.ndim <= 2 and common.char in "fdFD":
-        return result(product.node)
-    if common == array.dtype:
-        return product
-    shape, strides = layout_of(array)
-    return result(product.node, copied(shape, strides, "K"))
+    """A product with a number."""
+    return xp.multiply(*arrays_of((a, b)))
 
 
 def _number_or(found: TracedArray, out: Operand, casting: str) -> TracedArray:
@@ -236,11 +226,10 @@ def einsum(
     if summed:
         node = hlo.reduce(node, 0, summed, "add")
         labels = [label for label in labels if label in output]
-    layout = None
-    if optimize is False and len(output) > 1:
-        layout = contracted([layout_of(value) for value in operands], inputs, output, order)
-    found = result(hlo.transpose(node, [labels.index(label) for label in output]), layout)
-    return deliver(found, out, casting)
+    node = hlo.transpose(node, [labels.index(label) for label in output])
+    if len(operands) > 1:  # NumPy follows the strides of all operands at once
+        node.is_c_ordered = False
+    return deliver(ordered(node, order) if node.shape else result(node), out, casting)
 
 
 def _broadcast(nodes: Sequence[Node], inputs: list[list[str]]) -> list[Node]:

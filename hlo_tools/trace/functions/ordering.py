@@ -11,7 +11,6 @@ from hlo_tools.trace.array import TracedArray
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import one_axis, real_only, traced, xp
 from hlo_tools.trace.graph import Node, Operand
-from hlo_tools.trace.layout import copied
 
 __all__: list[str] = []
 
@@ -53,12 +52,11 @@ def sort(
     if axis is None:
         array, axis = xp.ravel(array), -1
     place = one_axis(axis, array.ndim)
-    layout = copied(array.shape, array.layout, "K")
     if not array.size:
-        return TracedArray(array.node, layout)
+        return TracedArray(array.node)
     key = _key(array.node)
     nodes = (key,) if key is array.node else (key, array.node)
-    return TracedArray(_sort_together(nodes, place)[-1], layout)
+    return TracedArray(_sort_together(nodes, place)[-1])
 
 
 @implements(np.argsort)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node, kind_of, layout_of, result
+from hlo_tools.trace.array import TracedArray, as_node, kind_of, result
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import (
     NO_VALUE,
@@ -22,7 +22,6 @@ from hlo_tools.trace.functions.arguments import (
     xp,
 )
 from hlo_tools.trace.graph import DType, Node, Operand
-from hlo_tools.trace.layout import copied, normal, reduced
 from hlo_tools.trace.narrowing import tell_of_total
 from hlo_tools.trace.promotion import narrow, promote
 
@@ -32,18 +31,11 @@ BOOL = np.dtype(bool)
 F32 = np.dtype(np.float32)
 
 
-def _finished(
-    node: Node, array: TracedArray, axes: tuple[int, ...], keepdims: Any, where: Operand = True
-) -> TracedArray:
+def _finished(node: Node, array: TracedArray, axes: tuple[int, ...], keepdims: Any) -> TracedArray:
     """The reduced elements, the reduced dimensions as ones when ``keepdims`` is asked for."""
-    kept = [i for i in range(array.ndim) if i not in axes]
     if keepdims and keepdims is not NO_VALUE:
-        kept = list(range(array.ndim))
         node = hlo.reshape(node, tuple(1 if i in axes else n for i, n in enumerate(array.shape)))
-    is_masked = where is not True and where is not NO_VALUE
-    walked = [layout_of(one) for one in ((array, where) if is_masked else (array,))]
-    found = reduced(walked, array.shape, axes)
-    return result(node, found and normal(node.shape, [found[i] for i in kept]))
+    return result(node)
 
 
 def _masked(node: Node, where: Operand, neutral: Any) -> Node:
@@ -116,7 +108,7 @@ def _adding(opcode: str, neutral: int) -> Callable[..., TracedArray]:
         start = _neutral(node, neutral, array.size, has_start)
         reduced = _accumulated(_masked(node, where, start), start, axes, used)
         found = _with_initial(reduced, initial, used, out)
-        return deliver(_finished(found, array, axes, keepdims, where), out, "unsafe")
+        return deliver(_finished(found, array, axes, keepdims), out, "unsafe")
 
     return function
 
@@ -173,7 +165,7 @@ def _extreme(opcode: str, start: Callable[[Any], Any]) -> Callable[..., TracedAr
         node = _masked(node, where, neutral)
         used = boolean if node.dtype == BOOL else opcode
         reduced = _with_initial(hlo.reduce(node, neutral, axes, used), initial, used)
-        return deliver(_finished(reduced, array, axes, keepdims, where), out, "unsafe")
+        return deliver(_finished(reduced, array, axes, keepdims), out, "unsafe")
 
     return function
 
@@ -195,7 +187,7 @@ def _truth(opcode: str, neutral: bool) -> Callable[..., TracedArray]:
         axes = reduced_axes(axis, array.ndim)
         node = _masked(hlo.convert(array.node, BOOL), where, neutral)
         reduced = hlo.reduce(node, neutral, axes, opcode)
-        return deliver(_finished(reduced, array, axes, keepdims, where), out, "unsafe")
+        return deliver(_finished(reduced, array, axes, keepdims), out, "unsafe")
 
     return function
 
@@ -274,8 +266,8 @@ def mean(
 
 
 def _cast(array: TracedArray, dtype: DType) -> TracedArray:
-    """The array in another dtype as a loop of NumPy reads it: where it lies."""
-    return TracedArray(hlo.convert(array.node, dtype), array.layout)
+    """The array in another dtype, without the warning of a cast."""
+    return TracedArray(hlo.convert(array.node, dtype))
 
 
 def _quotient(total: Any, count: Any) -> Any:
@@ -289,9 +281,7 @@ def _drop(array: TracedArray, axes: tuple[int, ...], keepdims: Any) -> TracedArr
     if keepdims and keepdims is not NO_VALUE:
         return array
     kept = [i for i in range(array.ndim) if i not in axes]
-    node = hlo.reshape(array.node, tuple(array.shape[i] for i in kept))
-    layout = array.layout and normal(node.shape, [array.layout[i] for i in kept])
-    return result(node, layout)
+    return result(hlo.reshape(array.node, tuple(array.shape[i] for i in kept)))
 
 
 @implements(np.var)
@@ -438,7 +428,7 @@ def _without_nan(function: Any, neutral: Any) -> Callable[..., TracedArray]:
         clean = array
         if np.issubdtype(array.dtype, np.inexact):  # ml_dtypes' floats are not: NaN stays
             changed = xp.where(xp.isnan(array), array.dtype.type(neutral), array)
-            clean = TracedArray(changed.node, copied(array.shape, array.layout, "K"))
+            clean = TracedArray(changed.node)
         if initial is NO_VALUE and clean is not array:
             initial = neutral  # a sum without NaN starts from 0.0, not from -0.0
         return function(clean, axis, dtype, out, keepdims, initial, where)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, same_order
+from hlo_tools.trace.array import TracedArray
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import NO_VALUE, deliver, one_axis, traced, xp
 from hlo_tools.trace.functions.reductions import F32, dtype_with, is_narrow_float, sum_dtype
@@ -53,8 +53,7 @@ def _running(opcode: str, neutral: int) -> Callable[..., TracedArray]:
         none = neutral or {"f": -0.0, "c": complex(-0.0, -0.0)}.get(wide.kind, 0)  # -0.0 + -0.0
         given = hlo.convert(hlo.convert(work.node, target), wide)
         node = _scan(given, place, used, none)
-        layout = same_order((work,), work.shape)
-        return deliver(TracedArray(hlo.convert(node, target), layout), out, "unsafe")
+        return deliver(TracedArray(hlo.convert(node, target)), out, "unsafe")
 
     return function
 

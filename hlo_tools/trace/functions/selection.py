@@ -14,9 +14,7 @@ from hlo_tools.trace.array import (
     as_node,
     graph_of,
     kind_of,
-    layout_of,
     result,
-    same_order,
     view,
 )
 from hlo_tools.trace.elementwise import floor_divide
@@ -31,7 +29,6 @@ from hlo_tools.trace.functions.arguments import (
     xp,
 )
 from hlo_tools.trace.graph import DType, Node, Operand
-from hlo_tools.trace.layout import copied, normal, plain
 from hlo_tools.trace.narrowing import tell_of_promotion
 from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
 
@@ -54,9 +51,8 @@ def where(condition: Operand, x: Operand = NO_VALUE, y: Operand = NO_VALUE) -> T
     mask = as_node(condition, graph, BOOL)
     yes, no = (as_node(value, graph, dtype) for value in arrays_of((x, y)))
     shape = np.broadcast_shapes(mask.shape, yes.shape, no.shape)
-    layout = same_order((condition, x, y), shape)
     chosen = hlo.select(*(hlo.broadcast(node, shape) for node in (mask, yes, no)))
-    return TracedArray(chosen, layout)
+    return TracedArray(chosen)
 
 
 @implements(np.select)
@@ -97,13 +93,12 @@ def clip(
     work: Any = array.astype(target)
     for bound, combine in ((low, xp.maximum), (high, xp.minimum)):
         if bound is not None:
-            limit = TracedArray(as_node(bound, array.node.graph, target), layout_of(bound)[1])
+            limit = TracedArray(as_node(bound, array.node.graph, target))
             inside = combine(work, limit)
             is_float = target.kind not in "biuc"
             # Of zeros of both signs NumPy keeps the element.
             work = where(xp.equal(work, limit), work, inside) if is_float else inside
-    layout = same_order((array, *bounds), work.shape)
-    return deliver(result(work.node, layout), out, casting, broadcast=True)
+    return deliver(result(work.node), out, casting, broadcast=True)
 
 
 def _clip_dtype(kinds: tuple[Any, ...]) -> DType:
@@ -135,18 +130,18 @@ def round_(a: Operand, decimals: Any = 0, out: Any = None) -> TracedArray:
             raise TypeError("array does not have imaginary part to set")  # NumPy's
         parts = [round_(part(array), places) for part in (xp.real, xp.imag)]
         node = hlo.elementwise("complex", *(p.node for p in parts), dtype=array.dtype)
-        return deliver(result(node, copied(array.shape, array.layout, "K")), out)
+        return deliver(result(node), out)
     if array.dtype == BOOL and places:
         if out is not None:
             raise unsupported("rounding booleans to decimals", "convert them before")
         raise TypeError("Cannot cast ufunc 'multiply' output from float64 to bool")
     if array.dtype.kind in "iu" and places >= 0:
-        return deliver(result(array.node, copied(array.shape, array.layout, "K")), out)
+        return deliver(result(array.node), out)
     if not places:
         return deliver(xp.rint(array), out)
     if array.dtype.kind in "iu" and (out is None or out.dtype.kind in "iu"):
         node = _rounded_integers(array.node, 10**-places)
-        return deliver(result(node, copied(array.shape, array.layout, "A")), out)
+        return deliver(result(node), out)
     if out is not None and out.dtype != array.dtype:
         raise unsupported(
             f"rounding {array.dtype} into an array of {out.dtype}", f"round into {array.dtype}"
@@ -156,7 +151,7 @@ def round_(a: Operand, decimals: Any = 0, out: Any = None) -> TracedArray:
     rounded = xp.rint(scaled)
     back = rounded / scale if places > 0 else rounded * scale
     node = hlo.convert(back.node, array.dtype)
-    return deliver(result(node, copied(array.shape, array.layout, "A")), out)
+    return deliver(result(node), out)
 
 
 def _rounded_integers(node: Node, unit: int) -> Node:
@@ -197,7 +192,7 @@ def nan_to_num(
         if clean is not array:
             array.write(clean.node)
         return array if array.ndim else result(array.node)
-    return result(clean.node, copied(array.shape, array.layout, "K"))
+    return result(clean.node)
 
 
 def _finite(array: TracedArray, nan: Any, posinf: Any, neginf: Any) -> TracedArray:
@@ -217,17 +212,17 @@ def isclose(
     a: Operand, b: Operand, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
 ) -> TracedArray:
     graph = graph_of((a, b, rtol, atol))
-    x, y = (TracedArray(as_node(value, graph), layout_of(value)[1]) for value in (a, b))
+    x, y = (TracedArray(as_node(value, graph)) for value in (a, b))
     # As NumPy: no unsigned difference and no overflowing abs of integers.
     wide = promote((y.dtype, float))
     y = y if y.dtype.kind in "fc" or y.dtype.kind not in "biu" else y.astype(wide)
     if x.dtype.kind in "biu":
         wide = promote((x.dtype, y.dtype))
-        x = TracedArray(hlo.convert(x.node, wide), x.layout)  # cast where it lies
+        x = TracedArray(hlo.convert(x.node, wide))
     near = xp.less_equal(xp.abs(x - y), atol + rtol * xp.abs(y))
     close = (near & xp.isfinite(y)) | xp.equal(x, y)
     if equal_nan:
-        close |= xp.isnan(x) & xp.isnan(y)  # in place, so that the layout stays
+        close |= xp.isnan(x) & xp.isnan(y)
     return close
 
 
@@ -249,7 +244,7 @@ def imag(val: Operand) -> TracedArray:
     zeros = xp.zeros_like(array, order="A")  # as NumPy, which makes them read-only
     if isinstance(array, TracedScalar):
         return TracedScalar(zeros.node)
-    return view(zeros, zeros.node, lambda node: node, None, zeros.layout)
+    return view(zeros, zeros.node, lambda node: node, None, is_contiguous=zeros.is_contiguous)
 
 
 def _component(array: TracedArray, name: str) -> TracedArray:
@@ -268,9 +263,7 @@ def _component(array: TracedArray, name: str) -> TracedArray:
 
     if isinstance(array, TracedScalar):
         return TracedScalar(read(array.node))
-    own = plain(array.shape) if array.layout is None else array.layout
-    layout = normal(array.shape, [2 * step for step in own])
-    return view(array, read(array.node), read, write, layout)
+    return view(array, read(array.node), read, write)
 
 
 @implements(np.take)
@@ -329,9 +322,8 @@ def take_along_axis(arr: Operand, indices: Operand, axis: Any = -1) -> TracedArr
 @implements(np.put_along_axis)
 def put_along_axis(arr: Operand, indices: Operand, values: Operand, axis: Any) -> None:
     if axis is None:
-        if traced(arr).layout is not None:
-            raise ValueError("assignment destination is read-only")
-        put_along_axis(xp.ravel(arr), indices, values, 0)
+        flat = xp.reshape(arr, -1, copy=False)  # refused where NumPy would write to a copy
+        put_along_axis(flat, indices, values, 0)
         return
     array = traced(arr)
     key = _along_axis(array, indices, one_axis(axis, array.ndim))

@@ -9,20 +9,11 @@ from typing import Any, cast
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node, graph_of, view
+from hlo_tools.trace.array import TracedArray, as_node, graph_of, perhaps_view, view
+from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import axes_of, one_axis, traced, unsupported, xp
 from hlo_tools.trace.graph import Node, Operand
-from hlo_tools.trace.layout import (
-    NeedsCopyError,
-    copied,
-    elementwise,
-    is_fortran,
-    normal,
-    outer_to_inner,
-    plain,
-    regrouped,
-)
 
 __all__: list[str] = []
 
@@ -30,27 +21,43 @@ Shape = tuple[int, ...]
 
 
 def reshaped(array: TracedArray, shape: Shape) -> TracedArray:
-    """As many elements in another shape: a view where NumPy has one, else a copy."""
+    """As many elements in another shape: a view of an array in C order, perhaps one of another."""
     own = array.shape
-    try:
-        layout = regrouped(own, array.layout, shape)
-    except NeedsCopyError:
-        return TracedArray(hlo.reshape(array.node, shape))
+    node = hlo.reshape(array.node, shape)
+    if array.size and not array.is_contiguous and not _only_splits(own, shape):
+        return perhaps_view(array, node)
     return view(
-        array, hlo.reshape(array.node, shape),
-        lambda node: hlo.reshape(node, shape), lambda old, new: hlo.reshape(new, own), layout,
+        array, node,
+        lambda node: hlo.reshape(node, shape), lambda old, new: hlo.reshape(new, own),
+        is_contiguous=array.is_contiguous,
     )  # fmt: skip
+
+
+def _longer(shape: Shape) -> list[int]:
+    """The dimensions of several elements; those of one element make no copy."""
+    return [size for size in shape if size != 1]
+
+
+def _only_splits(shape: Shape, target: Shape) -> bool:
+    """Whether no dimensions are merged: then NumPy never copies."""
+    parts = iter(_longer(target))
+    for size in _longer(shape):
+        length = 1
+        while length < size:
+            length *= next(parts, size + 1)
+        if length != size:
+            return False
+    return True
 
 
 def permuted(array: TracedArray, order: tuple[int, ...]) -> TracedArray:
     """A view with its dimensions in another order."""
     back = tuple(int(i) for i in np.argsort(order))
-    own = plain(array.shape) if array.layout is None else array.layout
-    node = hlo.transpose(array.node, order)
-    layout = normal(node.shape, [own[i] for i in order])
+    moved = [axis for axis in order if array.shape[axis] != 1]
     return view(
-        array, node,
-        lambda node: hlo.transpose(node, order), lambda old, new: hlo.transpose(new, back), layout,
+        array, hlo.transpose(array.node, order),
+        lambda node: hlo.transpose(node, order), lambda old, new: hlo.transpose(new, back),
+        is_contiguous=array.is_contiguous and moved == sorted(moved),
     )  # fmt: skip
 
 
@@ -82,28 +89,34 @@ def reshape(
 ) -> TracedArray:
     array = traced(a)
     target = _target_shape(shape if shape is not None else newshape, array.size, array.shape)
-    is_f = _is_f(array, order)
-    if copy:
-        array = copied_array(array, "F" if is_f else "C")
-    found = _in_fortran_order(array, target) if is_f else reshaped(array, target)
-    if copy is False and _base(found) is not _base(array):
-        raise ValueError("Unable to avoid creating a copy while reshaping.")
-    return found
-
-
-def _base(array: TracedArray) -> TracedArray:
-    """Whose memory it is."""
-    while array.parent is not None:
-        array = array.parent
-    return array
-
-
-def _is_f(array: TracedArray, order: str) -> bool:
     if order not in ("C", "F", "A"):
         raise ValueError(f"order must be one of 'C', 'F', 'A' (got {order!r})")
-    if order != "A":
-        return order == "F"
-    return array.layout is not None and is_fortran(array.shape, array.layout)
+    is_f = _is_fortran(array, order)
+    if copy:
+        array = TracedArray(array.node, is_contiguous=not is_f or None)
+    elif copy is False and (is_f or not array.is_contiguous):
+        raise _unknown_order("reshape with copy=False", "reshape an array in C order")
+    return _in_fortran_order(array, target) if is_f else reshaped(array, target)
+
+
+def _is_fortran(array: TracedArray, order: str) -> bool:
+    """Whether elements are taken with the first index changing fastest.
+
+    Raises:
+        TraceError: the memory layout decides (HLO-TRACE-LAYOUT).
+    """
+    if order in ("A", "K") and not array.is_contiguous and len(_longer(array.shape)) > 1:
+        raise _unknown_order(f"the order {order!r} of elements", 'use order="C" or order="F"')
+    return order == "F" and array.ndim > 1
+
+
+def _unknown_order(what: str, remedy: str) -> Exception:
+    return refuse(
+        f"{what} depends on the memory layout of an array that is not certainly in C order, and "
+        "traced arrays have no layout",
+        code="HLO-TRACE-LAYOUT",
+        remedy=remedy,
+    )
 
 
 def _in_fortran_order(array: TracedArray, target: Shape) -> TracedArray:
@@ -111,28 +124,16 @@ def _in_fortran_order(array: TracedArray, target: Shape) -> TracedArray:
     return permuted(reshaped(turned, target[::-1]), tuple(range(len(target)))[::-1])
 
 
-def copied_array(array: TracedArray, order: str = "K") -> TracedArray:
-    """New memory with the same elements, arranged in ``order``."""
-    return TracedArray(array.node, copied(array.shape, array.layout, order))
-
-
 @implements(np.ravel)
 def ravel(a: Operand, order: str = "C") -> TracedArray:
     array = traced(a)
-    flat = (array.size,)
-    if order == "K":
-        layout = array.layout
-        walked = array if layout is None else permuted(array, outer_to_inner(layout))
-        if walked.layout is not None:
-            order_of_copy = elementwise([(array.shape, layout)], array.shape)
-            outwards = outer_to_inner(order_of_copy or plain(array.shape))
-            walked = copied_array(permuted(array, outwards), "C")
-    else:
-        walked = xp.transpose(array) if _is_f(array, order) else array
-    # Unlike reshape it copies whatever is not contiguous.
-    return (
-        reshaped(walked, flat) if walked.layout is None else copied_array(walked, "C").reshape(flat)
-    )
+    if order not in ("C", "F", "A", "K"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    walked = xp.transpose(array) if _is_fortran(array, order) else array
+    if walked.is_contiguous:
+        return reshaped(walked, (array.size,))
+    node = hlo.reshape(walked.node, (array.size,))
+    return perhaps_view(walked, node, is_contiguous=True)
 
 
 @implements(np.transpose)
@@ -218,12 +219,16 @@ def broadcast_to(array: Operand, shape: Any, subok: bool = False) -> TracedArray
             f"operands could not be broadcast together with remapped shapes {source.shape} "
             f"and requested shape {target}"
         )
-    own = plain(source.shape) if source.layout is None else source.layout
-    lead = len(target) - source.ndim
-    spread = [0] * lead + [0 if source.shape[i] == 1 else own[i] for i in range(source.ndim)]
-    node = hlo.broadcast(source.node, target)
-    layout = normal(target, spread)
-    return view(source, node, lambda base: hlo.broadcast(base, target), None, layout)
+
+    def read(node: Node) -> Node:
+        spread = hlo.broadcast(node, target)
+        # Repeated elements have a stride of 0, which NumPy takes for the innermost one in copies.
+        if node.shape and spread is not node:
+            spread.is_c_ordered = False
+        return spread
+
+    same = target == source.shape
+    return view(source, read(source.node), read, None, is_contiguous=same and source.is_contiguous)
 
 
 @implements(np.broadcast_arrays)
@@ -238,11 +243,11 @@ def flip(m: Operand, axis: Any = None) -> TracedArray:
     axes = axes_of(axis, array.ndim)
     if not array.ndim:  # NumPy indexes with (), which gives a scalar and no view
         return array[()]
-    own = plain(array.shape) if array.layout is None else array.layout
-    layout = normal(array.shape, [-step if i in axes else step for i, step in enumerate(own)])
+    same = all(array.shape[axis] <= 1 for axis in axes)
     return view(
         array, hlo.reverse(array.node, axes),
-        lambda node: hlo.reverse(node, axes), lambda old, new: hlo.reverse(new, axes), layout,
+        lambda node: hlo.reverse(node, axes), lambda old, new: hlo.reverse(new, axes),
+        is_contiguous=same and array.is_contiguous,
     )  # fmt: skip
 
 
@@ -279,7 +284,7 @@ def roll(a: Operand, shift: Any, axis: Any = None) -> TracedArray:
     node = array.node
     for distance, place in pairs:
         node = _rolled(node, int(distance), int(place))
-    return TracedArray(node, copied(array.shape, array.layout, "K"))
+    return TracedArray(node)
 
 
 def _rolled(node: Node, distance: int, axis: int) -> Node:
@@ -318,7 +323,7 @@ def tile(A: Operand, reps: Any) -> TracedArray:
     counts = _as_shape(reps)
     rank = max(array.ndim, len(counts))
     if all(count == 1 for count in counts) and rank == array.ndim:
-        return copied_array(array)
+        return TracedArray(array.node)
     shape = (1,) * (rank - array.ndim) + array.shape
     counts = (1,) * (rank - len(counts)) + counts
     single = tuple(n for size in shape for n in (1, size))
@@ -340,11 +345,7 @@ def pad(array: Operand, pad_width: Any, mode: Any = "constant", **kwargs: Any) -
             table[axis] = width
         pad_width = table
     widths = xp.broadcast_to(np.asarray(pad_width), (source.ndim, 2)).tolist()
-    np.pad(
-        np.zeros((1,) * source.ndim, np.int8), 0, mode, **kwargs
-    )  # NumPy's own errors for options
-    own = source.layout
-    order = "F" if own is not None and is_fortran(source.shape, own) else "C"
+    np.pad(np.zeros((1,) * source.ndim, source.dtype), 0, mode, **kwargs)  # NumPy's errors
     if mode in ("constant", "empty"):
         padded = _pad_constant(source, widths, kwargs.get("constant_values", 0))
     elif mode not in ("edge", "reflect", "symmetric", "wrap"):
@@ -353,7 +354,7 @@ def pad(array: Operand, pad_width: Any, mode: Any = "constant", **kwargs: Any) -
         )
     else:
         padded = _pad_repeated(source, widths, mode, kwargs)
-    return TracedArray(padded.node, copied(padded.shape, None, order))
+    return TracedArray(padded.node)
 
 
 def _pad_repeated(
