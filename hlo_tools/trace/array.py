@@ -16,7 +16,7 @@ import numpy as np
 from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.errors import TraceError, place, refuse
 from hlo_tools.trace.graph import Array, DType, Graph, Node, Operand
-from hlo_tools.trace.promotion import Kind, constant_of, require_plain
+from hlo_tools.trace.promotion import Kind, constant_of, narrow, require_plain
 
 __all__ = [
     "NUMBERS",
@@ -25,6 +25,7 @@ __all__ = [
     "as_node",
     "graph_of",
     "kind_of",
+    "operand",
     "ordered",
     "perhaps_view",
     "result",
@@ -46,12 +47,13 @@ class TracedArray:
 
     Tracing makes them: ``node`` is the value in the traced graph. A module has no memory layout, so
     strides are not traced. ``is_contiguous`` says that NumPy's array is certainly in C order without
-    gaps, so that ``reshape`` and ``ravel`` give views.
+    gaps, so that ``reshape`` and ``ravel`` give views. ``reader`` is the place in Python code that
+    last took an element.
     """
 
     __slots__ = (
         "_is_ordered", "_is_uncertain", "_node", "_overwritten", "_parent", "_read", "_version",
-        "_write", "is_contiguous", "is_written", "version",
+        "_write", "is_contiguous", "is_written", "reader", "version",
     )  # fmt: skip
     __array_priority__ = 1000
 
@@ -78,6 +80,7 @@ class TracedArray:
         self._is_ordered = is_contiguous or node.is_c_ordered
         self._is_uncertain = False
         self._overwritten = ""
+        self.reader: tuple[object, int] | None = None
         self._parent: TracedArray | None = None
         self._read: Any = None
         self._write: Any = None
@@ -210,10 +213,22 @@ class TracedArray:
     def __format__(self, spec: str) -> str:
         return repr(self) if not spec else self._scalar()
 
-    __bool__ = __int__ = __float__ = __complex__ = __index__ = _scalar
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = __contains__ = _scalar
     item = tolist = _scalar
 
-    __hash__ = None  # pyright: ignore
+    def __hash__(self) -> int:
+        raise refuse(
+            "a traced value is hashed: put into a set, or used as the key of a dict or a cache",
+            code="HLO-TRACE-VALUE",
+            remedy="use its shape, its dtype or a Python number as the key",
+        )
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise refuse(
+            "a traced array is pickled, and its elements are known only when the module runs",
+            code="HLO-TRACE-VALUE",
+            remedy="return it from the function, and pickle the result",
+        )
 
     def __len__(self) -> int:
         if not self.shape:
@@ -344,12 +359,15 @@ def _graph_in(values: Operand) -> Graph | None:
 
 
 def as_node(value: Operand, graph: Graph, dtype: DType | None = None) -> Node:
-    """An operand as a node, converted to ``dtype``; numbers and arrays become constants.
+    """An operand as a node, converted to ``dtype`` as NumPy converts what is assigned.
+
+    Numbers and arrays become constants; without ``dtype``, 64-bit ones whose values fit in 32.
 
     Raises:
         OverflowError: a Python int that the dtype does not hold, as in NumPy.
         TraceError: an array of another function's trace (HLO-TRACE-LEAK); a masked array or a
-            matrix (HLO-TRACE-ARGUMENT).
+            matrix (HLO-TRACE-ARGUMENT); dates, texts and values that 32 bits do not hold
+            (HLO-TRACE-DTYPE).
     """
     if isinstance(value, TracedArray):
         node = value.node
@@ -365,13 +383,33 @@ def as_node(value: Operand, graph: Graph, dtype: DType | None = None) -> Node:
         numpy: Operand = np  # its stubs know nothing of traced arrays
         stacked = numpy.stack([v if isinstance(v, TracedArray) else np.asarray(v) for v in parts])
         return as_node(stacked, graph, dtype)
-    if isinstance(value, np.ndarray):
-        require_plain(cast("Array", value))
-    plain_value = cast("Operand", value)
-    if isinstance(value, np.ndarray) or dtype is None:
-        return graph.constant(constant_of(np.asarray(plain_value), dtype))
-    cuts = isinstance(value, float) and dtype.kind in "iu"
-    if cuts or isinstance(value, np.generic) or not isinstance(value, NUMBERS):
+    if dtype is None:
+        return graph.constant(constant_of(_as_array(value)))
+    return graph.constant(_as_array(value, dtype))
+
+
+def operand(value: Operand, graph: Graph, wide: DType) -> Node:
+    """An operand that NumPy converts to ``wide``, in the dtype that stands for that.
+
+    Raises:
+        TraceError: as :func:`as_node`, and a value that only 64 bits hold (HLO-TRACE-DTYPE).
+    """
+    if isinstance(value, TracedArray) or _has_traced(value):
+        return as_node(value, graph, narrow(wide))
+    return graph.constant(constant_of(_as_array(value, wide)))
+
+
+def _has_traced(value: Operand) -> bool:
+    return isinstance(value, (list, tuple)) and _graph_in(value) is not None
+
+
+def _as_array(value: Operand, dtype: DType | None = None) -> Array:
+    """NumPy's array of a value, in a dtype that HLO has; a Python int must fit in it."""
+    if type(value) is int and dtype is not None:
         with np.errstate(all="ignore"):
-            return graph.constant(np.asarray(plain_value).astype(dtype))
-    return graph.constant(np.asarray(value, dtype))
+            return np.asarray(value, dtype)
+    array = np.asarray(value)
+    require_plain(cast("Array", value) if isinstance(value, np.ndarray) else array)
+    narrow(array.dtype)
+    with np.errstate(all="ignore"):
+        return array if dtype is None else array.astype(dtype)

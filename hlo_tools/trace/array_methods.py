@@ -17,6 +17,7 @@ from hlo_tools.trace.array import (
     NUMBERS,
     TracedArray,
     TracedScalar,
+    kind_of,
     ordered,
     perhaps_view,
     result,
@@ -233,6 +234,8 @@ def _refuse_bits(old: Node, new: Node) -> Node:
 
 def _view(self: TracedArray, dtype: Any = None) -> TracedArray:
     target = self.dtype if dtype is None else np.dtype(dtype)
+    if not target.isnative:
+        narrow(target)  # refuses it
     if target.itemsize != self.itemsize or "c" in (self.dtype.kind, target.kind):
         if target == self.dtype:
             return view(
@@ -305,7 +308,12 @@ def _conjugate(self: TracedArray) -> TracedArray:
     return xp.conjugate(self) if self.dtype.kind in "cV" else self
 
 
-def _fill(self: TracedArray, value: Any) -> None:
+def _fill(self: TracedArray, value: Operand) -> None:
+    if not isinstance(value, TracedArray):
+        narrow(kind_of(value))
+        number = np.empty((), self.dtype)
+        number.fill(value)  # or NumPy's error
+        value = number
     self[...] = value
 
 
@@ -321,8 +329,16 @@ def _written(read: Callable[[TracedArray], Operand]) -> property:
 def _missing(self: TracedArray, name: str) -> NoReturn:
     """Attributes of NumPy's arrays that a traced one has not."""
     message = f"{type(self).__name__!r} object has no attribute {name!r}"
-    if name.startswith("_") or not hasattr(np.ndarray, name):
+    is_number = isinstance(self, TracedScalar)
+    if not hasattr(np.ndarray, name) and not (is_number and hasattr(self.dtype.type, name)):
         raise AttributeError(message)
+    if name in ("strides", "flags"):
+        raise TraceAttributeError(
+            f"{name!r} describes a memory layout, and traced arrays have none",
+            code="HLO-TRACE-LAYOUT",
+            place=place(),
+            remedy="use shape, dtype and itemsize",
+        )
     raise TraceAttributeError(
         f"the attribute {name!r} of arrays is not supported for traced arrays",
         code="HLO-TRACE-FUNCTION",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hlo_tools.errors import HloUnsupportedError
 from hlo_tools.trace.location import user_line
 
-__all__ = ["TraceAttributeError", "TraceError", "place", "refuse"]
+__all__ = ["TraceAttributeError", "TraceError", "TraceTypeError", "place", "refuse"]
 
 
 class TraceError(HloUnsupportedError, NotImplementedError):
@@ -16,6 +16,10 @@ class TraceError(HloUnsupportedError, NotImplementedError):
 
 class TraceAttributeError(TraceError, AttributeError):
     """An attribute that NumPy's arrays have and a traced one has not."""
+
+
+class TraceTypeError(TraceError, TypeError):
+    """A traced array where a function in C needs one of NumPy, or its memory."""
 
 
 def place() -> str:

@@ -13,8 +13,9 @@ import numpy as np
 from hlo_tools.ir.module import Module
 from hlo_tools.trace.array import TracedArray, as_node
 from hlo_tools.trace.emission import to_proto
-from hlo_tools.trace.errors import refuse
+from hlo_tools.trace.errors import TraceError, TraceTypeError, refuse
 from hlo_tools.trace.graph import Array, DType, Graph, Node
+from hlo_tools.trace.location import line_of
 from hlo_tools.trace.promotion import narrow_input
 
 __all__ = ["Alias", "Tensor", "TracedFunction", "trace", "traced_call"]
@@ -160,11 +161,41 @@ def traced_call(
         return taken[-1][1]
 
     positional, named = _converted(signature, bound, take)
-    with graph.current():
-        returned = func(*positional, **named)
+    try:
+        with graph.current():
+            returned = func(*positional, **named)
+    except TraceError:
+        raise
+    except Exception as error:
+        _refuse_memory(error)
+        raise
     if for_one_call:
         _check_overlaps(taken, given)
     return _finished(graph, returned, taken)
+
+
+_NEEDS_MEMORY = re.compile(
+    r"TracedArray|TracedScalar|bytes-like|buffer|numpy array|ndarray|output array|"
+    r"required argument is not"
+)
+
+
+def _refuse_memory(error: Exception) -> None:
+    """Raise a coded error for what functions in C say of traced arrays, whose memory they need."""
+    where = line_of(error.__traceback__)
+    if where is None:
+        return
+    for earlier in (error.__cause__, error.__context__):
+        if isinstance(earlier, TraceError):  # which the function replaced by an error of its own
+            raise earlier from error
+    if not _NEEDS_MEMORY.search(str(error)):
+        return
+    raise TraceTypeError(
+        f"{error}; a traced array has no elements in memory until the module runs",
+        code="HLO-TRACE-VALUE",
+        place=f"{where[0]}:{where[1]}",
+        remedy="use NumPy functions that work on traced arrays; see hlo_tools.trace.supported()",
+    ) from error
 
 
 def _check_overlaps(taken: list[tuple[str, TracedArray]], given: list[Array]) -> None:

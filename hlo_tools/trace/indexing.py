@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 import operator
+import random
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, TracedScalar, as_node, view
+from hlo_tools.trace.array import TracedArray, TracedScalar, as_node, kind_of, view
 from hlo_tools.trace.errors import refuse
-from hlo_tools.trace.graph import Array, Graph, Node
+from hlo_tools.trace.graph import Array, DType, Graph, Node
+from hlo_tools.trace.promotion import narrow
 
 __all__ = ["fitted", "get", "put"]
 
@@ -28,6 +32,8 @@ def get(array: TracedArray, key: Any) -> TracedArray:
         IndexError: as NumPy, for constant indices out of bounds and too many of them. A traced
             index out of bounds is not seen: HLO takes the nearest element.
     """
+    caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    array.reader = caller.f_code, caller.f_lasti
     parts = _parse(array, key)
     basic = _basic_view(array, parts)
     is_element = not parts.has_ellipsis and not basic.shape
@@ -49,18 +55,25 @@ def get(array: TracedArray, key: Any) -> TracedArray:
 
 
 def put(array: TracedArray, key: Any, value: Any) -> None:
-    """``array[key] = value``; of several values for one element, one is kept."""
+    """``array[key] = value``; of several values for one element, one is kept.
+
+    Raises:
+        TraceError: a function that is not traced exchanges elements (HLO-TRACE-FUNCTION).
+    """
+    caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    _refuse_exchange(array, caller)
     if isinstance(array, TracedScalar):
         array.write(array.node)
     mask = _single_mask(array, key)
     if mask is not None:
         _put_where(array, mask, value)
         return
-    if type(value) is float and array.dtype.kind in "iu":
-        np.empty((), array.dtype)[()] = value  # raises what NumPy does for NaN and infinity
     parts = _parse(array, key)
     target = _basic_view(array, parts)
     graph = array.node.graph
+    if not isinstance(value, TracedArray) and not np.ndim(value):
+        is_element = not parts.arrays and not target.shape and not parts.has_ellipsis
+        value = _assigned(value, array.dtype, is_element=is_element)
     if not parts.arrays:
         node = as_node(value, graph, array.dtype)
         if node.shape and not target.shape and not parts.has_ellipsis:
@@ -77,6 +90,29 @@ def put(array: TracedArray, key: Any, value: Any) -> None:
     node = as_node(value, graph, array.dtype)
     update = hlo.broadcast(fitted(node, gather.shape), gather.shape)
     target.write(gather.written(target.node, update))
+
+
+def _refuse_exchange(array: TracedArray, caller: FrameType) -> None:
+    """Refuse shuffles, which take arrays for lists: an element that is a view changes meanwhile.
+
+    One instruction of Python reads or writes an element; code in C does both in one.
+    """
+    in_c = array.reader == (caller.f_code, caller.f_lasti)
+    if in_c or caller.f_code.co_filename == random.__file__:
+        raise refuse(
+            "the elements of a traced array are exchanged one by one by a function that is not traced",
+            code="HLO-TRACE-FUNCTION",
+            remedy="index with a permutation: a[...] = a[numpy.random.permutation(len(a))]",
+        )
+
+
+def _assigned(value: Any, dtype: DType, *, is_element: bool) -> Array:
+    """A number as NumPy assigns it to an element or to several, or NumPy's error."""
+    narrow(kind_of(value))
+    array = np.empty(1, dtype)
+    with np.errstate(all="ignore"):
+        array[0 if is_element else slice(None)] = value
+    return array[0]
 
 
 def fitted(node: Node, shape: tuple[int, ...]) -> Node:

@@ -17,7 +17,8 @@ from hlo_tools.trace.graph import Array, DType
 from hlo_tools.types.element_types import element_of
 
 __all__ = [
-    "Kind", "constant_of", "narrow", "narrow_input", "promote", "resolved_dtypes", "ufunc_dtypes",
+    "Kind", "constant_of", "narrow", "narrow_input", "promote", "promoted", "require_plain",
+    "resolved_dtypes", "ufunc_dtypes",
 ]  # fmt: skip
 
 _NARROWER = {
@@ -36,6 +37,12 @@ def narrow(dtype: Any) -> DType:
         TraceError: HLO has no such type (HLO-TRACE-DTYPE).
     """
     key = np.dtype(dtype)
+    if not key.isnative:
+        raise refuse(
+            f"{key.name} in the byte order {key.byteorder!r} is not the machine's own",
+            code="HLO-TRACE-DTYPE",
+            remedy='convert the array before tracing: a.astype(a.dtype.newbyteorder("="))',
+        )
     try:
         element_of(key)
     except TypeError as error:
@@ -43,26 +50,37 @@ def narrow(dtype: Any) -> DType:
     return _NARROWER.get(key, key)
 
 
-def constant_of(array: Array, dtype: DType | None = None) -> Array:
-    """A constant in ``dtype``, or in the dtype that stands for its own.
+def constant_of(array: Array) -> Array:
+    """A constant in the dtype that stands for its own.
+
+    A float of 64 bits is rounded; elements of arrays, but no single number, are rounded to zero too.
 
     Raises:
-        TraceError: an integer that 64 bits hold and 32 do not (HLO-TRACE-DTYPE).
+        TraceError: a value that 64 bits hold and 32 do not (HLO-TRACE-DTYPE).
     """
-    target = narrow(array.dtype) if dtype is None else dtype
+    target = narrow(array.dtype)
+    if target == array.dtype:
+        return array
     with np.errstate(all="ignore"):
-        found = array.astype(target, copy=False)
-    if {array.dtype.kind, target.kind} <= {"i", "u"} and array.itemsize > target.itemsize == 4:
-        limits = np.iinfo(target)
-        beyond = array[(array < limits.min) | (array > limits.max)]
-        if beyond.size:
-            raise refuse(
-                f"a constant of {array.dtype} holds {beyond[0]}, and it is traced as {target}",
-                code="HLO-TRACE-DTYPE",
-                remedy="give an array of uint32 or float32 if that is meant; integers of 64 bits "
-                "are not traced",
-            )
-    return found
+        narrowed = array.astype(target)
+        beyond = array[_are_lost(array, narrowed)]
+    if beyond.size:
+        raise refuse(
+            f"a constant of {array.dtype} holds {beyond[0]}, and it is traced as {target}",
+            code="HLO-TRACE-DTYPE",
+            remedy=f"use a value that {target} holds, or give an array of another type of 32 bits",
+        )
+    return narrowed
+
+
+def _are_lost(wide: Array, narrowed: Array) -> Array:
+    """Where a value is another number in 32 bits, beyond a rounding."""
+    if wide.dtype.kind == "c":
+        return _are_lost(wide.real, narrowed.real) | _are_lost(wide.imag, narrowed.imag)
+    if wide.dtype.kind != "f":
+        return np.asarray(wide != narrowed)
+    lost = np.isfinite(wide) & ~np.isfinite(narrowed)
+    return lost if wide.ndim else lost | ((wide != 0) & (narrowed == 0))
 
 
 _OPERATORS = ("__array_ufunc__", "__array_function__", "__add__", "__mul__", "__matmul__", "__eq__")
@@ -109,6 +127,7 @@ Kind = DType | type
 """A dtype, or ``int``, ``float``, ``complex`` for a Python number of that kind."""
 
 
+@lru_cache(maxsize=4096)
 def resolved_dtypes(
     ufunc: np.ufunc, kinds: tuple[Kind, ...], signature: Any = None, casting: Any = "same_kind"
 ) -> tuple[DType, ...]:
@@ -138,12 +157,17 @@ def ufunc_dtypes(
     return tuple(narrow(dtype) for dtype in resolved_dtypes(ufunc, kinds, signature, casting))
 
 
-@lru_cache(maxsize=4096)
 def promote(kinds: tuple[Kind, ...]) -> DType:
-    """The dtype that holds values of all kinds (concatenate, where, stack)."""
+    """The dtype that stands for NumPy's dtype of values of all kinds (concatenate, where, stack)."""
+    return narrow(promoted(kinds))
+
+
+@lru_cache(maxsize=4096)
+def promoted(kinds: tuple[Kind, ...]) -> DType:
+    """NumPy's dtype of values of all kinds, of 64 bits too."""
     strong = [kind for kind in kinds if isinstance(kind, np.dtype)]
     weak = [_WEAK_VALUES[kind] for kind in kinds if not isinstance(kind, np.dtype)]
-    return narrow(np.result_type(*strong, *weak))
+    return np.result_type(*strong, *weak)
 
 
 _WEAK_VALUES: dict[Any, Any] = {int: 0, float: 0.0, complex: 0j}

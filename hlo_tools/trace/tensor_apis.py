@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node
+from hlo_tools.trace.array import TracedArray, as_node, operand
 from hlo_tools.trace.functions.arguments import one_axis, xp
 from hlo_tools.trace.graph import Array, Operand, current_graph
-from hlo_tools.trace.promotion import narrow
 
 __all__ = ["constant", "full", "rms_norm", "softmax", "topk", "zeros"]
 
@@ -33,7 +32,7 @@ def full(shape: int | Sequence[int], fill_value: Operand, dtype: Any) -> Any:
     graph = current_graph()
     if graph is None:
         return np.full(extents, fill_value, dtype)
-    return TracedArray(hlo.full(graph, extents, fill_value, narrow(np.dtype(dtype))))
+    return TracedArray(hlo.broadcast(operand(fill_value, graph, np.dtype(dtype)), extents))
 
 
 def zeros(shape: int | Sequence[int], dtype: Any) -> Any:
@@ -55,7 +54,7 @@ def constant(value: Operand, dtype: Any = None) -> Any:
         dtypes: dict[Any, Any] = {int: np.int32, float: np.float32}
         dtype = dtypes.get(type(value))
     array = np.asarray(value, dtype)
-    return TracedArray(as_node(array, graph, narrow(array.dtype)))
+    return TracedArray(as_node(array, graph))
 
 
 # ---------------------------------------------------------------------------- normalisation

@@ -13,16 +13,18 @@ from hlo_tools.trace.array import (
     as_node,
     graph_of,
     kind_of,
+    operand,
     ordered,
     result,
 )
+from hlo_tools.trace.comparing import COMPARISONS, compare_number, compare_signs, mixes_signs
 from hlo_tools.trace.elementwise import MEANINGS
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.functions.arguments import write_out
 from hlo_tools.trace.functions.linear import matmul
 from hlo_tools.trace.graph import DType, Graph, Node, Operand
 from hlo_tools.trace.narrowing import tell_of_ufunc
-from hlo_tools.trace.promotion import ufunc_dtypes
+from hlo_tools.trace.promotion import narrow, resolved_dtypes, ufunc_dtypes
 
 __all__ = ["call", "dispatch"]
 
@@ -60,36 +62,42 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     meaning = MEANINGS.get(ufunc)
     if meaning is None:
         raise _unknown(ufunc.__name__)
+    for value in inputs:
+        if isinstance(value, np.generic):
+            narrow(value.dtype)  # refuses dates, texts and records
     graph = graph_of((*inputs, outs, kwargs.get("where")))
     if kwargs and not kwargs.keys() <= _OPTIONS:
         raise _surplus(ufunc, kwargs)
-    certain = _beyond(inputs, ufunc) if ufunc in _COMPARISONS else None
-    if certain is not None:
-        _dtypes(ufunc, (certain,) * 2, outs, kwargs)  # NumPy's error for a dtype of no loop
-        return _deliver(ufunc, (certain,), outs, kwargs)
     dtypes = _dtypes(ufunc, inputs, outs, kwargs)
-    mixed = ufunc in _COMPARISONS and _mixes_signs(inputs)
-    nodes = _operands(ufunc, inputs, graph, _own_dtypes(inputs) if mixed else dtypes)
+    certain = None
+    if ufunc in COMPARISONS and not kwargs.keys() & {"dtype", "signature", "sig"}:
+        certain = compare_number(ufunc, inputs)
+    if certain is not None:
+        arrays = [value.node for value in inputs if isinstance(value, TracedArray)]
+        return _finished(ufunc, certain, arrays, dtypes, outs, kwargs)
+    if ufunc in COMPARISONS and mixes_signs(inputs):
+        nodes = _together([as_node(value, graph) for value in inputs])
+        return _finished(ufunc, compare_signs(ufunc, nodes), nodes, dtypes, outs, kwargs)
+    nodes = _operands(ufunc, inputs, graph, kwargs)
     if not graph.is_told and (kwargs or _has_integers(inputs)):
         kinds = tuple([kind_of(value) for value in inputs])
         tell_of_ufunc(graph, ufunc, kinds, *_wanted(ufunc, kwargs))
-    if len(nodes) > 1 and nodes[0].shape != nodes[-1].shape:
-        nodes = _together(nodes)
-    found = _compared_signs(ufunc, nodes) if mixed else meaning(*nodes)
-    if not kwargs and outs is None and not isinstance(found, tuple):  # by far the most
-        return result(hlo.ordered_like(hlo.convert(found, dtypes[-1]), nodes))
-    results = cast("tuple[Node, ...]", found) if isinstance(found, tuple) else (found,)
-    wanted = dtypes[ufunc.nin :]
+    nodes = _together(nodes)
+    return _finished(ufunc, meaning(*nodes), nodes, dtypes, outs, kwargs)
+
+
+def _finished(
+    ufunc: np.ufunc, computed: Node | tuple[Node, ...], operands: list[Node],
+    dtypes: tuple[DType, ...], outs: Outs, kwargs: dict[str, Any],
+) -> Any:  # fmt: skip
+    """The results in the dtypes and the order that are asked for, written into ``out``."""
     order = kwargs.get("order", "K")
-    arrays = tuple(
-        [
-            ordered(hlo.ordered_like(hlo.convert(node, d), nodes), order)
-            if node.shape
-            else result(hlo.convert(node, d))
-            for node, d in zip(results, wanted, strict=True)
-        ]
-    )
-    return _deliver(ufunc, arrays, outs, kwargs)
+    results = computed if isinstance(computed, tuple) else (computed,)
+    arrays: list[TracedArray] = []
+    for node, dtype in zip(results, dtypes[ufunc.nin :], strict=True):
+        found = hlo.ordered_like(hlo.convert(node, dtype), operands)
+        arrays.append(ordered(found, order) if node.shape else result(found))
+    return _deliver(ufunc, tuple(arrays), outs, kwargs)
 
 
 _OPTIONS = frozenset(("out", "where", "dtype", "casting", "order", "subok", "signature", "sig"))
@@ -149,64 +157,79 @@ def _wanted(ufunc: np.ufunc, kwargs: dict[str, Any]) -> tuple[Any, Any]:
     return signature, kwargs.get("casting", "same_kind")
 
 
-_S32, _U32 = np.dtype(np.int32), np.dtype(np.uint32)
-_COMPARISONS = frozenset(
-    (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
-)
+def _operands(
+    ufunc: np.ufunc, inputs: tuple[Any, ...], graph: Graph, kwargs: dict[str, Any]
+) -> list[Node]:
+    """Inputs in the dtypes of NumPy's loop, narrowed.
+
+    Raises:
+        TraceError: a number that they do not hold, or that makes uint32 a signed type
+            (HLO-TRACE-DTYPE).
+    """
+    kinds = tuple([kind_of(value) for value in inputs])
+    wide = resolved_dtypes(ufunc, kinds, *_wanted(ufunc, kwargs))
+    nodes: list[Node] = []
+    for value, dtype in zip(inputs, wide, strict=False):
+        if isinstance(value, TracedArray):
+            nodes.append(as_node(value, graph, narrow(dtype)))
+            if value.dtype == _U32 and dtype == np.int64 and ufunc not in _WRAPPING:
+                _require_arrays(ufunc, inputs)
+        else:
+            nodes.append(operand(value, graph, dtype))
+    if ufunc in _POWERS and not isinstance(inputs[1], TracedArray):
+        _require_exponent(inputs[1], wide[1], nodes[1].dtype)
+    if ufunc in _LOGIC:
+        for value in inputs:
+            if type(value) is int:
+                np.asarray(value, np.int64)  # NumPy's error for one that is beyond
+    return nodes
 
 
-def _beyond(inputs: tuple[Any, ...], ufunc: np.ufunc) -> TracedArray | None:
-    """A comparison with a Python int that the array's type does not hold: NumPy knows the answer."""
-    for place, value in enumerate(inputs):
-        other = inputs[1 - place]
-        if type(value) is not int or not isinstance(other, TracedArray):
-            continue
-        if other.dtype.kind not in "iu":
-            continue
-        limits = np.iinfo(other.dtype)
-        if limits.min <= value <= limits.max:
-            continue
-        sides = (1 if value > 0 else -1, 0) if place == 0 else (0, 1 if value > 0 else -1)
-        answer = bool(ufunc(*sides))
-        return result(hlo.full(other.node.graph, other.shape, answer, np.dtype(bool)))
-    return None
+_U32 = np.dtype(np.uint32)
+_WRAPPING = frozenset((
+    np.add, np.subtract, np.multiply, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift,
+    np.logical_and, np.logical_or, np.logical_xor, np.equal, np.not_equal,
+))  # fmt: skip
+"""Ufuncs of which 32 bits of the operands give 32 bits of the result, whatever their sign."""
+_POWERS = frozenset((np.power, np.float_power))
+_LOGIC = frozenset((np.logical_and, np.logical_or, np.logical_xor))
 
 
-def _mixes_signs(inputs: tuple[Operand, ...]) -> bool:
-    """Whether uint32 stands beside a signed type; NumPy compares both as int64."""
-    kinds = [kind_of(value) for value in inputs]
-    dtypes = [kind for kind in kinds if isinstance(kind, np.dtype)]
-    return (
-        len(dtypes) == 2
-        and {dtype.kind for dtype in dtypes} == {"i", "u"}
-        and any(dtype.kind == "u" and dtype.itemsize >= 4 for dtype in dtypes)
+def _require_arrays(ufunc: np.ufunc, inputs: tuple[Operand, ...]) -> None:
+    """Refuse a signed number that makes NumPy compute with uint32 in 64 bits."""
+    if all(isinstance(value, TracedArray) or np.ndim(value) for value in inputs):
+        return
+    raise refuse(
+        f"numpy.{ufunc.__name__} of uint32 and a signed NumPy number has dtype int64 in NumPy, and int32 "
+        "does not hold all elements",
+        code="HLO-TRACE-DTYPE",
+        remedy="use a Python int or numpy.uint32 instead of the NumPy number",
     )
 
 
-def _own_dtypes(inputs: tuple[Operand, ...]) -> tuple[DType, ...]:
-    """Each operand's sign, in 32 bits."""
-    return tuple(_U32 if np.dtype(kind_of(one)).kind == "u" else _S32 for one in inputs)
+def _require_exponent(exponent: Operand, wide: DType, used: DType) -> None:
+    """Raise NumPy's error for integers to a negative power, and refuse an integer that 32 bits round.
 
-
-def _compared_signs(ufunc: np.ufunc, nodes: list[Node]) -> Node:
-    """A comparison of uint32 with int32: what is negative is below all, the rest is unsigned."""
-    signed = 0 if nodes[0].dtype.kind == "i" else 1
-    zero = hlo.full(nodes[signed].graph, nodes[signed].shape, 0, nodes[signed].dtype)
-    negative = hlo.compare("LT", nodes[signed], zero)
-    answer = bool(ufunc(-1, 0) if signed == 0 else ufunc(0, -1))
-    certain = hlo.full(zero.graph, zero.shape, answer, np.dtype(bool))
-    unsigned = [hlo.convert(node, _U32) for node in nodes]
-    return hlo.select(negative, certain, cast("Node", MEANINGS[ufunc](*unsigned)))
-
-
-def _operands(
-    ufunc: np.ufunc, inputs: tuple[Any, ...], graph: Graph, dtypes: tuple[DType, ...]
-) -> list[Node]:
-    return [as_node(v, graph, d) for v, d in zip(inputs, dtypes, strict=False)]
+    Whether an exponent is odd decides on the sign.
+    """
+    if wide.kind == "i" and np.any(np.less(exponent, 0)):
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    if wide == used or wide.kind != "f":
+        return
+    values = np.asarray(exponent).astype(wide)
+    rounded = values.astype(used).astype(wide)
+    if np.any((values != rounded) & (values == np.floor(values))):
+        raise refuse(
+            f"an exponent is an integer that {used} rounds, and NumPy computes in {wide}",
+            code="HLO-TRACE-DTYPE",
+            remedy=f"use an exponent that {used} holds",
+        )
 
 
 def _together(nodes: list[Node]) -> list[Node]:
     """Operands of one shape."""
+    if len({node.shape for node in nodes}) == 1:
+        return nodes
     shape = np.broadcast_shapes(*(node.shape for node in nodes))
     return [hlo.broadcast(node, shape) for node in nodes]
 

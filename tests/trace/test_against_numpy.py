@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import sys
@@ -288,6 +289,17 @@ def test_the_fuzzer_sees_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None
     small = shrunk(case, lambda each: bool(fuzz_numpy.difference(each)))
     assert small.named == () and small.arrays[0][1].shape == (2,)
     monkeypatch.undo()
+
+
+@pytest.mark.parametrize("start", range(2))
+def test_numbers_beside_arrays(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A share of ``scripts/fuzz/numpy_scalars.py``, which runs every combination."""
+    monkeypatch.syspath_prepend(str(FUZZ))
+    import numpy_scalars
+
+    for case in itertools.islice(numpy_scalars.combinations(), 1000 * start, None, 2003):
+        what = numpy_scalars.difference(case)
+        assert not what, f"{case}: {what}"
 
 
 def test_the_fuzzer_survives_the_end_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, TracedScalar, as_node, graph_of, kind_of
+from hlo_tools.trace.array import TracedArray, TracedScalar, as_node, graph_of, kind_of, operand
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.narrowing import tell_of_promotion
-from hlo_tools.trace.promotion import promote
+from hlo_tools.trace.promotion import promoted
 
 __all__ = [
     "NO_VALUE",
@@ -70,10 +70,10 @@ def nodes_of(values: Sequence[Any], dtype: Any = None) -> list[Node]:
     values = arrays_of(values)
     if dtype is None:
         kinds = tuple(kind_of(v) for v in values)
-        dtype = promote(kinds)
+        dtype = promoted(kinds)
         tell_of_promotion(graph, kinds)
-    target = np.dtype(dtype)
-    return [as_node(value, graph, target) for value in values]
+    wide = np.dtype(dtype)
+    return [operand(value, graph, wide) for value in values]
 
 
 def deliver(

@@ -15,7 +15,7 @@ from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import deliver, nodes_of, one_axis, traced, xp
 from hlo_tools.trace.graph import Operand
 from hlo_tools.trace.narrowing import tell_of_promotion
-from hlo_tools.trace.promotion import narrow, promote
+from hlo_tools.trace.promotion import promoted
 
 __all__: list[str] = []
 
@@ -35,7 +35,7 @@ def concatenate(
     wanted = _checked(values, dtype, casting, is_flat=axis is None)
     if axis is None and wanted is None:
         kinds = tuple(kind_of(value) for value in values)
-        wanted = promote(kinds)
+        wanted = promoted(kinds)
         tell_of_promotion(graph_of(values), kinds)
     nodes = nodes_of(values, wanted)
     if axis is None:
@@ -70,7 +70,7 @@ def _checked(values: list[Any], dtype: Any, casting: Any, *, is_flat: bool = Fal
         own = np.asarray(value).dtype if not isinstance(value, TracedArray) else value.dtype
         if not np.can_cast(own, wanted, casting):
             raise TypeError(f"Cannot cast array data from {own!r} to {np.dtype(dtype)!r}")
-    return None if dtype is None else narrow(dtype)
+    return None if dtype is None else np.dtype(dtype)
 
 
 @implements(np.stack)

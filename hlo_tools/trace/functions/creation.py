@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import NUMBERS, TracedArray, as_node, graph_of, ordered, view
+from hlo_tools.trace.array import NUMBERS, TracedArray, as_node, graph_of, operand, ordered, view
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import axes_of, traced, write_out, xp
 from hlo_tools.trace.graph import Node, Operand
 from hlo_tools.trace.indexing import fitted
-from hlo_tools.trace.promotion import narrow
 
 __all__: list[str] = []
 
@@ -23,11 +22,11 @@ def full_like(
     shape: Any = None, *, device: Any = None,
 ) -> TracedArray:  # fmt: skip
     array = traced(a, fill_value)
-    target = narrow(dtype) if dtype is not None else array.dtype
+    target = np.dtype(dtype) if dtype is not None else array.dtype
     size = array.shape if shape is None else _shape(shape)
     if isinstance(fill_value, complex):  # its imaginary part is dropped, with NumPy's warning
         fill_value = np.asarray(fill_value).astype(target)
-    fill = fitted(as_node(fill_value, array.node.graph, target), size)
+    fill = fitted(operand(fill_value, array.node.graph, target), size)
     return ordered(hlo.ordered_like(hlo.broadcast(fill, size), [array.node]), order)
 
 

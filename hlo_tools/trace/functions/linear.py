@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from hlo_tools.trace import primitives as hlo
-from hlo_tools.trace.array import TracedArray, as_node, graph_of, kind_of, ordered, result
+from hlo_tools.trace.array import TracedArray, graph_of, kind_of, operand, ordered, result
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import (
     arrays_of,
@@ -22,7 +22,7 @@ from hlo_tools.trace.functions.arguments import (
 )
 from hlo_tools.trace.graph import DType, Node, Operand
 from hlo_tools.trace.narrowing import tell_of_ufunc
-from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
+from hlo_tools.trace.promotion import promote, resolved_dtypes
 
 __all__ = ["matmul"]
 
@@ -50,9 +50,9 @@ def matmul(
     """
     graph = graph_of((x1, x2))
     signature = None if dtype is None else (None, None, np.dtype(dtype))
-    used = ufunc_dtypes(np.matmul, (kind_of(x1), kind_of(x2)), signature, casting)[-1]
+    wide = resolved_dtypes(np.matmul, (kind_of(x1), kind_of(x2)), signature, casting)[-1]
     tell_of_ufunc(graph, np.matmul, (kind_of(x1), kind_of(x2)), signature, casting)
-    left, right = as_node(x1, graph, used), as_node(x2, graph, used)
+    left, right = operand(x1, graph, wide), operand(x2, graph, wide)
     if not left.shape or not right.shape:
         raise ValueError("matmul: Input operand 0 or 1 does not have enough dimensions")
     inner = left.shape[-1], right.shape[-2 if len(right.shape) > 1 else -1]
@@ -211,7 +211,7 @@ def einsum(
             raise TypeError(f"einsum: an operand cannot be cast from {own!r} to {dtype!r}")
     if len(operands) == 1 and set(output) == set(inputs[0]) and out is None:
         return xp.transpose(operands[0], [inputs[0].index(label) for label in output])
-    nodes = nodes_of(operands, narrow(dtype) if dtype is not None else None)
+    nodes = nodes_of(operands, np.dtype(dtype) if dtype is not None else None)
     values = [*zip(_broadcast(nodes, inputs), inputs, strict=True)]
     current = values.pop(0)
     while values:

@@ -14,10 +14,12 @@ from hlo_tools.trace.array import (
     as_node,
     graph_of,
     kind_of,
+    operand,
     result,
     view,
 )
 from hlo_tools.trace.elementwise import floor_divide
+from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.functions import implements
 from hlo_tools.trace.functions.arguments import (
     NO_VALUE,
@@ -30,7 +32,7 @@ from hlo_tools.trace.functions.arguments import (
 )
 from hlo_tools.trace.graph import DType, Node, Operand
 from hlo_tools.trace.narrowing import tell_of_promotion
-from hlo_tools.trace.promotion import narrow, promote, ufunc_dtypes
+from hlo_tools.trace.promotion import narrow, promote, promoted, resolved_dtypes
 
 __all__: list[str] = []
 
@@ -46,10 +48,10 @@ def where(condition: Operand, x: Operand = NO_VALUE, y: Operand = NO_VALUE) -> T
             "use where(condition, x, y)",
         )
     graph = graph_of((condition, x, y))
-    dtype = promote((kind_of(x), kind_of(y)))
+    wide = promoted((kind_of(x), kind_of(y)))
     tell_of_promotion(graph, (kind_of(x), kind_of(y)))
     mask = as_node(condition, graph, BOOL)
-    yes, no = (as_node(value, graph, dtype) for value in arrays_of((x, y)))
+    yes, no = (operand(value, graph, wide) for value in arrays_of((x, y)))
     shape = np.broadcast_shapes(mask.shape, yes.shape, no.shape)
     chosen = hlo.select(*(hlo.broadcast(node, shape) for node in (mask, yes, no)))
     return TracedArray(chosen)
@@ -62,11 +64,11 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> TracedArray:
         raise ValueError("list of cases must be same length as list of conditions")
     every = (*choicelist, default)
     graph = graph_of((*condlist, *every))
-    dtype = promote(tuple(kind_of(value) for value in every))
+    wide = promoted(tuple(kind_of(value) for value in every))
     *choices, default = arrays_of(every)
-    found = as_node(default, graph, dtype)
+    found = operand(default, graph, wide)
     for condition, choice in reversed(list(zip(condlist, choices, strict=True))):
-        mask, node = as_node(condition, graph), as_node(choice, graph, dtype)
+        mask, node = as_node(condition, graph), operand(choice, graph, wide)
         if mask.dtype != BOOL:
             raise TypeError("invalid entry in condlist: should be boolean ndarray")
         shape = np.broadcast_shapes(mask.shape, node.shape, found.shape)
@@ -86,14 +88,17 @@ def clip(
     low, high = _needed(low, array.dtype, "min"), _needed(high, array.dtype, "max")
     bounds = [bound for bound in (low, high) if bound is not None]
     kinds = (array.dtype, *(kind_of(bound) for bound in bounds))
-    target = narrow(dtype) if dtype is not None else _clip_dtype(kinds)
+    wide = np.dtype(dtype) if dtype is not None else _clip_dtype(kinds)
+    target = narrow(wide)
+    if wide == np.int64 and array.dtype == np.uint32:
+        _require_no_numbers(bounds)
     for kind in kinds:
         if isinstance(kind, np.dtype) and not np.can_cast(kind, target, casting):
             raise TypeError(f"Cannot cast ufunc 'clip' input from {kind!r} to {target!r}")
     work: Any = array.astype(target)
     for bound, combine in ((low, xp.maximum), (high, xp.minimum)):
         if bound is not None:
-            limit = TracedArray(as_node(bound, array.node.graph, target))
+            limit = TracedArray(operand(bound, array.node.graph, wide))
             inside = combine(work, limit)
             is_float = target.kind not in "biuc"
             # Of zeros of both signs NumPy keeps the element.
@@ -106,7 +111,17 @@ def _clip_dtype(kinds: tuple[Any, ...]) -> DType:
     if len(kinds) == 1:
         return kinds[0]
     ufunc = np.maximum if len(kinds) == 2 else getattr(np, "_core").umath.clip  # noqa: B009
-    return ufunc_dtypes(ufunc, kinds)[-1]
+    return resolved_dtypes(ufunc, kinds)[-1]
+
+
+def _require_no_numbers(bounds: list[Operand]) -> None:
+    if not all(isinstance(bound, TracedArray) or np.ndim(bound) for bound in bounds):
+        raise refuse(
+            "numpy.clip of uint32 with a signed NumPy number has dtype int64 in NumPy, and int32 does not "
+            "hold all elements",
+            code="HLO-TRACE-DTYPE",
+            remedy="use a Python int or numpy.uint32 instead of the NumPy number",
+        )
 
 
 def _bound(value: Operand) -> Any:
