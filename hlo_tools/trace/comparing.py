@@ -20,14 +20,24 @@ S32, U32 = np.dtype(np.int32), np.dtype(np.uint32)
 COMPARISONS = frozenset(
     (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 )
-_SWAPPED = {
+_SWAPPED: dict[np.ufunc, np.ufunc] = {
     np.less: np.greater, np.greater: np.less, np.less_equal: np.greater_equal,
     np.greater_equal: np.less_equal,
 }  # fmt: skip
-_FROM_BELOW = {np.less: "LE", np.less_equal: "LE", np.greater: "GT", np.greater_equal: "GT"}
+_FROM_BELOW: dict[np.ufunc, str] = {
+    np.less: "LE",
+    np.less_equal: "LE",
+    np.greater: "GT",
+    np.greater_equal: "GT",
+}
 """How to compare with the largest value below a number that the dtype does not have."""
-_FROM_ABOVE = {np.less: "LT", np.less_equal: "LT", np.greater: "GE", np.greater_equal: "GE"}
-_EXACT = {
+_FROM_ABOVE: dict[np.ufunc, str] = {
+    np.less: "LT",
+    np.less_equal: "LT",
+    np.greater: "GE",
+    np.greater_equal: "GE",
+}
+_EXACT: dict[np.ufunc, str] = {
     np.equal: "EQ", np.not_equal: "NE", np.less: "LT", np.less_equal: "LE", np.greater: "GT",
     np.greater_equal: "GE",
 }  # fmt: skip

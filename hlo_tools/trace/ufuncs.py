@@ -64,7 +64,7 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         raise _unknown(ufunc.__name__)
     for value in inputs:
         if isinstance(value, np.generic):
-            narrow(value.dtype)  # refuses dates, texts and records
+            narrow(kind_of(value))  # refuses dates, texts and records
     graph = graph_of((*inputs, outs, kwargs.get("where")))
     if kwargs and not kwargs.keys() <= _OPTIONS:
         raise _surplus(ufunc, kwargs)
