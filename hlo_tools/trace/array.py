@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -223,7 +223,7 @@ class TracedArray:
             remedy="use its shape, its dtype or a Python number as the key",
         )
 
-    def __reduce_ex__(self, protocol: object) -> Any:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise refuse(
             "a traced array is pickled, and its elements are known only when the module runs",
             code="HLO-TRACE-VALUE",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -46,7 +46,7 @@ _EXACT: dict[np.ufunc, str] = {
 # Numbers
 
 
-def compare_number(ufunc: np.ufunc, inputs: tuple[Any, Any]) -> Node | None:
+def compare_number(ufunc: np.ufunc, inputs: tuple[Operand, Operand]) -> Node | None:
     """An array compared with a number in 64 bits; None where NumPy compares in less.
 
     The array keeps its own dtype: it is compared with the value of that dtype next to the number.
@@ -73,8 +73,8 @@ def compare_number(ufunc: np.ufunc, inputs: tuple[Any, Any]) -> Node | None:
 
 
 def _wide_number(
-    ufunc: np.ufunc, array: TracedArray, value: Operand, kinds: Any, place: int
-) -> Any:
+    ufunc: np.ufunc, array: TracedArray, value: Operand, kinds: Operand, place: int
+) -> Operand:
     """The Python number that NumPy compares with, in 64 bits; None where it does in less."""
     if type(value) is int and array.dtype.kind in "iu":
         limits = np.iinfo(array.dtype)
@@ -86,7 +86,7 @@ def _wide_number(
     return (np.asarray(value, loop) if type(value) is int else number.astype(loop)).item()
 
 
-def _compared(ufunc: np.ufunc, array: TracedArray, number: Any) -> Node:
+def _compared(ufunc: np.ufunc, array: TracedArray, number: Operand) -> Node:
     dtype = np.dtype(np.int8) if array.dtype == BOOL else array.dtype
     if dtype.kind not in "iu":
         dtype = np.dtype(np.complex64 if dtype.kind == "c" else np.float32)
@@ -103,7 +103,7 @@ def _compared(ufunc: np.ufunc, array: TracedArray, number: Any) -> Node:
     return hlo.compare(direction, node, hlo.full(node.graph, node.shape, near, dtype))
 
 
-def _nearest(number: Any, dtype: DType) -> Any:
+def _nearest(number: Operand, dtype: DType) -> Operand:
     """A value of a dtype that has no other between itself and a number."""
     if dtype.kind not in "iu":
         with np.errstate(all="ignore"):

@@ -106,7 +106,7 @@ def _refuse_exchange(array: TracedArray, caller: FrameType) -> None:
         )
 
 
-def _assigned(value: Any, dtype: DType, *, is_element: bool) -> Array:
+def _assigned(value: object, dtype: DType, *, is_element: bool) -> Array:
     """A number as NumPy assigns it to an element or to several, or NumPy's error."""
     narrow(kind_of(value))
     array = np.empty(1, dtype)

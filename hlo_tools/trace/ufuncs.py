@@ -88,8 +88,8 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 def _finished(
     ufunc: np.ufunc, computed: Node | tuple[Node, ...], operands: list[Node],
-    dtypes: tuple[DType, ...], outs: Outs, kwargs: dict[str, Any],
-) -> Any:  # fmt: skip
+    dtypes: tuple[DType, ...], outs: Outs, kwargs: dict[str, Operand],
+) -> Operand:  # fmt: skip
     """The results in the dtypes and the order that are asked for, written into ``out``."""
     order = kwargs.get("order", "K")
     results = computed if isinstance(computed, tuple) else (computed,)
@@ -158,7 +158,7 @@ def _wanted(ufunc: np.ufunc, kwargs: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _operands(
-    ufunc: np.ufunc, inputs: tuple[Any, ...], graph: Graph, kwargs: dict[str, Any]
+    ufunc: np.ufunc, inputs: tuple[Operand, ...], graph: Graph, kwargs: dict[str, Operand]
 ) -> list[Node]:
     """Inputs in the dtypes of NumPy's loop, narrowed.
 
