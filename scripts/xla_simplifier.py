@@ -60,10 +60,11 @@ def main() -> int:
     words.add_argument("--missed", action="store_true", help="name the tests that are not reached")
     given = words.parse_args()
     total = reached = 0
-    for name in given.file or _FILES:
-        path = given.checkout / _FOLDER / f"{name}_test.cc"
-        if not path.is_file():
-            continue
+    paths = {name: given.checkout / _FOLDER / f"{name}_test.cc" for name in given.file or _FILES}
+    present = {name: path for name, path in paths.items() if path.is_file()}
+    if not present:
+        words.error(f"{given.checkout} has none of the tests: name a checkout of XLA")
+    for name, path in present.items():
         results = [(test, _reaches(test)) for test in _counted(path, held_out=given.held_out)]
         hits = sum(why == "" for _, why in results)
         total, reached = total + len(results), reached + hits

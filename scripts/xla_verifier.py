@@ -77,6 +77,10 @@ class Case:
     options: Options
 
 
+DIFFERENT = ("missed", "false alarm", "unread")
+"""Outcomes in which ours and XLA's verifier disagree, or nothing is known: exit code 1."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """What ours makes of it: ``found``, ``missed``, ``quiet``, ``false alarm`` or ``unread``."""
@@ -108,7 +112,8 @@ def main() -> int:
     _print(results)
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in results], indent=1))
-    return 0
+    judged_otherwise = any(each.outcome in DIFFERENT for each in results)
+    return 1 if judged_otherwise else 0 if results else 2
 
 
 def _cases(test: Test) -> Iterator[Case]:
@@ -176,7 +181,8 @@ def _corpus(folder: Path) -> list[Result]:
     for path in sorted(one for one in folder.rglob("*") if one.is_file()):
         try:
             module = hlo_tools.load(path)
-        except HloError:
+        except HloError as error:
+            found.append(Result(str(path), "unread", str(error)))
             continue
         errors = [one for one in verify(module) if one.severity is Severity.error]
         outcome, message = ("false alarm", str(errors[0])) if errors else ("quiet", "")
@@ -200,7 +206,7 @@ def _judged(case: Case) -> Result:
 
 def _print(results: list[Result]) -> None:
     for one in results:
-        if one.outcome in ("missed", "false alarm", "unread"):
+        if one.outcome in DIFFERENT:
             print(f"{one.outcome}: {one.name}: {one.message[:230]}")
     counts = Counter(one.outcome for one in results)
     wrong, valid = counts["found"] + counts["missed"], counts["quiet"] + counts["false alarm"]

@@ -89,6 +89,9 @@ def main() -> int:
                     print(f"{name}: {check}: {reason}", flush=True)
     servers[""].close()
     report(words, rows, counts, reasons, examples)
+    if not rows:
+        print("no module was found: nothing was checked", file=sys.stderr)
+        return 2
     return 1 if any(reason.startswith("WRONG") for _, reason in reasons) else 0
 
 

@@ -17,6 +17,10 @@ from programs import Program
 __all__ = ["Driver", "Fuzzer", "chosen", "fewest", "find_faults", "kind_of", "shrunk"]
 
 
+NOTHING_RAN = 2
+"""Exit code of a driver that compared nothing."""
+
+
 class Driver:
     """One run of a fuzzer from the command line: ``--seed``, ``--count`` or ``--minutes``, ``--json``.
 
@@ -97,7 +101,7 @@ class Driver:
         told = "".join(f", {sum(rows.values())} {name}" for name, rows in counts.items())
         total = sum(runs.values())
         print(f"{self.done} {noun}, {total} runs{told}, {len(self.faults)} faults")
-        return 1 if self.faults else 0
+        return 1 if self.faults else 0 if total else NOTHING_RAN
 
 
 class Fuzzer(Protocol):

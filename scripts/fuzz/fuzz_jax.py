@@ -13,6 +13,7 @@ Exit code 1 when there was any.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -28,6 +29,9 @@ from driving import Driver, chosen, find_faults, kind_of
 from jax_programs.generate import program
 from jax_programs.ways import WAYS, Request
 from programs import Program
+
+OURS = re.compile(r'File "[^"]*/(hlo_tools|neff|nki_lang)/')
+"""A line of a traceback that is in one of our packages."""
 
 
 class Fuzzer:
@@ -69,6 +73,8 @@ class Fuzzer:
         self, answer: dict[str, Any], alone: Request, ways: list[str]
     ) -> dict[str, str]:
         """What JAX refuses, or jaxlib dies of without us, is nobody's fault here."""
+        if OURS.search(answer["trace"]):
+            return {ways[0]: answer["error"][:300]}
         self.foreign[answer["error"][:80]] += 1
         if not answer["error"].startswith(("hangs", "the process died")):
             return {}

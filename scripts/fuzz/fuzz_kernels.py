@@ -129,8 +129,9 @@ def difference(wanted: dict[str, Any], found: dict[str, Any], way: str) -> str:
         return "" if found["code"] in REFUSED else f"{way}: {found['error'][:200]}"
     for name, expected in (("first", wanted["first"]), ("second", wanted["second"]),
                            ("again", wanted["first"])):  # fmt: skip
-        shown = zip(expected, found[name], strict=False)
-        if not all(same(one, other) for one, other in shown):
+        if len(expected) != len(found[name]):
+            return f"{way}: {len(found[name])} results of the {name} call, not {len(expected)}"
+        if not all(same(one, other) for one, other in zip(expected, found[name], strict=True)):
             return f"{way}: {name} call differs"
     return f"{way}: kept results changed" if found["changed"] else ""
 

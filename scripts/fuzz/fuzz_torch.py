@@ -191,6 +191,9 @@ def _difference(want: Any, have: Any) -> str:
         return f"{have.dtype}{list(have.shape)} instead of {want.dtype}{list(want.shape)}"
     if want.is_quantized or not want.numel():
         return ""
+    if not (want.is_floating_point() or want.is_complex()):
+        unequal = int((want.detach() != have).sum())
+        return f"{unequal} of {want.numel()} integers differ" if unequal else ""
     kind = torch.complex128 if want.is_complex() else torch.float64
     one, other = want.detach().to(kind), have.to(kind)
     name = str(want.dtype).removeprefix("torch.")

@@ -20,7 +20,10 @@ RANDOM = np.random.default_rng(0)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kernel with its arguments and what it must give (None: not compared)."""
+    """One kernel with its arguments and what it must give (None: not compared).
+
+    ``is_prefix``: results hold the first elements of what is expected.
+    """
 
     name: str
     kernel: Any
@@ -30,6 +33,7 @@ class Case:
     cores: tuple[int, ...] = (1, 2)
     tolerance: float = 1e-2
     target: str = ""
+    is_prefix: bool = False
 
 
 def module_at(path: Path) -> Any:

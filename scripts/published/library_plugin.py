@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from published.comparing import difference, listed
 from published.table import Result, outcome_of, reason_of
 from published.ways import RANK_WAYS, WAYS
 
@@ -33,9 +34,6 @@ _SETTINGS = json.loads(os.environ.get(SETTINGS, "{}"))
 _TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
 _TOLERANCE = 1e-2
 """Of the largest number of a result: sums may be taken in another order."""
-
-_AT_ONCE = 1 << 20
-"""Elements compared at one time, to spare memory."""
 
 _found: list[tuple[str, str, float]] = []
 """(way, what went wrong, seconds) of the test that runs."""
@@ -57,7 +55,7 @@ def pytest_configure() -> None:
             result = plain(self, *args, **kwargs)
             for way in _SETTINGS["ways"]:
                 _repeat(way, self._kernel, kept, result)
-        last[:] = _listed(result)
+        last[:] = listed(result)
         return result
 
     def inference(test: Any) -> dict[str, Any]:
@@ -89,7 +87,7 @@ def _repeat(way: str, kernel: Any, call: tuple[Any, Any], result: Any) -> None:
     start, wrong = time.perf_counter(), ""
     try:
         args, kwargs = copy.deepcopy(call)
-        wrong = _difference(WAYS[way](kernel, args, kwargs), result)
+        wrong = difference(WAYS[way](kernel, args, kwargs), result, _TOLERANCE)
     except Exception as error:
         wrong = reason_of(error)
     _found.append((way, wrong, time.perf_counter() - start))
@@ -117,7 +115,7 @@ def _by_ranks(test: Any) -> dict[str, Any]:
 
 def _misses(result: Any, golden: list[Any]) -> str:
     """What is wrong with the results; those that the test brings a validator for are its own matter."""
-    ours = _listed(result)
+    ours = listed(result)
     if len(ours) != len(golden):
         return f"{len(ours)} results instead of {len(golden)}"
     judged = [index for index, each in enumerate(golden) if hasattr(each, "validator")]
@@ -125,7 +123,8 @@ def _misses(result: Any, golden: list[Any]) -> str:
         if not golden[index].validator().validate(np.asarray(ours[index])):
             return f"result {index} is refused by the test's own validator"
     plain = [index for index in range(len(golden)) if index not in judged]
-    return _difference([ours[index] for index in plain], [golden[index] for index in plain])
+    wanted = [golden[index] for index in plain]
+    return difference([ours[index] for index in plain], wanted, _TOLERANCE)
 
 
 def _of_rank(values: Any, rank: int) -> dict[str, Any]:
@@ -142,30 +141,11 @@ def _repeat_ranks(way: str, kernel: Any, calls: list[Any], results: list[Any]) -
     try:
         found = RANK_WAYS[way](kernel, copy.deepcopy(calls))
         for rank, (one, other) in enumerate(zip(found, results, strict=True)):
-            different = _difference(one, other)
+            different = difference(one, other, _TOLERANCE)
             wrong = wrong or (different and f"rank {rank}: {different}")
     except Exception as error:
         wrong = reason_of(error)
     _found.append((way, wrong, time.perf_counter() - start))
-
-
-def _difference(have: Any, want: Any) -> str:
-    """What is wrong with the results; nothing when they are those wanted."""
-    ours, theirs = _listed(have), _listed(want)
-    if len(ours) != len(theirs):
-        return f"{len(ours)} results instead of {len(theirs)}"
-    for index, pair in enumerate(zip(ours, theirs, strict=True)):
-        one, other = (np.asarray(each).ravel() for each in pair)
-        worst = scale = 0.0
-        for start in range(0, one.size, _AT_ONCE):
-            end = start + _AT_ONCE
-            left, right = (each[start:end].astype(np.float64) for each in (one, other))
-            both = np.isfinite(left) & np.isfinite(right)
-            worst = max(worst, np.abs(left - right)[both].max(initial=0.0))
-            scale = max(scale, np.abs(right)[both].max(initial=0.0))
-        if worst > _TOLERANCE * scale:
-            return f"result {index} differs by {worst:.2g}, the largest number is {scale:.2g}"
-    return ""
 
 
 def _packed(cast: Any, made: Any) -> Any:
@@ -175,10 +155,6 @@ def _packed(cast: Any, made: Any) -> Any:
     raw = np.asarray(made)
     bits = raw.dtype.kind == "u" and cast.dtype.kind == "f"
     return raw.view(cast.dtype) if bits and raw.dtype.itemsize == cast.dtype.itemsize else cast
-
-
-def _listed(value: Any) -> list[Any]:
-    return [] if value is None else list(value) if isinstance(value, (tuple, list)) else [value]
 
 
 # -- which tests, for how long, with what result ------------------------------------------------

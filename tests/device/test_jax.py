@@ -250,6 +250,8 @@ try:
     jax.jit(lambda a: io_callback(lambda v: v, a, a))(jnp.ones(2)).block_until_ready()
 except Exception as error:
     assert "neuron" in str(error).lower() or "NEFF" in str(error) or "callback" in str(error), error
+else:
+    raise AssertionError("the callback is not refused")
 assert jnp.ones(3).sum() == 3
 """
     )

@@ -131,7 +131,9 @@ def test_a_wrong_hash_is_looked_past_on_request(neff: Run, file: Path, tmp_path:
     assert neff("diff", file, whole, "--ignore-hash")[0] == 0
     assert neff("unpack", file, "--ignore-hash", "-o", tmp_path / "x")[0] == 0
     assert neff("unpack", whole, "-o", tmp_path / "y")[0] == 0
-    for path in (tmp_path / "y").rglob("*.json"):
+    members = list((tmp_path / "y").rglob("*.json"))
+    assert members
+    for path in members:
         other = tmp_path / "x" / path.relative_to(tmp_path / "y")
         assert other.read_bytes() == path.read_bytes()
 

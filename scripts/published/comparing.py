@@ -1,0 +1,55 @@
+"""How far the results of a kernel are from those that are expected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["difference", "listed"]
+
+_AT_ONCE = 1 << 20
+"""Elements compared at one time, to spare memory."""
+
+
+def listed(value: Any) -> list[Any]:
+    """Results as a list: nothing, one array, or several."""
+    return [] if value is None else list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def difference(results: Any, expected: Any, tolerance: float, *, is_prefix: bool = False) -> str:
+    """What is wrong with results, "" when nothing is; an expected None is not compared.
+
+    A number that is not finite must be expected. ``is_prefix``: a result may hold the first elements
+    of what is expected.
+    """
+    ours, theirs = listed(results), listed(expected)
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results instead of {len(theirs)}"
+    for index, (result, wanted) in enumerate(zip(ours, theirs, strict=True)):
+        told = "" if wanted is None else _difference(result, wanted, tolerance, is_prefix)
+        if told:
+            return f"result {index} {told}"
+    return ""
+
+
+def _difference(result: Any, wanted: Any, tolerance: float, is_prefix: bool) -> str:
+    left, right = np.asarray(result).ravel(), np.asarray(wanted).ravel()
+    if is_prefix and 0 < left.size < right.size:
+        right = right[: left.size]
+    if left.size != right.size:
+        return f"has {left.size} elements instead of {right.size}"
+    worst = scale = 0.0
+    for start in range(0, left.size, _AT_ONCE):
+        one, other = (each[start : start + _AT_ONCE].astype(np.float64) for each in (left, right))
+        finite = np.isfinite(other)
+        if not np.array_equal(one[~finite], other[~finite], equal_nan=True):
+            return "is finite, or another infinity, where the reference is not finite"
+        if not np.isfinite(one[finite]).all():
+            return "is not finite where the reference is"
+        gaps = np.abs(one[finite] - other[finite])
+        worst = max(worst, float(gaps.max(initial=0.0)))
+        scale = max(scale, float(np.abs(other[finite]).max(initial=0.0)))
+    if worst > tolerance * scale:
+        return f"differs by {worst:.2g}, the largest number is {scale:.2g}"
+    return ""
