@@ -112,7 +112,7 @@ def main() -> int:
     _print(results)
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in results], indent=1))
-    judged_otherwise = any(each.outcome in DIFFERENT for each in results)
+    judged_otherwise = any(result.outcome in DIFFERENT for result in results)
     return 1 if judged_otherwise else 0 if results else 2
 
 

@@ -90,7 +90,7 @@ def command(
     if as_json:
         console.write_json(
             "tune", file=file, kernel=kernel, target=candidates[0].target, estimated=True,
-            reference=reference or None, candidates=[_row(each) for each in candidates],
+            reference=reference or None, candidates=[_row(candidate) for candidate in candidates],
         )  # fmt: skip
     else:
         _print(list(asked), candidates, search)
@@ -105,7 +105,7 @@ def _judged(search: Search, combined: Sequence[Parameters], jobs: int) -> list[C
         candidates = tried(search, combined, jobs, Path(folder))
         if search.runs:
             judge(candidates, reference)
-    return sorted(candidates, key=lambda each: (_ORDER.index(each.status), each.total_us))
+    return sorted(candidates, key=lambda item: (_ORDER.index(item.status), item.total_us))
 
 
 def _parameters(words: list[str]) -> dict[str, list[Value]]:

@@ -77,8 +77,8 @@ def difference(
         wrong = want != found
         for one in rounded:
             wrong &= one == rounded[0]
-        for one in shaken if error else ():
-            wrong &= one == want
+        for moved in shaken if error else ():
+            wrong &= moved == want
         return _shown(want, found, wrong) if np.any(wrong) else ""
     kind = np.complex128 if want.dtype.kind == "c" else np.float64
     one, other = want.astype(kind), found.astype(kind)

@@ -18,7 +18,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def difference(results: Any, expected: Any, tolerance: float, *, is_prefix: bool = False) -> str:
-    """What is wrong with results, "" when nothing is; an expected None is not compared.
+    """Describe what is wrong with results, "" when nothing is; an expected None is not compared.
 
     A number that is not finite must be expected. ``is_prefix``: a result may hold the first elements
     of what is expected.
@@ -41,15 +41,17 @@ def _difference(result: Any, wanted: Any, tolerance: float, is_prefix: bool) -> 
         return f"has {left.size} elements instead of {right.size}"
     worst = scale = 0.0
     for start in range(0, left.size, _AT_ONCE):
-        one, other = (each[start : start + _AT_ONCE].astype(np.float64) for each in (left, right))
-        finite = np.isfinite(other)
-        if not np.array_equal(one[~finite], other[~finite], equal_nan=True):
+        stop = start + _AT_ONCE
+        result_values = left[start:stop].astype(np.float64)
+        goal = right[start:stop].astype(np.float64)
+        finite = np.isfinite(goal)
+        if not np.array_equal(result_values[~finite], goal[~finite], equal_nan=True):
             return "is finite, or another infinity, where the reference is not finite"
-        if not np.isfinite(one[finite]).all():
+        if not np.isfinite(result_values[finite]).all():
             return "is not finite where the reference is"
-        gaps = np.abs(one[finite] - other[finite])
+        gaps = np.abs(result_values[finite] - goal[finite])
         worst = max(worst, float(gaps.max(initial=0.0)))
-        scale = max(scale, float(np.abs(other[finite]).max(initial=0.0)))
+        scale = max(scale, float(np.abs(goal[finite]).max(initial=0.0)))
     if worst > tolerance * scale:
         return f"differs by {worst:.2g}, the largest number is {scale:.2g}"
     return ""
