@@ -1,4 +1,4 @@
-"""The strict subset: what tracing accepts and the vendor's compiler does not.
+"""The strict subset: Python that the vendor's compiler accepts, which is less than tracing accepts.
 
 :func:`check_file` checks a file without running it, :func:`check_kernel` a kernel object.
 """

@@ -1,4 +1,4 @@
-"""The strict subset checked on a file or on a kernel object."""
+"""Checks a file or a kernel object against the strict subset."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["Violation", "check_file", "check_kernel"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Violation:
-    """One place that the compiler's language does not have.
+    """One construct that the compiler's language lacks.
 
     Attributes:
-        file, line, column: the place; lines and columns from 1.
+        file, line, column: the location; lines and columns start at 1.
         code: ``NKI-STRICT-...``.
-        message: what was found.
-        why: why it is refused.
+        message: the construct.
+        why: the reason for the refusal.
         instead: how to write it.
-        function: the function or class that it is in.
-        severity: ``error``, or ``warning`` for what the compiler takes with a warning.
+        function: the function or class that contains it.
+        severity: ``error``, or ``warning`` if the compiler accepts it with a warning.
     """
 
     file: str
@@ -99,7 +99,7 @@ def check_kernel(kernel: Any) -> list[Violation]:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.FunctionDef)
         and node.name == func.__name__
-        and line in (node.lineno, *(one.lineno for one in node.decorator_list))
+        and line in (node.lineno, *(decorator.lineno for decorator in node.decorator_list))
     ]
     if not nodes:
         raise NkiValidationError(
@@ -112,32 +112,32 @@ def check_kernel(kernel: Any) -> list[Violation]:
 def _function(module: Module, name: str) -> Definition:
     node = module.definitions.get(name)
     if node is None:
-        known = ", ".join(definition.node.name for definition in kernels_in(module))
+        kernel_names = ", ".join(definition.node.name for definition in kernels_in(module))
         raise NkiValidationError(
             f"{module.path.name} has no function {name!r}", code="NKI-STRICT-NO-KERNEL",
-            remedy=f"its kernels are {known}" if known else "it has no kernels",
+            remedy=f"its kernels are {kernel_names}" if kernel_names else "it has no kernels",
         )  # fmt: skip
     return Definition(module, node)
 
 
-def _check(roots: Iterable[Definition], modules: Modules, shown: str) -> list[Violation]:
+def _check(roots: Iterable[Definition], modules: Modules, shown_name: str) -> list[Violation]:
     """``shown``: how the first file is called in the findings."""
     roots = list(roots)
     first = roots[0].module.path
-    found = [
-        _violation(definition, match, shown if definition.module.path == first else None)
+    violations = [
+        _violation(definition, match, shown_name if definition.module.path == first else None)
         for definition in reachable(roots, modules)
         for match in matches(definition)
     ]
-    return sorted(set(found))
+    return sorted(set(violations))
 
 
-def _violation(definition: Definition, match: Match, shown: str | None) -> Violation:
+def _violation(definition: Definition, match: Match, shown_name: str | None) -> Violation:
     rule = RULES[match.code]
     node = match.node
     details = match.details
     return Violation(
-        file=shown or str(definition.module.path),
+        file=shown_name or str(definition.module.path),
         line=getattr(node, "lineno", definition.node.lineno),
         column=getattr(node, "col_offset", 0) + 1,
         code=f"NKI-STRICT-{rule.code}",

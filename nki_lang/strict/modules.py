@@ -14,7 +14,7 @@ __all__ = ["Definition", "Module", "Modules", "Reference"]
 
 Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
-_FOREIGN = frozenset(sys.stdlib_module_names) | {
+_FOREIGN_PACKAGES = frozenset(sys.stdlib_module_names) | {
     "jax", "jaxlib", "ml_dtypes", "neuron_dtypes", "neuronxcc", "nki", "nki_lang", "numpy",
     "torch", "torch_neuronx", "torch_xla",
 }  # fmt: skip
@@ -85,7 +85,7 @@ class Modules:
         return self._known[path]
 
     def find(self, module: Module, name: str) -> Definition | Module | None:
-        """What a name at the top level of ``module`` stands for, through imports."""
+        """Return the definition of a name at the top level of ``module``, through imports."""
         for _ in range(20):  # re-exports of re-exports
             if name in module.definitions:
                 return Definition(module, module.definitions[name])
@@ -123,22 +123,22 @@ def _parse(path: Path) -> Module:
             _import_from(module, statement)
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            module.assigned |= {one.id for one in targets if isinstance(one, ast.Name)}
+            module.assigned |= {target.id for target in targets if isinstance(target, ast.Name)}
     return module
 
 
 def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:
     """Statements that run when the module is imported, those under if and try included."""
-    found: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     for statement in body:
-        found.append(statement)
+        statements.append(statement)
         for name in ("body", "orelse", "finalbody"):
             if isinstance(statement, (ast.If, ast.Try, ast.With)):
-                found += _top_level(getattr(statement, name, []))
+                statements += _top_level(getattr(statement, name, []))
         if isinstance(statement, ast.Try):
             for handler in statement.handlers:
-                found += _top_level(handler.body)
-    return found
+                statements += _top_level(handler.body)
+    return statements
 
 
 def _import(module: Module, statement: ast.Import) -> None:
@@ -169,14 +169,14 @@ def _import_from(module: Module, statement: ast.ImportFrom) -> None:
 def _file_of(name: str, importer: Path) -> Path | None:
     """The file of an absolute import, beside the importer, in its packages or on the path."""
     parts = name.split(".")
-    if not name or parts[0] in _FOREIGN:
+    if not name or parts[0] in _FOREIGN_PACKAGES:
         return None
     roots = [importer.parent]
     top = importer.parent
     while (top / "__init__.py").is_file():
         top = top.parent
     roots += [top, *(Path(entry) for entry in sys.path if entry)]
-    return next((found for root in roots if (found := _inside(root, parts)) is not None), None)
+    return next((file for root in roots if (file := _inside(root, parts)) is not None), None)
 
 
 def _inside(folder: Path, parts: list[str]) -> Path | None:

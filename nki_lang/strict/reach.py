@@ -26,54 +26,57 @@ def kernels_in(module: Module) -> list[Definition]:
 
 
 def is_jit(module: Module, decorator: ast.expr) -> bool:
-    """Whether a decorator makes a kernel."""
+    """Return True if a decorator defines a kernel."""
     call = decorator.func if isinstance(decorator, ast.Call) else decorator
     return module.dotted(call) in _DECORATORS
 
 
 def reachable(roots: Iterable[Definition], modules: Modules) -> Iterator[Definition]:
-    """The roots and everything that they name, each once, in the order they are met.
+    """Yield the roots and everything that they name, once each, in order of first use.
 
-    A class brings all its methods. Names inside decorators, and annotations that are not the
-    project's own classes, bring nothing.
+    A class adds all its methods. Names inside decorators, and annotations except the project's own
+    classes, add nothing.
     """
     waiting = list(roots)
-    seen: set[int] = set()
+    visited: set[int] = set()
     while waiting:
         definition = waiting.pop(0)
-        if id(definition.node) in seen:
+        if id(definition.node) in visited:
             continue
-        seen.add(id(definition.node))
+        visited.add(id(definition.node))
         yield definition
         waiting += _named(definition, modules)
 
 
 def references(node: Node) -> Iterator[ast.expr]:
-    """Names and dotted names that the code of a function or class uses, outermost first."""
+    """Yield names and dotted names that the code of a function or class uses, outermost first."""
     waiting: list[ast.AST] = [*node.body]
     if not isinstance(node, ast.ClassDef):
         waiting += [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]
     while waiting:
-        part = waiting.pop(0)
-        if isinstance(part, ast.AnnAssign):
-            waiting += [part.target, *([part.value] if part.value is not None else [])]
+        node_of_body = waiting.pop(0)
+        if isinstance(node_of_body, ast.AnnAssign):
+            waiting += [
+                node_of_body.target,
+                *([node_of_body.value] if node_of_body.value is not None else []),
+            ]
             continue
-        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            waiting += [*part.body, *part.args.defaults]
+        if isinstance(node_of_body, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            waiting += [*node_of_body.body, *node_of_body.args.defaults]
             continue
-        if isinstance(part, (ast.Name, ast.Attribute)):
-            yield part
-        waiting += ast.iter_child_nodes(part)
+        if isinstance(node_of_body, (ast.Name, ast.Attribute)):
+            yield node_of_body
+        waiting += ast.iter_child_nodes(node_of_body)
 
 
 def _named(definition: Definition, modules: Modules) -> list[Definition]:
     module, node = definition.module, definition.node
-    found: list[Definition] = []
+    definitions: list[Definition] = []
     for expression in references(node):
         target = _resolve(expression, module, modules)
         if isinstance(target, Definition) and not _host_only(target):
-            found.append(target)
-    return found
+            definitions.append(target)
+    return definitions
 
 
 def _resolve(expression: ast.expr, module: Module, modules: Modules) -> Definition | Module | None:
@@ -87,7 +90,7 @@ def _resolve(expression: ast.expr, module: Module, modules: Modules) -> Definiti
 
 
 def _host_only(definition: Definition) -> bool:
-    """Exception classes are named by code that runs on the host alone."""
+    """Return True for exception classes: only code on the host names them."""
     node = definition.node
     return isinstance(node, ast.ClassDef) and any(
         definition.module.dotted(base).endswith(("Error", "Exception")) for base in node.bases

@@ -1,8 +1,8 @@
-"""The rules of the strict subset: Python that the vendor's compiler does not take.
+"""The rules of the strict subset: Python that the vendor's compiler does not accept.
 
 The compiler parses a kernel and everything it calls; what it cannot parse is an error there,
-while tracing and the simulator run any Python. Each rule states what, why, and how to write it
-instead. Facts from the vendor's language guide and migration guide, and from the published
+while tracing and the simulator run any Python. Each rule states the construct, the reason, and the
+replacement. Facts from the vendor's language guide and migration guide, and from the published
 front end of KLR.
 """
 
@@ -20,10 +20,10 @@ class Rule:
 
     Attributes:
         code: stable code, ``NKI-STRICT-...``.
-        what: what was found; ``{}`` stands for the detail.
+        what: the construct; ``{}`` is replaced by the detail.
         why: why it is refused.
         instead: how to write it.
-        warning: the compiler accepts it with a warning, and may mean something else.
+        warning: True if the compiler accepts it with a warning, maybe with other semantics.
     """
 
     code: str

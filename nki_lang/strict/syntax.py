@@ -1,4 +1,4 @@
-"""The rules applied to the syntax of one function or class."""
+"""Applies the rules to the syntax of one function or class."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Match", "matches"]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A rule that a place breaks: its code, the place, and what fills the rule's texts."""
+    """A node that breaks a rule: the rule's code, the node, and the details for the rule's texts."""
 
     code: str
     node: ast.AST
     details: tuple[str, ...] = ()
 
 
-_SIMPLE: dict[type[ast.AST], tuple[str, str]] = {
+_REFUSED_NODES: dict[type[ast.AST], tuple[str, str]] = {
     ast.Raise: ("RAISE", ""),
     ast.Try: ("TRY", ""),
     ast.TryStar: ("TRY", ""),
@@ -50,20 +50,20 @@ _SIMPLE: dict[type[ast.AST], tuple[str, str]] = {
     ast.Set: ("SET", ""),
 }
 if sys.version_info >= (3, 12):
-    _SIMPLE[ast.TypeAlias] = ("TYPE-ALIAS", "")
-"""Constructs that are refused wherever they are."""
+    _REFUSED_NODES[ast.TypeAlias] = ("TYPE-ALIAS", "")
+"""Constructs that are refused everywhere."""
 
-_BUFFERS = ("sbuf", "psum", "hbm", "private_hbm", "shared_hbm")
-_CREATORS = frozenset({"ndarray", "zeros", "ones", "full", "zeros_like", "empty_like", "shared_constant"})  # fmt: skip
-_BASES = ("NKIObject", "Enum", "NamedTuple")
-_DECORATORS = ("staticmethod", "dataclass")
-_LARGEST = 2**32 - 1
-"""The largest integer; 32 bits by the guide, which unsigned tensors hold."""
-_STILL_THERE = (
+_BUFFER_NAMES = ("sbuf", "psum", "hbm", "private_hbm", "shared_hbm")
+_TENSOR_CREATORS = frozenset({"ndarray", "zeros", "ones", "full", "zeros_like", "empty_like", "shared_constant"})  # fmt: skip
+_ACCEPTED_BASES = ("NKIObject", "Enum", "NamedTuple")
+_ACCEPTED_DECORATORS = ("staticmethod", "dataclass")
+_MAX_INTEGER = 2**32 - 1
+"""The largest integer: the guide says 32 bits, and unsigned tensors contain them."""
+_ACCEPTED_OLD_MODULES = (
     "neuronxcc.nki._pre_prod_kernels.", "neuronxcc.nki._private_nkl.", "neuronxcc.nki._pre_prod_nkl."
 )  # fmt: skip
-"""What KLR still lets through (NKI/Annotations.lean)."""
-_LOOPS = ("fori_loop", "while_loop")
+"""Modules that KLR still accepts (NKI/Annotations.lean)."""
+_LOOP_FUNCTIONS = ("fori_loop", "while_loop")
 _REFUSED_BUILTINS = (
     frozenset(
         name
@@ -75,7 +75,7 @@ _REFUSED_BUILTINS = (
 
 
 def matches(definition: Definition) -> Iterator[Match]:
-    """Every rule that a function or class breaks, in no particular order."""
+    """Yield every rule that a function or class breaks, in no particular order."""
     node, module = definition.node, definition.module
     if isinstance(node, ast.ClassDef):
         yield from _class(node, module)
@@ -86,7 +86,7 @@ def matches(definition: Definition) -> Iterator[Match]:
 def _class(node: ast.ClassDef, module: Module) -> Iterator[Match]:
     names = [module.dotted(base).rpartition(".")[2] for base in node.bases]
     plain = not node.keywords and not getattr(node, "type_params", ())
-    if not names or not all(name.endswith(_BASES) for name in names) or not plain:
+    if not names or not all(name.endswith(_ACCEPTED_BASES) for name in names) or not plain:
         yield Match("BASE", node, (node.name,))
         return
     yield from _decorators(node.decorator_list, module)
@@ -98,7 +98,7 @@ def _class(node: ast.ClassDef, module: Module) -> Iterator[Match]:
 
 
 def _is_field(statement: ast.stmt) -> bool:
-    """A field, ``pass`` or a docstring."""
+    """Return True for a field, ``pass`` or a docstring."""
     if isinstance(statement, ast.Expr):
         return isinstance(statement.value, ast.Constant)
     if isinstance(statement, ast.Assign):
@@ -110,12 +110,12 @@ def _decorators(decorators: list[ast.expr], module: Module) -> Iterator[Match]:
     for decorator in decorators:
         call = decorator.func if isinstance(decorator, ast.Call) else decorator
         name = module.dotted(call)
-        if not is_jit(module, decorator) and not name.endswith(_DECORATORS):
+        if not is_jit(module, decorator) and not name.endswith(_ACCEPTED_DECORATORS):
             yield Match("DECORATOR", decorator, (name or "here",))
 
 
 class _Function:
-    """The rules on one function, with what its body shows about its names."""
+    """Checks one function, with facts about the names in its body."""
 
     def __init__(self, node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> None:
         self.node = node
@@ -142,7 +142,7 @@ class _Function:
             yield Match("KWARGS", arguments.kwarg, (arguments.kwarg.arg,))
         if arguments.kwonlyargs and arguments.vararg is None:
             yield Match("KEYWORD-ONLY", arguments.kwonlyargs[0])
-        if not any(is_jit(self.module, one) for one in node.decorator_list):
+        if not any(is_jit(self.module, decorator) for decorator in node.decorator_list):
             return
         positional = [*arguments.posonlyargs, *arguments.args]
         with_default = positional[len(positional) - len(arguments.defaults) :]
@@ -151,21 +151,21 @@ class _Function:
                 yield Match("LIST-DEFAULT", default, (parameter.arg,))
 
     def _old_names(self) -> Iterator[Match]:
-        """The first name of beta 1 that the function uses."""
-        for part in (*self.node.decorator_list, *self.node.body):
-            for node in _code(part):
+        """Yield the first name of beta 1 that the function uses."""
+        for statement in (*self.node.decorator_list, *self.node.body):
+            for node in _code(statement):
                 name = (
                     self.module.dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
                 )
-                if name.startswith("neuronxcc.") and not name.startswith(_STILL_THERE):
+                if name.startswith("neuronxcc.") and not name.startswith(_ACCEPTED_OLD_MODULES):
                     yield Match("OLD-API", node, (name,))
                     return
 
     def _walk(self, node: ast.AST, on_device: bool) -> Iterator[Match]:
-        """Matches at and below a node; ``on_device``: inside a loop of the device."""
-        simple = _SIMPLE.get(type(node))
-        if simple is not None:
-            yield Match(simple[0], node, (simple[1],))
+        """Yield matches in a subtree; ``on_device``: inside a loop on the device."""
+        refused = _REFUSED_NODES.get(type(node))
+        if refused is not None:
+            yield Match(refused[0], node, (refused[1],))
         check = self._CHECKS.get(type(node))
         if check is not None:
             yield from check(self, node)
@@ -181,7 +181,7 @@ class _Function:
                 yield from self._walk(child, on_device)
 
     def _inner(self, node: ast.FunctionDef | ast.ClassDef) -> Iterator[Match]:
-        """A definition inside the function: only bodies of loop functions may be there."""
+        """Check a definition inside the function: only bodies of loop functions are accepted."""
         if node.name not in self.bodies:
             kind = "class" if isinstance(node, ast.ClassDef) else "function"
             yield Match("NESTED-DEF", node, (f"{kind} '{node.name}'",))
@@ -216,7 +216,7 @@ class _Function:
             yield Match("WITH", node)
 
     def _compare(self, node: ast.Compare) -> Iterator[Match]:
-        """``x is None`` alone is taken as it is meant."""
+        """Check comparisons; the compiler supports identity only for ``x is None``."""
         with_none = len(node.ops) == 1 and _is_none(node.comparators[0])
         for op in node.ops:
             if isinstance(op, (ast.Is, ast.IsNot)):
@@ -239,13 +239,15 @@ class _Function:
             yield Match("CONSTANT", node, (repr(node.value),))
         elif node.value is Ellipsis and id(node) not in self.indices:
             yield Match("ELLIPSIS", node)
-        elif type(node.value) is int and node.value > _LARGEST:
+        elif type(node.value) is int and node.value > _MAX_INTEGER:
             yield Match("INTEGER", node, (str(node.value),))
 
     def _assignment(self, node: ast.Assign) -> Iterator[Match]:
-        changed = [one for one in node.targets if isinstance(one, (ast.Attribute, ast.Subscript))]
-        if len(changed) > 1:
-            yield Match("ASSIGN-TARGET", changed[1], ("two items or fields at once",))
+        mutated = [
+            target for target in node.targets if isinstance(target, (ast.Attribute, ast.Subscript))
+        ]
+        if len(mutated) > 1:
+            yield Match("ASSIGN-TARGET", mutated[1], ("two items or fields at once",))
         for target in node.targets:
             wrong = _not_a_name(target)
             if wrong is not None:
@@ -266,7 +268,7 @@ class _Function:
         name = self.module.dotted(node.func)
         if name in _REFUSED_BUILTINS and name not in self.own_names:
             yield Match("BUILTIN", node, (name,))
-        if _last(name) in _CREATORS:
+        if _last(name) in _TENSOR_CREATORS:
             for value in node.args[2:3]:
                 yield from _buffer(value)
         for keyword in node.keywords:
@@ -275,7 +277,7 @@ class _Function:
                 yield Match("KEYWORD-EXPANSION", value)
             elif not isinstance(value, ast.Constant):
                 continue
-            elif keyword.arg == "buffer" and _last(name) in _CREATORS:
+            elif keyword.arg == "buffer" and _last(name) in _TENSOR_CREATORS:
                 yield from _buffer(value)
             elif (
                 keyword.arg in ENUM_PARAMETERS
@@ -302,35 +304,35 @@ class _Function:
 
 
 def _buffer(value: ast.expr) -> Iterator[Match]:
-    if isinstance(value, ast.Constant) and value.value in _BUFFERS:
+    if isinstance(value, ast.Constant) and value.value in _BUFFER_NAMES:
         yield Match("BUFFER-NAME", value, (repr(value.value), str(value.value)))
 
 
 def _not_a_name(target: ast.expr) -> ast.expr | None:
-    """What is unpacked into something else than names, if anything."""
+    """Return the first unpacking target that is no name, if there is one."""
     if not isinstance(target, (ast.Tuple, ast.List)):
         return None
-    for part in ast.walk(target):
-        if isinstance(part, (ast.Attribute, ast.Subscript)):
-            return part
+    for target_node in ast.walk(target):
+        if isinstance(target_node, (ast.Attribute, ast.Subscript)):
+            return target_node
     return None
 
 
 def _ellipsis_indices(node: ast.AST) -> frozenset[int]:
-    """Every '...' that is an index or part of one, or stands for a statement left out."""
-    found: set[int] = set()
-    for part in ast.walk(node):
-        if isinstance(part, ast.Expr):
-            found.add(id(part.value))
-        if isinstance(part, ast.Subscript):
-            index = part.slice
+    """Return every '...' that is an index, is inside an index, or is a statement."""
+    ellipses: set[int] = set()
+    for child in ast.walk(node):
+        if isinstance(child, ast.Expr):
+            ellipses.add(id(child.value))
+        if isinstance(child, ast.Subscript):
+            index = child.slice
             entries = index.elts if isinstance(index, (ast.Tuple, ast.List)) else [index]
-            found.update(id(entry) for entry in entries)
-    return frozenset(found)
+            ellipses.update(id(entry) for entry in entries)
+    return frozenset(ellipses)
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all that is below it, without annotations."""
+    """Yield a node and its descendants, without annotations."""
     yield node
     for name, child in _children(node):
         if name not in ("annotation", "returns"):
@@ -353,21 +355,21 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _bound_names(node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> frozenset[str]:
-    """Names that do not mean Python's own functions in this function."""
-    bound = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}  # fmt: skip
-    bound |= {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
+    """Return the names that this function rebinds, so that they are not Python's builtins."""
+    bound = {child.id for child in ast.walk(node) if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load)}  # fmt: skip
+    bound |= {child.arg for child in ast.walk(node) if isinstance(child, ast.arg)}
     return frozenset(bound | set(module.definitions) | set(module.aliases) | module.assigned)
 
 
 def _assigned_from(node: ast.AST, module: Module, function: str) -> frozenset[str]:
-    """Names that are assigned from a call of ``function``."""
+    """Return the names that are assigned from a call of ``function``."""
     return frozenset(
         target.id
-        for part in ast.walk(node)
-        if isinstance(part, ast.Assign)
-        and isinstance(part.value, ast.Call)
-        and _last(module.dotted(part.value.func)) == function
-        for target in part.targets
+        for child in ast.walk(node)
+        if isinstance(child, ast.Assign)
+        and isinstance(child.value, ast.Call)
+        and _last(module.dotted(child.value.func)) == function
+        for target in child.targets
         if isinstance(target, ast.Name)
     )
 
@@ -376,8 +378,8 @@ def _loop_bodies(node: ast.AST, module: Module) -> frozenset[str]:
     """Names of functions that are passed to the loop functions, which need them."""
     return frozenset(
         argument.id
-        for part in ast.walk(node)
-        if isinstance(part, ast.Call) and _last(module.dotted(part.func)) in _LOOPS
-        for argument in (*part.args, *(keyword.value for keyword in part.keywords))
+        for child in ast.walk(node)
+        if isinstance(child, ast.Call) and _last(module.dotted(child.func)) in _LOOP_FUNCTIONS
+        for argument in (*child.args, *(keyword.value for keyword in child.keywords))
         if isinstance(argument, ast.Name)
     )

@@ -1,4 +1,4 @@
-"""Arguments of a kernel: which are tensors, what the others are, and how a call is recognised."""
+"""Arguments of a kernel: binding, tensor specifications, and replacement of tensors in containers."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class TensorSpec:
 def bind_call(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> inspect.BoundArguments:
-    """The arguments of a call by the names of the kernel's parameters.
+    """Return the arguments of a call by the names of the kernel's parameters.
 
     Raises:
-        NkiTypeError: code ``NKI-ARGUMENTS``; they do not fit. The kernel, its parameters and its
-            place are named.
+        NkiTypeError: code ``NKI-ARGUMENTS``; they do not fit. The message has the kernel, its
+            parameters and its location.
     """
     signature = inspect.signature(func)
     try:
@@ -68,7 +68,7 @@ def bind_call(
 
 
 def require_unmasked(array: object) -> None:
-    """Refuse a masked array, of which a kernel would compute what is masked too.
+    """Refuse a masked array: a kernel would compute with its masked elements too.
 
     Raises:
         NkiTypeError: code ``NKI-ARGUMENT``.
@@ -83,21 +83,21 @@ def require_unmasked(array: object) -> None:
 
 
 def spec_of_array(value: Any, name: str, func: Callable[..., Any] | None = None) -> TensorSpec:
-    """Shape and dtype of a tensor of any framework; ``func`` is the kernel that takes it.
+    """Return shape and dtype of a tensor of any framework; ``func`` is the kernel that takes it.
 
     Raises:
         NkiValidationError: code ``NKI-DTYPE``, the kernel language has no such dtype;
             ``NKI-ARGUMENT``, a masked array.
     """
     require_unmasked(value)
-    given = value.dtype
-    text = str(given)
+    dtype_of_value = value.dtype
+    text = str(dtype_of_value)
     try:
-        known = isinstance(given, (DType, np.dtype))
-        dtype = dtype_of(given if known else text.removeprefix("torch."))
+        is_numpy_dtype = isinstance(dtype_of_value, (DType, np.dtype))
+        dtype = dtype_of(dtype_of_value if is_numpy_dtype else text.removeprefix("torch."))
     except TypeError:
         try:
-            dtype = dtype_of(given)
+            dtype = dtype_of(dtype_of_value)
         except TypeError:
             of = f" of {getattr(func, '__name__', func)}" if func is not None else ""
             raise NkiValidationError(
@@ -107,15 +107,15 @@ def spec_of_array(value: Any, name: str, func: Callable[..., Any] | None = None)
                 remedy="cast it first, for example to float32 or int32",
                 source="nki/api/nki.api.shared.rst, nki-dtype",
             ) from None
-    own = getattr(value, "name", "") if isinstance(value, TensorSpec) else ""
-    return TensorSpec(tuple(int(extent) for extent in value.shape), dtype, own or name)
+    spec_name = getattr(value, "name", "") if isinstance(value, TensorSpec) else ""
+    return TensorSpec(tuple(int(extent) for extent in value.shape), dtype, spec_name or name)
 
 
 def replace_tensors(value: Any, name: str, make: Callable[[Any, str], Any]) -> Any:
-    """``value`` with ``make(tensor, name)`` in the place of each tensor in it.
+    """Return ``value`` with each tensor in it replaced by ``make(tensor, name)``.
 
-    Looks into tuples, lists, dicts and NKI objects; those of other classes are copied only when
-    they hold tensors.
+    Handles tuples, lists, dicts and NKI objects; objects of other classes are copied only when they
+    contain tensors.
     """
     if value is None or isinstance(value, (bool, int, float, str, type)):
         return value
@@ -125,16 +125,20 @@ def replace_tensors(value: Any, name: str, make: Callable[[Any, str], Any]) -> A
         items = [replace_tensors(item, f"{name}_{i}", make) for i, item in enumerate(value)]
         return sequence_like(value, items)
     if is_mapping(value):
-        found = {key: replace_tensors(v, f"{name}_{key}", make) for key, v in value.items()}
-        same = type(value) is not dict and all(map(operator.is_, found.values(), value.values()))
-        return value if same else dict_like(value, found)
+        replaced = {key: replace_tensors(v, f"{name}_{key}", make) for key, v in value.items()}
+        unchanged = type(value) is not dict and all(
+            map(operator.is_, replaced.values(), value.values())
+        )
+        return value if unchanged else dict_like(value, replaced)
     if isinstance(value, NKIObject) or dataclasses.is_dataclass(value):
         return _replace_in_object(value, name, make)
     return value
 
 
 def sequence_like(value: Sequence[object], items: list[Any]) -> Any:
-    """The items in a list or tuple of the class of ``value``; itself when they are its own."""
+    """Return the items in a list or tuple of the class of ``value``; ``value`` if the items are its
+    own.
+    """
     if type(value) is list:
         return items
     if type(value) is tuple:
@@ -147,14 +151,14 @@ def sequence_like(value: Sequence[object], items: list[Any]) -> Any:
         return duplicate
     kind: Any = type(value)
     # Its own __new__ may take other arguments.
-    made: object = tuple.__new__(kind, items)  # pyright: ignore[reportUnknownMemberType]
+    sequence: object = tuple.__new__(kind, items)  # pyright: ignore[reportUnknownMemberType]
     for name, content in (attributes_of(value) or {}).items():
-        object.__setattr__(made, name, content)
-    return made
+        object.__setattr__(sequence, name, content)
+    return sequence
 
 
 def dict_like(value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
-    """The items in a dict of the class of ``value``: a defaultdict keeps its default."""
+    """Return the items in a dict of the class of ``value``: a defaultdict keeps its default."""
     if type(value) is dict:
         return items
     duplicate = copy.copy(value)

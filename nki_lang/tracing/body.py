@@ -1,7 +1,7 @@
-"""The kernel's body, run so that a plain value used as a tensor is reported by its argument's name.
+"""Runs a kernel's body, and reports a plain value that is used as a tensor by its argument's name.
 
-Lists, strings, numbers and None are valid arguments, so a wrong one is found in the body only: it
-fails at a line of the user's, with an error of Python's that names no argument.
+Lists, strings, numbers and None are valid arguments, so a wrong one fails only in the body: at a
+line of the user's, with a Python error that names no argument.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ from nki_lang.source import in_package, raised_location, raised_outside
 
 __all__ = ["run_body"]
 
-_PLAIN = (list, tuple, dict, str, bytes, int, float, complex, type(None), np.generic)
+_PLAIN_TYPES = (list, tuple, dict, str, bytes, int, float, complex, type(None), np.generic)
 
-_INDEXED = re.compile(r"'(\w+)' object is not subscriptable|(\w+) indices must be integers")
-"""What Python reports for ``None[0:4]`` and of ``[1, 2][0:4, 0:4]``."""
+_INDEXING_MESSAGE = re.compile(
+    r"'(\w+)' object is not subscriptable|(\w+) indices must be integers"
+)
+"""Message of Python for ``None[0:4]`` and for ``[1, 2][0:4, 0:4]``."""
 
 
-_CALLED = re.compile(r"(?:\w+\.)*(\w+)\(\) (?:missing|takes|got) ")
-"""What Python reports for a call whose arguments do not fit."""
+_CALL_MESSAGE = re.compile(r"(?:\w+\.)*(\w+)\(\) (?:missing|takes|got) ")
+"""Message of Python for a call whose arguments do not fit."""
 
-_LANGUAGE = ("nki_lang.language", "nki_lang.isa", "nki_lang.collectives")
+_LANGUAGE_MODULES = ("nki_lang.language", "nki_lang.isa", "nki_lang.collectives")
 
 
 def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
-    """What the kernel returns for these arguments.
+    """Return the result of the kernel for these arguments.
 
     Raises:
         NkiAttributeError, NkiTypeError: code ``NKI-ARGUMENT``; the body used a list, a string, a
@@ -88,7 +90,7 @@ def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
 
 
 def _is_plain(value: object) -> bool:
-    return isinstance(value, _PLAIN)
+    return isinstance(value, _PLAIN_TYPES)
 
 
 def _name_argument(
@@ -133,11 +135,11 @@ def _explain_call(error: TypeError) -> None:
     Raises:
         NkiTypeError: code ``NKI-ARGUMENTS``.
     """
-    called = _CALLED.match(str(error))
+    called = _CALL_MESSAGE.match(str(error))
     if called is None:
         return
     name = called[1]
-    for module in _LANGUAGE:
+    for module in _LANGUAGE_MODULES:
         function = getattr(sys.modules.get(module), name, None)
         if not (inspect.isfunction(function) or isinstance(function, Operator)):
             continue
@@ -151,7 +153,7 @@ def _explain_call(error: TypeError) -> None:
 
 
 def _removed(error: TypeError) -> str:
-    """What to write in the place of a parameter of earlier versions."""
+    """Return the replacement of a parameter of earlier versions."""
     masks = "'mask'" in str(error)
     return "; NKI 0.2 removed masks: shorten the slice of the last tile" if masks else ""
 
@@ -169,7 +171,7 @@ class _Spelled:
 
 
 def _parameters(function: Callable[..., Any]) -> inspect.Signature:
-    """What a function takes, without types."""
+    """Return the signature of a function without types."""
     empty = inspect.Parameter.empty
     rows = [
         row.replace(
@@ -182,22 +184,22 @@ def _parameters(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _is_own(error: TypeError, name: str) -> bool:
-    """The user's file has a function of that name itself."""
+    """Return True if the user's file defines a function of that name."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    found = trace and trace.tb_frame.f_globals.get(name)
-    return inspect.isfunction(found) and not in_package(found.__code__)
+    function = trace and trace.tb_frame.f_globals.get(name)
+    return inspect.isfunction(function) and not in_package(function.__code__)
 
 
 def _kinds(error: TypeError) -> list[str]:
-    """Names of the types that were indexed as a tensor, read from the message."""
-    found = _INDEXED.match(str(error))
-    return ["str" if kind == "string" else kind or "" for kind in found.groups()] if found else []
+    """Return the names of the types that were indexed as a tensor, from the message."""
+    match = _INDEXING_MESSAGE.match(str(error))
+    return ["str" if kind == "string" else kind or "" for kind in match.groups()] if match else []
 
 
 def _values(bound: inspect.BoundArguments) -> Iterator[tuple[str, Any]]:
-    """The arguments by name, those gathered by ``*args`` and ``**kwargs`` one by one."""
+    """Yield the arguments by name; entries of ``*args`` and ``**kwargs`` separately."""
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
@@ -209,10 +211,10 @@ def _values(bound: inspect.BoundArguments) -> Iterator[tuple[str, Any]]:
 
 
 def _given(bound: inspect.BoundArguments, names: list[str]) -> list[str]:
-    """Those of the arguments that are not their parameters' defaults, if there are any."""
+    """Return the arguments that differ from their parameters' defaults, if there are any."""
     rows = bound.signature.parameters
-    own = [n for n in names if n not in rows or rows[n].default is not bound.arguments[n]]
-    return own or names
+    passed = [n for n in names if n not in rows or rows[n].default is not bound.arguments[n]]
+    return passed or names
 
 
 def _report(
@@ -222,15 +224,15 @@ def _report(
     func: Callable[..., Any],
     kind: type[NkiValidationError],
 ) -> NoReturn:
-    one = len(names) == 1
+    is_single = len(names) == 1
     kind_name = type(value).__name__
-    article = ("an " if kind_name[0] in "aeiou" else "a ") if one else "of type "
+    article = ("an " if kind_name[0] in "aeiou" else "a ") if is_single else "of type "
     plain = "None" if value is None else article + kind_name
     listed = ", ".join(repr(name) for name in names)
     raise kind(
-        f"{getattr(error, 'message', error)}; {'argument' if one else 'arguments'} {listed} of"
-        f" {getattr(func, '__name__', 'the kernel')} {'is' if one else 'are'} {plain}, not"
-        f" {'a tensor' if one else 'tensors'}",
+        f"{getattr(error, 'message', error)}; {'argument' if is_single else 'arguments'} {listed} of"
+        f" {getattr(func, '__name__', 'the kernel')} {'is' if is_single else 'are'} {plain}, not"
+        f" {'a tensor' if is_single else 'tensors'}",
         code="NKI-ARGUMENT",
         location=raised_location(error),
         remedy=_remedy(value),

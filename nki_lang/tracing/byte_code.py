@@ -1,4 +1,4 @@
-"""One pass over the byte code of a function: the names that it loads, and what becomes of them."""
+"""One pass over the byte code of a function: the names that it loads, and their uses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import NamedTuple, cast
 
 __all__ = ["Scan", "scan"]
 
-_SKIPPED = frozenset({"CACHE", "PUSH_NULL", "EXTENDED_ARG", "NOP", "PRECALL", "RESUME", "COPY"})
+_SKIPPED_OPERATIONS = frozenset(
+    {"CACHE", "PUSH_NULL", "EXTENDED_ARG", "NOP", "PRECALL", "RESUME", "COPY"}
+)
 
-_BY_TEXT = frozenset({"import_module", "__import__", "modules"})
+_TEXT_IMPORTERS = frozenset({"import_module", "__import__", "modules"})
 
 
-class _Step(NamedTuple):
+class _CodeStep(NamedTuple):
     """An instruction: ``kind`` is its operation without what differs between versions of Python."""
 
     kind: str
@@ -25,7 +27,7 @@ class _Step(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """What one code object, without those inside it, loads.
+    """The loads of one code object, without nested code objects.
 
     Attributes:
         globals: names of globals.
@@ -53,7 +55,7 @@ class Scan:
         bare: Iterable[str],
         computed: str,
     ) -> None:
-        """What a code object inside this one loads."""
+        """Add the loads of a nested code object."""
         self.globals.update(names)
         self.imports.update(imports)
         self.aliases.update(aliases)
@@ -62,87 +64,87 @@ class Scan:
 
 
 def scan(code: types.CodeType) -> Scan:
-    """What the code object loads."""
-    found = Scan()
-    steps = [*_steps(code), *[_Step("end", "", None)] * 3]
+    """Return the loads of the code object."""
+    loads = Scan()
+    steps = [*_steps(code), *[_CodeStep("end", "", None)] * 3]
     level, module, member = 0, "", ""
-    for place, (kind, name, value) in enumerate(steps):
+    for position, (kind, name, value) in enumerate(steps):
         if kind == "integer" and isinstance(value, int):
             level = value  # the last integer before IMPORT_NAME is the import's level
         elif kind == "import":
             module, member = "." * level + name, ""
-            found.imports.add((level, name))
+            loads.imports.add((level, name))
         elif kind == "from":
             member = name
         elif kind == "store" and module:
-            found.aliases.add((module, member, name))
-            following = steps[place + 1].kind
+            loads.aliases.add((module, member, name))
+            following = steps[position + 1].kind
             module = module if following == "from" else ""
         elif kind in ("global", "local"):
-            _enter_name(found, steps, place)
+            _enter_name(loads, steps, position)
         elif kind == "attribute":
-            found.attributes.add(name)
-            if steps[place + 1].kind not in ("attribute", "assigned"):
-                found.bare.add(name)
-                _note_text(found, steps, place)
-    return found
+            loads.attributes.add(name)
+            if steps[position + 1].kind not in ("attribute", "assigned"):
+                loads.bare.add(name)
+                _note_text(loads, steps, position)
+    return loads
 
 
-def _enter_name(found: Scan, steps: list[_Step], place: int) -> None:
-    kind, name, _ = steps[place]
+def _enter_name(loads: Scan, steps: list[_CodeStep], position: int) -> None:
+    kind, name, _ = steps[position]
     if kind == "global":
-        found.globals.add(name)
-    chain = tuple(_attributes(steps, place + 1))
-    end = place + 1 + len(chain)
-    found.chains.setdefault(name, set()).add(chain)
+        loads.globals.add(name)
+    chain = tuple(_attributes(steps, position + 1))
+    end = position + 1 + len(chain)
+    loads.chains.setdefault(name, set()).add(chain)
     if not chain and steps[end].kind != "assigned" and name != "__name__":
-        found.bare.add(name)
+        loads.bare.add(name)
         if kind == "global":
-            _note_text(found, steps, place)
+            _note_text(loads, steps, position)
 
 
-def _attributes(steps: list[_Step], place: int) -> Iterator[str]:
-    """The attributes that are loaded one after the other from there on."""
-    while steps[place].kind == "attribute":
-        yield steps[place].name
-        place += 1
+def _attributes(steps: list[_CodeStep], position: int) -> Iterator[str]:
+    """Yield the attributes that are loaded in sequence from the position on."""
+    while steps[position].kind == "attribute":
+        yield steps[position].name
+        position += 1
 
 
-def _note_text(found: Scan, steps: list[_Step], place: int) -> None:
-    """A module that is reached by a text: the text is a constant, or the module unknown."""
-    name = steps[place].name
-    if name == "get" and place and steps[place - 1].name == "modules":
+def _note_text(loads: Scan, steps: list[_CodeStep], position: int) -> None:
+    """Record a module that is reached by a text: a constant text, or an unknown module."""
+    name = steps[position].name
+    if name == "get" and position and steps[position - 1].name == "modules":
         name = "modules"
-    if name not in _BY_TEXT or steps[place + 1].kind == "contains":
+    if name not in _TEXT_IMPORTERS or steps[position + 1].kind == "contains":
         return
-    end = place + 2
+    end = position + 2
     while steps[end].kind in ("constant", "integer"):
         end += 1
-    text = steps[place + 1]
+    text = steps[position + 1]
     if (text.kind != "text" and text.name != "__name__") or steps[end].kind not in ("call", "item"):
-        found.computed = found.computed or name
+        loads.computed = loads.computed or name
     else:
         chain = tuple(_attributes(steps, end + 1))
-        found.aliases.add((text.name, "", f"<{text.name}>"))
-        found.chains.setdefault(f"<{text.name}>", set()).add(chain)
+        loads.aliases.add((text.name, "", f"<{text.name}>"))
+        loads.chains.setdefault(f"<{text.name}>", set()).add(chain)
         if not chain:
-            found.bare.add(text.name)
+            loads.bare.add(text.name)
 
 
-def _steps(code: types.CodeType) -> Iterator[_Step]:
+def _steps(code: types.CodeType) -> Iterator[_CodeStep]:
     for step in dis.get_instructions(code):
         operation = step.opname
         value: object = step.argval
-        if operation in _SKIPPED:
+        if operation in _SKIPPED_OPERATIONS:
             continue
         if isinstance(value, tuple) and "_FAST" in operation:  # two in one, from Python 3.13 on
             first = operation.startswith("STORE")
             second = "STORE_FAST_STORE" in operation
             names = cast("tuple[str, str]", value)
-            yield _Step("store" if first else "local", names[0], None)
-            yield _Step("store" if second else "local", names[1], None)
+            yield _CodeStep("store" if first else "local", names[0], None)
+            yield _CodeStep("store" if second else "local", names[1], None)
         else:
-            yield _Step(
+            yield _CodeStep(
                 _kind(operation, cast(object, value), step.argrepr), str(step.argval), value
             )
 
@@ -158,10 +160,10 @@ def _kind(operation: str, value: object, shown: str) -> str:
         return "call"
     if operation == "BINARY_OP":
         return "item" if shown == "[]" else "other"
-    return _KINDS.get(operation, "other")
+    return _KIND_OF_OPERATION.get(operation, "other")
 
 
-_KINDS = {
+_KIND_OF_OPERATION = {
     "LOAD_GLOBAL": "global", "LOAD_NAME": "global", "LOAD_ATTR": "attribute",
     "LOAD_METHOD": "attribute", "STORE_ATTR": "assigned", "DELETE_ATTR": "assigned",
     "IMPORT_NAME": "import", "IMPORT_FROM": "from", "BINARY_SUBSCR": "item",

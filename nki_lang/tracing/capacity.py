@@ -1,8 +1,7 @@
-"""Does what a kernel holds on chip at one time fit?
+"""Checks that a kernel's live tensors fit on chip.
 
-Whatever placement the compiler finds, the bytes alive at one time cannot exceed the memory; that
-is checked here, with a list of who holds what. Tensors with an address of their own are left
-to the placement's owner.
+For any placement, the bytes alive at one time cannot exceed the memory. The error lists the tiles
+that are alive. Tensors with an address are not counted: the user placed them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _ARCH = "nki/guides/architecture, SBUF and PSUM sizes"
 
 
 Spans = dict[str, tuple[int, int]]
-"""First and last instruction that touches each tensor."""
+"""First and last instruction that uses each tensor."""
 
 
 def check_capacity(builder: TraceBuilder, spans: Spans | None = None) -> None:
@@ -30,13 +29,13 @@ def check_capacity(builder: TraceBuilder, spans: Spans | None = None) -> None:
 
     Args:
         builder: what was built.
-        spans: when each tensor was alive; None to read it off the builder's statements.
+        spans: lifetime of each tensor; None to compute it from the builder's statements.
 
     Raises:
         NkiValidationError: code ``NKI-CAPACITY``, at the line of the largest tile alive then.
     """
     target = builder.target
-    for buffer, have in (
+    for buffer, limit in (
         (MemoryRegion.sbuf, target.sbuf_usable_bytes),
         (MemoryRegion.psum, target.psum_partition_bytes),
     ):
@@ -45,9 +44,9 @@ def check_capacity(builder: TraceBuilder, spans: Spans | None = None) -> None:
             for tensor in builder.tensors.values()
             if tensor.buffer is buffer and tensor.address is None
         ]
-        if sum(map(_rows_bytes, tiles)) <= have * 128:
+        if sum(map(_rows_bytes, tiles)) <= limit * 128:
             continue
-        _check_live(builder, tiles, buffer, have, spans or _lifetimes(builder.body))
+        _check_live(builder, tiles, buffer, limit, spans or _lifetimes(builder.body))
 
 
 def _rows_bytes(tensor: Tensor) -> int:
@@ -56,7 +55,7 @@ def _rows_bytes(tensor: Tensor) -> int:
 
 
 def _check_live(
-    builder: TraceBuilder, tiles: list[Tensor], buffer: MemoryRegion, have: int, spans: Spans
+    builder: TraceBuilder, tiles: list[Tensor], buffer: MemoryRegion, limit: int, spans: Spans
 ) -> None:
     events: list[tuple[int, int, Tensor]] = []
     for tensor in tiles:
@@ -74,8 +73,8 @@ def _check_live(
             continue
         live[tensor.name] = tensor
         total += _rows_bytes(tensor)
-        if total > have * 128:
-            _refuse(builder, list(live.values()), tensor, buffer, have, total, spans)
+        if total > limit * 128:
+            _refuse(builder, list(live.values()), tensor, buffer, limit, total, spans)
 
 
 def _refuse(
@@ -83,18 +82,18 @@ def _refuse(
     live: list[Tensor],
     newest: Tensor,
     buffer: MemoryRegion,
-    have: int,
+    limit: int,
     total: int,
     spans: Spans,
 ) -> None:
     largest = sorted(live, key=_rows_bytes, reverse=True)[:6]
     end = 1 + max(last for _, last in spans.values())
-    holdings = [_holding(builder, one, spans[one.name]) for one in largest]
+    holdings = [_holding(builder, tensor, spans[tensor.name]) for tensor in largest]
     picture = draw(holdings, end, spans[newest.name][0])
     more = f", the largest {len(largest)} of them" if len(live) > len(largest) else ""
     raise NkiValidationError(
         f"{len(live)} tiles alive at one time take {-(-total // 128)} bytes of each partition of"
-        f" {buffer}; {builder.target.name} has {have}{more}:\n{picture}",
+        f" {buffer}; {builder.target.name} has {limit}{more}:\n{picture}",
         code="NKI-CAPACITY",
         location=builder.tensor_locations.get(newest.name),
         remedy="use smaller tiles, or write out and reuse tiles sooner",
@@ -102,22 +101,22 @@ def _refuse(
         details={
             "memory": buffer.value,
             "bytes": -(-total // 128),
-            "limit": have,
+            "limit": limit,
             "tiles": len(live),
-            "largest": [asdict(one) for one in holdings],
+            "largest": [asdict(holding) for holding in holdings],
         },
     )
 
 
 def _holding(builder: TraceBuilder, tensor: Tensor, span: tuple[int, int]) -> Holding:
-    place = builder.tensor_locations.get(tensor.name)
-    line = f"{PurePath(place.file).name}:{place.line}" if place is not None else ""
+    location = builder.tensor_locations.get(tensor.name)
+    line = f"{PurePath(location.file).name}:{location.line}" if location is not None else ""
     kind = f"{tensor.dtype}{list(tensor.shape)}"
     return Holding(tensor.name, tensor.free_bytes, *span, kind, line)
 
 
 def _lifetimes(body: Block) -> Spans:
-    """First and last instruction that touches each tensor; a loop keeps its tensors throughout."""
+    """Return first and last use of each tensor; a loop keeps its tensors for all iterations."""
     spans: Spans = {}
     _scan(body, 0, spans)
     return spans

@@ -1,4 +1,4 @@
-"""A picture of who holds on-chip memory when: one row a tile, one column a stretch of time."""
+"""A chart of the lifetimes of tiles on chip: one row per tile, one column per interval of time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["Holding", "draw"]
 
-_COLUMNS = 40
+_CHART_COLUMNS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,21 @@ class Holding:
 
 
 def draw(holdings: Sequence[Holding], end: int, peak: int) -> str:
-    """Bars over the program's ``end`` instructions; ``^`` marks the instruction ``peak``.
+    """Draw bars over the program's ``end`` instructions; ``^`` marks the instruction ``peak``.
 
-    A program shorter than the picture has one column an instruction.
+    A program shorter than the chart has one column per instruction.
     """
-    columns = min(_COLUMNS, max(end, 1))
-    width = max(len(one.name) for one in holdings)
-    digits = max(len(str(one.size)) for one in holdings)
+    columns = min(_CHART_COLUMNS, max(end, 1))
+    width = max(len(holding.name) for holding in holdings)
+    digits = max(len(str(holding.size)) for holding in holdings)
     lines: list[str] = []
-    for one in holdings:
-        first, last = _column(one.first, end, columns), _column(one.last, end, columns)
+    for holding in holdings:
+        first, last = _column(holding.first, end, columns), _column(holding.last, end, columns)
         bar = " " * first + "#" * (last - first + 1)
-        about = f" {one.kind} {one.line}".rstrip()
-        lines.append(f"  {one.name:<{width}} {one.size:>{digits}} |{bar:<{columns}}|{about}")
+        about = f" {holding.kind} {holding.line}".rstrip()
+        lines.append(
+            f"  {holding.name:<{width}} {holding.size:>{digits}} |{bar:<{columns}}|{about}"
+        )
     mark = " " * _column(peak, end, columns) + "^"
     lines.append(f"  {'':<{width}} {'':>{digits}}  {mark} instruction {peak} of {end}")
     return "\n".join(lines)

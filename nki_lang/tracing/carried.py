@@ -1,12 +1,13 @@
-"""Tiles that keep what they hold from one turn of a device loop to the next.
+"""Marks tensors whose content is carried from one iteration of a device loop to the next.
 
-A tile that only a loop names begins anew with each of its turns, for it was made in there. The
-instructions alone do not show where a tile was made. So one that was made outside, and that a
-turn may read before it writes it, is named before the loop too: by an instruction that makes its
-memory what it is before the first write.
+A tile that only a loop uses starts fresh in each iteration, because it was allocated inside the
+loop. The instructions alone do not show where a tile was allocated. So a tile that was allocated
+outside, and that an iteration may read before it writes it, is also used before the loop: by an
+instruction that fills it with the content of unwritten memory.
 
-Tensors in HBM are the other way about: the instructions alone say that they keep what they hold.
-So one that was made in a loop, and that a turn may read before it writes it, is filled there.
+Tensors in HBM are the opposite: the instructions alone say that they keep their content. So a
+tensor that was allocated in a loop, and that an iteration may read before it writes it, is filled
+inside the loop.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ __all__ = ["begin_in_loops", "name_before_loops"]
 Loop = ForLoop | WhileLoop
 
 
-def name_before_loops(body: Block, homes: Mapping[str, Loop | None]) -> None:
-    """Name tiles from outside of a loop before it, unless each turn writes them first.
+def name_before_loops(body: Block, loop_of_tensor: Mapping[str, Loop | None]) -> None:
+    """Fill carried tiles before their loop, unless each iteration writes them first.
 
     Args:
         body: statements of one core, changed in place.
-        homes: name of a tensor -> the innermost loop it was made in, or None.
+        loop_of_tensor: name of a tensor -> the innermost loop that allocates it, or None.
     """
     if all(isinstance(statement, Instruction) for statement in body):
         return
     scales = scales_in(body)
     uses = _Uses()
     uses.follow(body, ())
-    for name, instructions in uses.of.items():
+    for name, instructions in uses.instructions.items():
         path = uses.paths[name]
-        loop = _entered(path, homes.get(name)) if name in homes else None
+        loop = _entered(path, loop_of_tensor.get(name)) if name in loop_of_tensor else None
         tensor = uses.tensors[name]
         if (
             loop is None
@@ -65,30 +66,30 @@ def name_before_loops(body: Block, homes: Mapping[str, Loop | None]) -> None:
 
 def begin_in_loops(
     body: Block,
-    homes: Mapping[str, Loop | None],
+    loop_of_tensor: Mapping[str, Loop | None],
     results: Collection[str],
     row: Callable[[Tensor], Tensor],
 ) -> None:
-    """Fill tensors in HBM that were made in a loop, unless each turn writes them first.
+    """Fill HBM tensors inside the loop that allocates them, unless each iteration writes them first.
 
     Args:
         body: statements of one core, changed in place.
-        homes: name of a tensor -> the innermost loop it was made in, or None.
-        results: names of the tensors that are read in the end.
-        row: the constant that fills a tensor, see ``fresh_copy``.
+        loop_of_tensor: name of a tensor -> the innermost loop that allocates it, or None.
+        results: names of the tensors that the caller reads after the run.
+        row: returns the constant that fills a tensor, see ``fresh_copy``.
     """
     if all(isinstance(statement, Instruction) for statement in body):
         return
     uses = _Uses()
     uses.follow(body, ())
-    for name, instructions in uses.of.items():
-        home, tensor = homes.get(name), uses.tensors[name]
-        if home is None or tensor.on_chip or not tensor.nbytes:
+    for name, instructions in uses.instructions.items():
+        creating_loop, tensor = loop_of_tensor.get(name), uses.tensors[name]
+        if creating_loop is None or tensor.on_chip or not tensor.nbytes:
             continue
-        if not _begins_with_writes(name, instructions, whole=name in results):
-            block = home.body
+        if not _begins_with_writes(name, instructions, every_byte=name in results):
+            block = creating_loop.body
             first = next(i for i, statement in enumerate(block) if _names(statement, name))
-            block.insert(first, fresh_copy(tensor, row(tensor), location=home.location))
+            block.insert(first, fresh_copy(tensor, row(tensor), location=creating_loop.location))
 
 
 def _names(statement: Statement, name: str) -> bool:
@@ -100,15 +101,15 @@ def _names(statement: Statement, name: str) -> bool:
 
 
 class _Uses:
-    """Every instruction that names a tile, and the loops that hold all of them."""
+    """Every instruction that uses a tensor, and the loops around all of them."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, Tensor] = {}
-        self.of: dict[str, list[tuple[Instruction, int]]] = {}
+        self.instructions: dict[str, list[tuple[Instruction, int]]] = {}
         self.paths: dict[str, tuple[Loop, ...]] = {}
 
     def follow(self, block: Block, path: tuple[Loop, ...]) -> None:
-        """Enter the statements of a block, which stands in the loops of ``path``."""
+        """Add the statements of a block inside the loops of ``path``."""
         for statement in block:
             if isinstance(statement, Instruction):
                 self._enter(statement, path)
@@ -121,24 +122,28 @@ class _Uses:
         for _, access in _accesses(instruction):
             name = access.tensor.name
             self.tensors[name] = access.tensor
-            self.of.setdefault(name, []).append((instruction, len(path)))
-            known = self.paths.setdefault(name, path)
-            if known is not path:
-                same = [one for one, other in zip(known, path, strict=False) if one is other]
+            self.instructions.setdefault(name, []).append((instruction, len(path)))
+            loops = self.paths.setdefault(name, path)
+            if loops is not path:
+                same = [
+                    loop for loop, enclosing in zip(loops, path, strict=False) if loop is enclosing
+                ]
                 self.paths[name] = tuple(same)
 
 
-def _entered(path: tuple[Loop, ...], home: Loop | None) -> Loop | None:
-    """The outermost loop around all uses that is entered after the tile was made."""
-    inside = [place for place, loop in enumerate(path) if loop is home]
-    entered = path[inside[0] + 1 :] if inside else path
+def _entered(path: tuple[Loop, ...], loop_of_creation: Loop | None) -> Loop | None:
+    """Return the outermost loop around all uses that is entered after the allocation."""
+    positions = [position for position, loop in enumerate(path) if loop is loop_of_creation]
+    entered = path[positions[0] + 1 :] if positions else path
     return entered[0] if entered else None
 
 
 def _begins_with_writes(
-    name: str, uses: list[tuple[Instruction, int]], *, whole: bool = False
+    name: str, uses: list[tuple[Instruction, int]], *, every_byte: bool = False
 ) -> bool:
-    """Whatever a turn reads of the tile it certainly wrote before; with ``whole`` it writes all."""
+    """Return True if an iteration writes all elements that it reads first; with ``every_byte`` all
+    bytes.
+    """
     depth = min(depth for _, depth in uses)
     coverage: Coverage | None = None
     for instruction, inner in uses:
@@ -156,11 +161,11 @@ def _begins_with_writes(
         for access in certain:
             assert coverage is not None
             coverage.add(piece_of(access))
-    return not whole or (coverage is not None and coverage.try_finish())
+    return not every_byte or (coverage is not None and coverage.try_finish())
 
 
 def _overwrites(instruction: Instruction, operand: str) -> bool:
-    """The operand is written, and what it was before does not matter."""
+    """Return True if the operand is written independent of its old content."""
     traits = TRAITS.get(instruction.op)
     if traits is None or operand not in traits.writes:
         return False
@@ -170,12 +175,12 @@ def _overwrites(instruction: Instruction, operand: str) -> bool:
 
 
 def _accesses(instruction: Instruction) -> list[tuple[str, Access]]:
-    """The accesses of an instruction with the operands that they are in."""
-    found: list[tuple[str, Access]] = []
+    """Return the accesses of an instruction with their operands."""
+    accesses: list[tuple[str, Access]] = []
 
     def take(name: str, value: object) -> None:
         if isinstance(value, Access):
-            found.append((name, value))
+            accesses.append((name, value))
             take("offset", value.scalar_offset)
             take("offset", value.vector_offset)
         elif is_sequence(value):
@@ -184,16 +189,16 @@ def _accesses(instruction: Instruction) -> list[tuple[str, Access]]:
 
     for name, value in instruction.operands.items():
         take(name, value)
-    return found
+    return accesses
 
 
 def _block_of(body: Block, loop: Loop) -> Block:
-    """The block that the loop stands in."""
+    """Return the block that contains the loop."""
     for statement in body:
         if statement is loop:
             return body
         if not isinstance(statement, Instruction):
-            found = _block_of(statement.body, loop)
-            if found:
-                return found
+            block = _block_of(statement.body, loop)
+            if block:
+                return block
     return []

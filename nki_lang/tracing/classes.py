@@ -1,4 +1,4 @@
-"""Classes as far as content goes: which are a user's, where their objects keep what they hold."""
+"""Classes and the content of their objects: user classes, attributes, slots."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def is_plumbing(name: str) -> bool:
 def layout_of(kind: type) -> tuple[tuple[str, ...], type | None]:
     """Slots of a class and its bases; the base that holds more than attributes, if any."""
     slots: list[str] = []
-    held: type | None = None
+    content_base: type | None = None
     for base in kind.__mro__:
         for name, member in vars(base).items():
             if isinstance(member, types.MemberDescriptorType) and not is_plumbing(name):
@@ -60,8 +60,8 @@ def layout_of(kind: type) -> tuple[tuple[str, ...], type | None]:
         if base is object or is_user_class(base):
             continue
         if base.__flags__ & HEAP_TYPE == 0 or not PICKLING.isdisjoint(vars(base)):
-            held = held or base
-    return tuple(slots), held
+            content_base = content_base or base
+    return tuple(slots), content_base
 
 
 @functools.lru_cache(maxsize=8192)
@@ -72,7 +72,7 @@ def is_user_class(kind: type) -> bool:
     """
     if not is_opaque_package(kind.__module__):
         return True
-    found = sys.modules.get(kind.__module__)
+    object_of_name = sys.modules.get(kind.__module__)
     for name in kind.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is not kind and kind.__module__ == "types"
+        object_of_name = getattr(object_of_name, name, None)
+    return object_of_name is not kind and kind.__module__ == "types"

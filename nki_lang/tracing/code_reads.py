@@ -1,4 +1,4 @@
-"""What the code of a function reads beside its arguments, as far as its byte code shows it."""
+"""The objects that a function's code reads besides its arguments, as far as its byte code shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from nki_lang.tracing.byte_code import Scan, scan
-from nki_lang.tracing.readers import BY_NAME, is_function, reader, reader_among
+from nki_lang.tracing.readers import READING_ATTRIBUTES, is_function, reader, reader_among
 
 __all__ = ["CodeReads", "Uses", "is_opaque_package", "reads_of"]
 
@@ -21,59 +21,61 @@ _OPAQUE_PACKAGES = frozenset(
         "torch_xla", "scipy",
     }
 ) | (sys.stdlib_module_names - {"__main__"})  # fmt: skip
-"""Packages known by name alone: they do not change while a process runs."""
+"""Packages compared only by name: they do not change while a process runs."""
 
-_BY_TEXT = frozenset({"import_module", "__import__", "modules"})
-"""Names that reach modules which the code names in texts."""
+_TEXT_IMPORTERS = frozenset({"import_module", "__import__", "modules"})
+"""Names of functions that import modules by a text."""
 
-_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "expandvars", "expanduser"})
+_ENVIRONMENT_NAMES = frozenset(
+    {"environ", "environb", "getenv", "getenvb", "expandvars", "expanduser"}
+)
 
 
 def is_opaque_package(name: str) -> bool:
-    """Whether a module is of a package known by name alone."""
+    """Return True if a module belongs to a package that is compared only by name."""
     top = name.partition(".")[0]
     return top in _OPAQUE_PACKAGES or top == "builtins"
 
 
 class Uses:
-    """How code uses one name: the attributes that it loads of it, one after the other.
+    """Uses of one name in code: the chains of attributes that the code loads from it.
 
     Attributes:
-        chains: each way, such as ``("random", "rand")``.
+        chains: the chains, such as ``("random", "rand")``.
     """
 
-    __slots__ = ("_told", "chains")
+    __slots__ = ("_descriptions", "chains")
 
     def __init__(self, chains: frozenset[tuple[str, ...]]) -> None:
         self.chains = chains
-        self._told: dict[object, str] = {}
+        self._descriptions: dict[object, str] = {}
 
     def reader(self, owner: object) -> str:
-        """What those members of an opaque module or class read; remembered."""
-        told = self._told.get(owner)
-        if told is None:
-            told = reader_among(owner, self.chains)
-            if told is None:
+        """Return what these members of an opaque module or class read; the result is cached."""
+        description = self._descriptions.get(owner)
+        if description is None:
+            description = reader_among(owner, self.chains)
+            if description is None:
                 return ""
-            self._told[owner] = told
-        return told
+            self._descriptions[owner] = description
+        return description
 
 
 @dataclass(frozen=True, slots=True)
 class CodeReads:
-    """What one code object, with those inside it, is and reads.
+    """Content and reads of one code object, including nested code objects.
 
     Attributes:
-        digest: of the code, its names and its constants.
+        digest: hash of the code, its names and its constants.
         globals: names of the globals that it reads, in order.
-        mentioned: every name, attributes among them, and every text that could be one.
+        mentioned: every name, including attributes, and every text that could be a name.
         imports: (level, name) of each import statement.
-        by_text: it reaches modules by texts, which are among ``mentioned``.
-        environment: it reads environment variables.
-        anything: by what it reaches what it does not name, or "".
+        by_text: True if it imports modules by texts, which are among ``mentioned``.
+        environment: True if it reads environment variables.
+        anything: the name by which it can reach unnamed objects, or "".
         uses: by name of a global, or of a local that an import statement assigns.
         free: names of the cells of its closure.
-        bare: names, attributes among them, that are used as they are: passed on, returned.
+        bare: names, including attributes, that are used as values: passed on, returned.
         aliases: (module, member or "", local name) of each import statement.
     """
 
@@ -89,10 +91,11 @@ class CodeReads:
     bare: frozenset[str]
     aliases: frozenset[tuple[str, str, str]]
 
-    def modules(self, package: str, own: str) -> list[types.ModuleType]:
-        """The modules that it imports or reaches by name, without those known by name alone.
+    def modules(self, package: str, own_module: str) -> list[types.ModuleType]:
+        """Return the modules that it imports or reaches by name, except those compared only by
+        name.
 
-        ``package`` is where relative imports start from, ``own`` the module of the code.
+        ``package`` is the base of relative imports, ``own_module`` the module of the code.
         """
         names: set[str] = set()
         for level, name in self.imports:
@@ -101,55 +104,57 @@ class CodeReads:
             names.update(".".join(parts[:end]) for end in range(1, len(parts) + 1) if full)
         if self.by_text:
             names.update(name for name in self.mentioned if name in sys.modules)
-            names.update({own} if "__name__" in self.mentioned else ())
-        found = (sys.modules.get(name) for name in sorted(names) if not is_opaque_package(name))
-        return [module for module in found if isinstance(module, types.ModuleType)]
+            names.update({own_module} if "__name__" in self.mentioned else ())
+        imported = (sys.modules.get(name) for name in sorted(names) if not is_opaque_package(name))
+        return [module for module in imported if isinstance(module, types.ModuleType)]
 
     def imported_reader(self) -> str:
-        """What the members of opaque modules that it imports itself read, or ""."""
+        """Return what the members of opaque modules that it imports read, or ""."""
         for name, member, alias in self.aliases:
             module = sys.modules.get(name)
             if module is None or not is_opaque_package(name):
                 continue
-            found = vars(module).get(member) if member else module
+            imported = vars(module).get(member) if member else module
             uses = self.uses.get(alias)
-            told = uses.reader(found) if uses and isinstance(found, _OWNERS) else ""
-            if not told and is_function(found) and alias != "import_module":
-                told = reader(found)
-            if told:
-                return told
+            description = (
+                uses.reader(imported) if uses and isinstance(imported, _MEMBER_OWNERS) else ""
+            )
+            if not description and is_function(imported) and alias != "import_module":
+                description = reader(imported)
+            if description:
+                return description
         return ""
 
 
-_OWNERS = (types.ModuleType, type)
+_MEMBER_OWNERS = (types.ModuleType, type)
 
-_KNOWN: dict[int, tuple[types.CodeType, CodeReads]] = {}
-_LIMIT = 8192
+_READS_BY_ID: dict[int, tuple[types.CodeType, CodeReads]] = {}
+_MAX_CACHED_READS = 8192
 
 
 def reads_of(code: types.CodeType) -> CodeReads:
-    """What the code is and reads; remembered, since comparing code objects is slow."""
-    known = _KNOWN.get(id(code))
-    if known is not None:
-        return known[1]
-    if len(_KNOWN) >= _LIMIT:
-        _KNOWN.clear()
-    made = _read(code)
-    _KNOWN[id(code)] = (code, made)  # the code is kept so that its id stays its own
-    return made
+    """Return content and reads of the code; cached, since comparing code objects is slow."""
+    cached = _READS_BY_ID.get(id(code))
+    if cached is not None:
+        return cached[1]
+    if len(_READS_BY_ID) >= _MAX_CACHED_READS:
+        _READS_BY_ID.clear()
+    reads = _read(code)
+    _READS_BY_ID[id(code)] = (code, reads)  # the code stays alive, so its id stays unique
+    return reads
 
 
 def _read(code: types.CodeType) -> CodeReads:
     digest = hashlib.sha256(code.co_code)
     digest.update(repr((code.co_names, code.co_varnames, code.co_freevars, code.co_flags)).encode())
     mentioned = set(code.co_names)
-    found = scan(code)
+    loads = scan(code)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             inner = reads_of(constant)
-            found.add(inner.globals, inner.imports, inner.aliases, inner.bare, inner.anything)
+            loads.add(inner.globals, inner.imports, inner.aliases, inner.bare, inner.anything)
             for name, uses in inner.uses.items():
-                found.chains.setdefault(name, set()).update(uses.chains)
+                loads.chains.setdefault(name, set()).update(uses.chains)
             mentioned |= inner.mentioned
             digest.update(inner.digest.encode())
             continue
@@ -158,29 +163,29 @@ def _read(code: types.CodeType) -> CodeReads:
             mentioned.add(constant)
     return CodeReads(
         digest.hexdigest(),
-        tuple(sorted(found.globals)),
+        tuple(sorted(loads.globals)),
         frozenset(mentioned),
-        frozenset(found.imports),
-        not _BY_TEXT.isdisjoint(mentioned),
-        not _ENVIRONMENT.isdisjoint(mentioned),
-        found.computed or min(BY_NAME & _by_attribute(found, mentioned), default=""),
-        {name: Uses(frozenset(chains)) for name, chains in found.chains.items()},
+        frozenset(loads.imports),
+        not _TEXT_IMPORTERS.isdisjoint(mentioned),
+        not _ENVIRONMENT_NAMES.isdisjoint(mentioned),
+        loads.computed or min(READING_ATTRIBUTES & _by_attribute(loads, mentioned), default=""),
+        {name: Uses(frozenset(chains)) for name, chains in loads.chains.items()},
         code.co_freevars,
-        frozenset(found.bare | {m or n for n, m, alias in found.aliases if alias in found.bare}),
-        frozenset(found.aliases),
+        frozenset(loads.bare | {m or n for n, m, alias in loads.aliases if alias in loads.bare}),
+        frozenset(loads.aliases),
     )
 
 
-def _by_attribute(found: Scan, mentioned: set[str]) -> set[str]:
-    """Names of attributes that are loaded, by a text with ``getattr`` and the like."""
-    return found.attributes if _GETTERS.isdisjoint(mentioned) else found.attributes | mentioned
+def _by_attribute(loads: Scan, mentioned: set[str]) -> set[str]:
+    """Return the names of loaded attributes, including texts for ``getattr`` and the like."""
+    return loads.attributes if _TEXT_GETTERS.isdisjoint(mentioned) else loads.attributes | mentioned
 
 
-_GETTERS = frozenset({"getattr", "attrgetter", "methodcaller"})
+_TEXT_GETTERS = frozenset({"getattr", "attrgetter", "methodcaller"})
 
 
 def _constant(value: object) -> str:
-    """A constant of a code object as a text that no other constant has."""
+    """Return a constant of a code object as a unique text."""
     if isinstance(value, frozenset):
         value = cast("frozenset[object]", value)
         return f"frozenset{list(map(_constant, value))}"

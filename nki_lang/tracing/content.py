@@ -1,4 +1,4 @@
-"""The content of a value as a flat tuple: what two constants, classes or functions are compared by."""
+"""The content of a value as a flat tuple, by which constants, classes and functions are compared."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from nki_lang.tracing.classes import (
     layout_of,
 )
 from nki_lang.tracing.code_reads import is_opaque_package, reads_of
-from nki_lang.tracing.globals_read import Unidentifiable, read_beside
+from nki_lang.tracing.globals_read import Unidentifiable, read_besides_arguments
 from nki_lang.tracing.readers import ENVIRONMENT, is_function, reader
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
 Parts = tuple[Hashable, ...]
 
 
-_MAX_DEPTH = 64
+_MAX_NESTING = 64
 
 
 def is_tensor(value: Any) -> bool:
@@ -62,7 +62,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def describe(value: Any) -> str:
-    """A text that is equal for two constants only when a kernel cannot distinguish them.
+    """Return a text that is equal for two constants only when a kernel cannot distinguish them.
 
     Raises:
         Unidentifiable: something in it has no content that could be compared.
@@ -77,7 +77,7 @@ def parts_of(value: Any, *, strict: bool = False) -> Parts:
 
 
 class Walk:
-    """One walk over a value; objects met again are named by their first place.
+    """One walk over a value; a repeated object is represented by its first position.
 
     Args:
         tensors: arrays count by shape and dtype, until an object is entered that the tracer
@@ -86,43 +86,46 @@ class Walk:
         strict: ``object()`` has no content; else it counts by identity.
     """
 
-    __slots__ = ("_classes", "_seen", "_strict", "_tensors", "kinds", "parts")
+    __slots__ = ("_classes", "_strict", "_tensors", "_visited", "kinds", "parts")
 
     def __init__(
         self, *, tensors: bool = False, classes: bool = True, strict: bool = False
     ) -> None:
         self._tensors, self._classes, self._strict = tensors, classes, strict
-        self._seen: dict[int, tuple[int, Any]] = {}
+        self._visited: dict[int, tuple[int, Any]] = {}
         self.parts: list[Hashable] = []
         self.kinds: dict[type, None] = {}
 
     def value(self, value: object, depth: int) -> None:
         kind = type(value)
-        if kind in _EXACT:
+        if kind in _EXACT_TYPES:
             self.parts += (kind.__name__, value)
             return
-        if kind in _BY_TEXT:  # 0.0 and -0.0 are equal, but not the same
+        if kind in _TYPES_COMPARED_BY_TEXT:  # 0.0 and -0.0 are equal, but not the same
             self.parts += (kind.__name__, repr(value))
             return
-        if depth > _MAX_DEPTH:
+        if depth > _MAX_NESTING:
             raise Unidentifiable("nested too deeply")
-        place = self._seen.get(id(value))
-        if place is not None:
-            self.parts += ("again", place[0])
+        first = self._visited.get(id(value))
+        if first is not None:
+            self.parts += ("again", first[0])
             return
-        self._seen[id(value)] = (len(self._seen), value)  # kept, so that its id stays its own
+        self._visited[id(value)] = (
+            len(self._visited),
+            value,
+        )  # kept alive, so that its id stays unique
         method = self._METHODS.get(kind)
         if method is not None:
             method(self, value, depth + 1)
             return
-        for kinds, other in self._SUBCLASSES:
+        for kinds, compare in self._SUBCLASSES:
             if isinstance(value, kinds):
-                other(self, value, depth + 1)
+                compare(self, value, depth + 1)
                 return
         self._object(value, depth + 1)
 
     def entry(self, label: str, value: object, depth: int) -> None:
-        """What has a name in its owner."""
+        """Add a value with its name in its owner."""
         self.parts.append(label)
         self.value(value, depth)
 
@@ -249,11 +252,11 @@ class Walk:
             except ValueError:  # a cell that is not filled yet
                 self.parts.append("empty")
         if not opaque:
-            for name, content in read_beside(reads, space):
+            for name, content in read_besides_arguments(reads, space):
                 self.entry(name, content, depth)
 
     def _read_by(self, value: Any, depth: int) -> None:
-        """What a function or class of an opaque package reads beside its arguments."""
+        """Add what a function or class of an opaque package reads besides its arguments."""
         told = reader(value)
         if told == ENVIRONMENT:
             self._mapping(dict(os.environ), depth)
@@ -279,7 +282,7 @@ class Walk:
     # -- objects ---------------------------------------------------------------------------
 
     def _noted(self, kind: type, depth: int) -> None:
-        """The class of an object, which a notebook may have defined anew."""
+        """Add the class of an object, which a notebook may have redefined."""
         if self._classes:
             self.value(kind, depth)
         else:
@@ -298,7 +301,11 @@ class Walk:
         ours = is_user_class(kind)
         if ours:
             self._noted(kind, depth)
-        if ours or kind.__module__.partition(".")[0] in _OWN or dataclasses.is_dataclass(value):
+        if (
+            ours
+            or kind.__module__.partition(".")[0] in _PROJECT_PACKAGES
+            or dataclasses.is_dataclass(value)
+        ):
             self._content(value, depth)
             return
         wrapped = getattr(value, "__wrapped__", None)
@@ -312,14 +319,14 @@ class Walk:
             self._reduced(value, depth)
 
     def _content(self, value: object, depth: int) -> None:
-        """The attributes of an object, and what a base class written in C holds."""
+        """Add the attributes of an object, and the content of a base class written in C."""
         kind = type(value)
         tensors = self._tensors
-        held = attributes_of(value)
+        attributes = attributes_of(value)
         if not isinstance(value, NKIObject) and not dataclasses.is_dataclass(value):
             self._tensors = False
-        if held is not None:
-            self._mapping(held, depth)
+        if attributes is not None:
+            self._mapping(attributes, depth)
         self._tensors = False
         slots, base = layout_of(kind)
         for slot in slots:
@@ -328,12 +335,12 @@ class Walk:
             except AttributeError:  # not assigned yet
                 self.parts.append("empty")
         if base is not None:
-            read = _CONTENTS.get(base)
+            read = _CONTENT_OF_BASE.get(base)
             if read is not None:
                 self.value(read(value), depth)
             else:
                 self._reduced(value, depth)
-        elif held is None and not slots and kind.__flags__ & HEAP_TYPE == 0:
+        elif attributes is None and not slots and kind.__flags__ & HEAP_TYPE == 0:
             raise Unidentifiable(f"an object of class {kind.__qualname__}")
         self._tensors = tensors
 
@@ -347,24 +354,24 @@ class Walk:
         self._tensors = tensors
 
     def _reduced(self, value: object, depth: int) -> None:
-        """An object by what pickle would make it from."""
+        """Add the content from which pickle would restore an object."""
         kind = type(value)
-        own = (base for base in kind.__mro__ if is_user_class(base))
-        if any(not PICKLING.isdisjoint(vars(base)) for base in own):
+        user_bases = (base for base in kind.__mro__ if is_user_class(base))
+        if any(not PICKLING.isdisjoint(vars(base)) for base in user_bases):
             raise Unidentifiable(f"an object of class {kind.__qualname__}")
         try:
             reducer = copyreg.dispatch_table.get(kind)
-            made = reducer(value) if reducer is not None else value.__reduce_ex__(4)
+            reduced = reducer(value) if reducer is not None else value.__reduce_ex__(4)
         except Exception as error:  # a class may raise what it likes
             raise Unidentifiable(f"an object of class {kind.__qualname__}") from error
-        if isinstance(made, str):
+        if isinstance(reduced, str):
             if is_function(value):
                 self._read_by(value, depth)
-            self.parts.append(made)
+            self.parts.append(reduced)
             return
-        for part in made[:3]:
-            self.value(part, depth)
-        for items in made[3:5]:
+        for component in reduced[:3]:
+            self.value(component, depth)
+        for items in reduced[3:5]:
             if items is not None:
                 self._sequence(list(items), depth)
 
@@ -445,13 +452,15 @@ class Walk:
     )
 
 
-_EXACT: frozenset[type] = frozenset({type(None), bool, int, str, bytes})
+_EXACT_TYPES: frozenset[type] = frozenset({type(None), bool, int, str, bytes})
 
 
-_BY_TEXT: frozenset[type] = frozenset({float, complex, type(...), type(NotImplemented)})
+_TYPES_COMPARED_BY_TEXT: frozenset[type] = frozenset(
+    {float, complex, type(...), type(NotImplemented)}
+)
 
 
-_OWN = frozenset({"nki_lang", "hlo_tools", "neff"})
+_PROJECT_PACKAGES = frozenset({"nki_lang", "hlo_tools", "neff"})
 
 
 _SENTINELS: dict[int, object] = {}
@@ -465,7 +474,7 @@ def _iterated(base: Any, value: Any) -> Any:
     return base(base.__iter__(value))
 
 
-_CONTENTS: dict[type, Callable[[Any], Any]] = {
+_CONTENT_OF_BASE: dict[type, Callable[[Any], Any]] = {
     int: int.__int__,
     float: float.__float__,
     complex: complex.__complex__,
@@ -477,4 +486,4 @@ _CONTENTS: dict[type, Callable[[Any], Any]] = {
     set: lambda value: _iterated(set, value),
     frozenset: lambda value: _iterated(frozenset, value),
 }
-"""What an object of a subclass holds beside attributes, read past methods of the subclass."""
+"""Content of an object of a subclass besides attributes, read without methods of the subclass."""

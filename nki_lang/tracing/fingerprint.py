@@ -1,4 +1,4 @@
-"""What identifies a kernel function and its constant arguments, so that a cache can trust them.
+"""Cache keys of kernel functions and their constant arguments.
 
 Python lets a function change without its object changing: a global or a closure cell is
 assigned, a default is replaced, a helper is redefined in a notebook. A fingerprint therefore
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from nki_lang.tracing.classes import CLASS_PLUMBING, is_user_class
 from nki_lang.tracing.code_reads import reads_of
 from nki_lang.tracing.content import Parts, Unidentifiable, Walk, describe, is_tensor, parts_of
-from nki_lang.tracing.globals_read import read_beside
+from nki_lang.tracing.globals_read import read_besides_arguments
 
 __all__ = [
     "Enter",
@@ -38,7 +38,7 @@ class Enter(Protocol):
 
 
 def fingerprint(value: object) -> str:
-    """A digest of everything that a value, or a function's behaviour, rests on.
+    """Return a digest of everything that determines a value, or the behavior of a function.
 
     Args:
         value: a Python function, a partial, a bound method, a callable object; or a value that
@@ -52,7 +52,7 @@ def fingerprint(value: object) -> str:
 
 
 def call_key(value: object) -> tuple[Parts, list[type]]:
-    """The content of a call's arguments, and the classes of the users' objects among them.
+    """Return the content of a call's arguments, and the classes of the users' objects among them.
 
     Tensors count by shape and dtype where the tracer takes them as tensors (in tuples, lists,
     dicts and objects with fields), else by content. The classes are no part of the content.
@@ -122,7 +122,7 @@ def _enter_function(enter: Enter, function: types.FunctionType) -> None:
         except ValueError:  # not assigned yet
             continue
         enter(name, content)
-    for name, value in read_beside(reads, function.__globals__):
+    for name, value in read_besides_arguments(reads, function.__globals__):
         enter(name, value)
 
 

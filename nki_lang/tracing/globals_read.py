@@ -1,4 +1,4 @@
-"""What code reads beside arguments and closure: globals, members of modules, the environment."""
+"""Objects that code reads besides arguments and closure: globals, module members, the environment."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from nki_lang.tracing.classes import is_plumbing, is_user_class
 from nki_lang.tracing.code_reads import CodeReads, is_opaque_package
 from nki_lang.tracing.readers import ENVIRONMENT, ORIGINAL_BUILTINS, reader
 
-__all__ = ["Unidentifiable", "read_beside"]
+__all__ = ["Unidentifiable", "read_besides_arguments"]
 
 _ABSENT = object()
 
 
 class Unidentifiable(Exception):
-    """A value has no content that could be compared; do not cache what depends on it."""
+    """A value has no content to compare; results that depend on it must not be cached."""
 
 
-def read_beside(reads: CodeReads, space: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """(label, value) of everything that code reads beside its arguments and its closure.
+def read_besides_arguments(
+    reads: CodeReads, namespace: Mapping[str, object]
+) -> Iterator[tuple[str, object]]:
+    """Yield (label, value) of everything that code reads besides its arguments and its closure.
 
     Of a module of the user's those members that the code mentions; all of it when the code does
     something else with it than to load attributes.
@@ -34,57 +36,61 @@ def read_beside(reads: CodeReads, space: Mapping[str, object]) -> Iterator[tuple
         raise Unidentifiable(f"what {reads.anything} reaches")
     if reads.environment:
         yield ENVIRONMENT, dict(os.environ)
-    seen: set[int] = set()
+    visited: set[int] = set()
     for name in reads.globals:
-        value = space.get(name, _ABSENT)
+        value = namespace.get(name, _ABSENT)
         if value is _ABSENT:
-            value = _of_builtins(name)
+            value = _builtin_value(name)
             if value is _ABSENT:
                 continue
         if isinstance(value, types.ModuleType):
-            yield from _members(value, reads, name, seen)
+            yield from _members(value, reads, name, visited)
             continue
-        if isinstance(value, type) and reads.uses[name].chains != _ITSELF:
+        if isinstance(value, type) and reads.uses[name].chains != _UNATTRIBUTED_CHAIN:
             _refuse(reads.uses[name].reader(value) if not is_user_class(value) else "")
         if value is not importlib.import_module or name != "import_module":
             yield name, value
     if reads.imports or reads.by_text:
         _refuse(reads.imported_reader())
-        own, package = (str(space.get(name) or "") for name in ("__name__", "__package__"))
-        for module in reads.modules(package, own):
-            label = "__name__" if module.__name__ == own else module.__name__
-            yield from _members(module, reads, label, seen)
+        module_name, package = (
+            str(namespace.get(name) or "") for name in ("__name__", "__package__")
+        )
+        for module in reads.modules(package, module_name):
+            label = "__name__" if module.__name__ == module_name else module.__name__
+            yield from _members(module, reads, label, visited)
 
 
-_ITSELF = frozenset({()})
+_UNATTRIBUTED_CHAIN = frozenset({()})
 
 
-def _of_builtins(name: str) -> object:
-    """What was put into ``builtins``; what Python has there does not count, unless it reads."""
+def _builtin_value(name: str) -> object:
+    """Return a user's entry of ``builtins``; Python's own entries do not count, unless they read
+    state.
+    """
     value = vars(builtins).get(name, _ABSENT)
     if value is not ORIGINAL_BUILTINS.get(name, builtins):
         return value
-    if name in _READING:
-        raise Unidentifiable(_READING[name])
+    if name in _READING_BUILTINS:
+        raise Unidentifiable(_READING_BUILTINS[name])
     return _ABSENT
 
 
-_READING = {
+_READING_BUILTINS = {
     name: told
     for name, value in ORIGINAL_BUILTINS.items()
     if callable(value) and (told := reader(value))
 }
 
 
-def _refuse(told: str) -> None:
-    if told and told != ENVIRONMENT:
-        raise Unidentifiable(told)
+def _refuse(description: str) -> None:
+    if description and description != ENVIRONMENT:
+        raise Unidentifiable(description)
 
 
 def _members(
-    module: types.ModuleType, reads: CodeReads, label: str, seen: set[int]
+    module: types.ModuleType, reads: CodeReads, label: str, visited: set[int]
 ) -> Iterator[tuple[str, object]]:
-    """Those members of a module that the code mentions."""
+    """Yield the members of a module that the code mentions."""
     uses = reads.uses.get(label)
     if uses is not None:
         _refuse(uses.reader(module))
@@ -93,20 +99,20 @@ def _members(
             for name in sorted(reads.mentioned & vars(module).keys() - ORIGINAL_BUILTINS.keys()):
                 yield f"{label}.{name}", vars(module)[name]
         return
-    if id(module) in seen:  # modules may hold each other
+    if id(module) in visited:  # modules may hold each other
         return
-    seen.add(id(module))
+    visited.add(id(module))
     if label in reads.bare or label.rpartition(".")[2] in reads.bare:
         yield label, module
         return
-    space = vars(module)
-    for member in sorted(reads.mentioned & space.keys()):
-        value, name = space[member], f"{label}.{member}"
+    namespace = vars(module)
+    for member in sorted(reads.mentioned & namespace.keys()):
+        value, name = namespace[member], f"{label}.{member}"
         if isinstance(value, types.ModuleType):
-            yield from _members(value, reads, name, seen)
+            yield from _members(value, reads, name, visited)
         elif not is_plumbing(member):
             yield name, value
     if type(module) is not types.ModuleType:
         yield f"{label}.__class__", type(module)
-    if "__getattr__" in space:
-        yield f"{label}.__getattr__", space["__getattr__"]
+    if "__getattr__" in namespace:
+        yield f"{label}.__getattr__", namespace["__getattr__"]

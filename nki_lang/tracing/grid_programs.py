@@ -1,4 +1,4 @@
-"""SPMD grids with more programs than cores: all of them, one after the other, on one core.
+"""SPMD grids with more programs than cores: one core runs all programs in sequence.
 
 NKI beta 1 launched kernels over grids of any rank (``kernel[16, 8]``), and the documentation of
 ``nki.FrameworkKernel`` still does. The programs share inputs, shared HBM tensors and constants.

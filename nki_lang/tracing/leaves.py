@@ -13,18 +13,18 @@ import numpy as np
 
 from nki_lang.tracing.content import Parts, Walk, parts_of
 
-__all__ = ["ALL", "OWN", "Leaves", "Path"]
+__all__ = ["ALL_HIDDEN", "OWN_HIDDEN", "Leaves", "Path"]
 
 Path = tuple[Any, Hashable]
 """(path of the owner, or None; name, key or number in it)."""
 
-ALL = -1
-"""Of a hidden path: whatever is behind it is hidden too."""
+ALL_HIDDEN = -1
+"""Limit of a hidden path: everything below the path is hidden too."""
 
-OWN = 1 << 60
-"""Of a hidden path: all that is behind it counts."""
+OWN_HIDDEN = 1 << 60
+"""Limit of a hidden path: everything below the path counts."""
 
-_ATOMS = frozenset({type(None), bool, int, str, bytes, float, complex, type(...)})
+_ATOM_TYPES = frozenset({type(None), bool, int, str, bytes, float, complex, type(...)})
 
 
 class Leaves(Walk):
@@ -32,19 +32,19 @@ class Leaves(Walk):
 
     Attributes:
         leaves: by path, the content of the value there without that of its elements.
-        whole: paths of values that are not divided, such as an array.
+        undivided: paths of values that are not divided, such as an array.
 
     Args:
-        hidden: paths whose own content does not count; with each :data:`ALL`, :data:`OWN`, or how
+        hidden: paths whose own content does not count; with each :data:`ALL_HIDDEN`, :data:`OWN_HIDDEN`, or how
             many elements of a list count.
     """
 
-    __slots__ = ("_count", "_hidden", "_label", "_limit", "_path", "_places", "leaves", "whole")
+    __slots__ = ("_count", "_hidden", "_label", "_limit", "_path", "_places", "leaves", "undivided")
 
     def __init__(self, hidden: Mapping[Path, int] | None = None) -> None:
         super().__init__()
         self.leaves: dict[Path, Parts] = {}
-        self.whole: set[Path] = set()
+        self.undivided: set[Path] = set()
         self._hidden: Mapping[Path, int] = hidden or {}
         self._places: dict[int, Path] = {}
         self._path: Path | None = None
@@ -67,31 +67,31 @@ class Leaves(Walk):
             path = (self._path, (path[1], 0))
         self.leaves[path] = ()
         limit = self._hidden.get(path)
-        if limit != ALL:
+        if limit != ALL_HIDDEN:
             parts = self._own_parts(path, value, depth, limit)
             self.leaves[path] = parts if limit is None else ()
 
     def _own_parts(self, path: Path, value: object, depth: int, limit: int | None) -> Parts:
-        if type(value) not in _ATOMS:
+        if type(value) not in _ATOM_TYPES:
             first = self._places.setdefault(id(value), path)
             if first != path:
                 return ("again", first)
         outer = self.parts, self._path, self._count, self._limit
         self.parts, self._path, self._count, self._limit = [], path, 0, limit
         super().value(value, depth)
-        own = tuple(self.parts)
+        parts_of_value = tuple(self.parts)
         self.parts, self._path, self._count, self._limit = outer
-        return own
+        return parts_of_value
 
     def is_whole(self, path: Path | None) -> bool:
-        """Whether the value there, or one that it is in, is not divided."""
-        while path is not None and path not in self.whole:
+        """Return True if the value at the path, or a value that contains it, is not divided."""
+        while path is not None and path not in self.undivided:
             path = path[0]
         return path is not None
 
-    def _here(self) -> None:
+    def _mark_undivided(self) -> None:
         if self._path is not None:
-            self.whole.add(self._path)
+            self.undivided.add(self._path)
 
     # -- what is divided in another way than it is compared -----------------------------------
 
@@ -121,15 +121,15 @@ class Leaves(Walk):
     def _bytes(self, value: Any, depth: int) -> None:
         super()._bytes(value, depth)
         if len(value) != 1:
-            self._here()
+            self._mark_undivided()
 
     def _array(self, value: Any, depth: int) -> None:
         super()._array(value, depth)
         if value.size != 1:
-            self._here()
+            self._mark_undivided()
 
     def _reduced(self, value: object, depth: int) -> None:
-        self._here()
+        self._mark_undivided()
         super()._reduced(value, depth)
 
     _METHODS: ClassVar[dict[type, Callable[[Any, Any, int], None]]] = {

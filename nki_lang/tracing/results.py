@@ -1,8 +1,8 @@
-"""What a kernel returns: tensors, and tuples and lists of them, nested as it likes.
+"""Results of a kernel: tensors, and nested tuples and lists of tensors.
 
-The published front end takes tuples and lists apart, whatever their depth, and leaves out what is
-not a tensor (KLR, Trace/NKI.lean, lowerRes). So results are flat in the kernel, and a structure is
-how the caller receives them: the place of a result, None, or a tuple of structures.
+The published front end flattens tuples and lists of any depth, and drops values that are no tensor
+(KLR, Trace/NKI.lean, lowerRes). So results are flat in the kernel. A structure describes how the
+caller receives them: the index of a result, None, or a tuple of structures.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from nki_lang.frontend.objects import is_sequence
 __all__ = ["Structure", "is_plain", "rebuild", "take_apart"]
 
 Structure: TypeAlias = "int | tuple[Structure, ...] | list[Structure] | None"
-"""The place of a result, None, or a tuple of structures (a list when read from a file)."""
+"""The index of a result, None, or a tuple of structures (a list when read from a file)."""
 
 
 def take_apart(value: Any) -> tuple[list[Any], Structure]:
-    """The leaves of what a kernel returned, and their structure; None is not a leaf."""
+    """Return the leaves of a kernel's result, and their structure; None is not a leaf."""
     leaves: list[Any] = []
 
-    def walk(part: Any) -> Structure:
-        if is_sequence(part):
-            return tuple(walk(entry) for entry in part)
-        if part is None:
+    def walk(entry: Any) -> Structure:
+        if is_sequence(entry):
+            return tuple(walk(item) for item in entry)
+        if entry is None:
             return None
-        leaves.append(part)
+        leaves.append(entry)
         return len(leaves) - 1
 
     structure = walk(value)
@@ -35,14 +35,14 @@ def take_apart(value: Any) -> tuple[list[Any], Structure]:
 
 
 def rebuild(structure: Structure, values: Sequence[Any]) -> Any:
-    """The results as the kernel returned them; lists are tuples now."""
+    """Return the results as the kernel returned them; lists become tuples."""
     if isinstance(structure, (tuple, list)):
-        return tuple(rebuild(part, values) for part in structure)
+        return tuple(rebuild(entry, values) for entry in structure)
     return None if structure is None else values[structure]
 
 
 def is_plain(structure: Structure) -> bool:
-    """One result, none, or one tuple of them."""
+    """Return True for one result, none, or one flat tuple."""
     if isinstance(structure, tuple):
-        return all(type(part) is int for part in structure)
+        return all(type(entry) is int for entry in structure)
     return True

@@ -1,7 +1,7 @@
-"""Results that a kernel returns in another shape than it allocated them.
+"""Results that a kernel returns in another shape than their allocation.
 
-``return out.reshape(...)`` names one region of memory in two shapes. In the kernel IR a tensor
-has one shape, so the region takes the returned one, and every access to it is rewritten; element
+``return out.reshape(...)`` gives one region of memory two shapes. In the kernel IR a tensor has one
+shape, so the region takes the returned shape, and every access to it is rewritten; element
 offsets do not change, because both shapes are dense.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["retarget"]
 
 
 def retarget(body: Block, tensors: dict[str, Tensor]) -> None:
-    """Let every access to a tensor named in ``tensors`` mean that tensor."""
+    """Redirect every access to a tensor named in ``tensors`` to the new tensor."""
     for statement in body:
         if not isinstance(statement, Instruction):
             retarget(statement.body, tensors)
@@ -30,15 +30,15 @@ def _moved(value: Any, tensors: dict[str, Tensor]) -> Any:
         return tuple(_moved(entry, tensors) for entry in value)
     if type(value) is not Access:
         return value
-    found = tensors.get(value.tensor.name)
+    replacement = tensors.get(value.tensor.name)
     scalar = _moved(value.scalar_offset, tensors)
     vector = _moved(value.vector_offset, tensors)
-    if found is None:
+    if replacement is None:
         return value._replace(scalar_offset=scalar, vector_offset=vector)
     if not value.is_dynamic:
-        return value._replace(tensor=found)
+        return value._replace(tensor=replacement)
     return value._replace(
-        tensor=found,
+        tensor=replacement,
         scalar_offset=scalar,
         vector_offset=vector,
         indirect_dim=0,

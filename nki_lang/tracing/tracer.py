@@ -1,4 +1,4 @@
-"""From a Python function and argument specifications to the kernel IR."""
+"""Traces a Python function with argument specifications into the kernel IR."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 Schedule = tuple[tuple[str, tuple[str, ...]], ...]
 """Extra dependencies: (consumer, producers), by the names of instructions."""
 
-_LNC = "nki/get-started/about/lnc.rst"
+_LNC_GUIDE = "nki/get-started/about/lnc.rst"
 
 
 def trace_kernel(
@@ -51,12 +51,12 @@ def trace_kernel(
     grid: Any = (),
     schedule: Schedule = (),
 ) -> KernelIR:
-    """Run ``func`` once for each core and collect what it does.
+    """Run ``func`` once for each core and collect its instructions.
 
     Args:
         func: the undecorated kernel function.
-        args, kwargs: its arguments; whatever has a shape and a dtype is a tensor in HBM, the
-            rest are constants.
+        args, kwargs: its arguments; an object with a shape and a dtype is a tensor in HBM, all
+            other arguments are constants.
         target: family, or None for NEURON_PLATFORM_TARGET_OVERRIDE or the default.
         grid: launch grid: (), 1, 2 or a tuple of one of them.
         schedule: extra dependencies.
@@ -72,8 +72,8 @@ def trace_kernel(
 class _Pause:
     """The garbage collector, off while any thread traces.
 
-    A trace allocates only what it keeps; every full collection on the way walks all of it, which
-    makes the time per instruction grow with their number.
+    A trace allocates only objects that live until its end; every full collection would walk all of
+    them, so the time per instruction would grow with the number of instructions.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class _Pause:
         self._was_on = False
 
     def begin(self) -> None:
-        """One more trace runs."""
+        """Count a trace that starts."""
         with self._lock:
             if self._depth == 0:
                 self._was_on = gc.isenabled()
@@ -90,23 +90,23 @@ class _Pause:
             self._depth += 1
 
     def end(self) -> None:
-        """One trace less runs."""
+        """Count a trace that ends."""
         with self._lock:
             self._depth -= 1
             if self._depth == 0 and self._was_on:
                 gc.enable()
 
 
-_PAUSE = _Pause()
+_COLLECTOR_PAUSE = _Pause()
 
 
 @contextmanager
 def _collector_paused() -> Generator[None]:
-    _PAUSE.begin()
+    _COLLECTOR_PAUSE.begin()
     try:
         yield
     finally:
-        _PAUSE.end()
+        _COLLECTOR_PAUSE.end()
 
 
 def _trace(
@@ -146,7 +146,7 @@ def _family(target: str | Target | None) -> Target:
 
 
 def check_grid(grid: Any, target: Target) -> tuple[int, ...]:
-    """The launch grid as a tuple, checked against the target.
+    """Return the launch grid as a tuple, checked against the target.
 
     Raises:
         NkiValidationError: code ``NKI-GRID``.
@@ -162,7 +162,7 @@ def check_grid(grid: Any, target: Target) -> tuple[int, ...]:
             location=caller_location(),
             remedy=f"a grid is one integer, 1 to {target.max_lnc} on {target.name}: the physical"
             " cores of the logical core",
-            source=_LNC,
+            source=_LNC_GUIDE,
         )
     return launch
 
@@ -170,7 +170,7 @@ def check_grid(grid: Any, target: Target) -> tuple[int, ...]:
 def bind_inputs(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], builder: TraceBuilder
 ) -> tuple[inspect.BoundArguments, tuple[Tensor, ...]]:
-    """Arguments with an HBM tensor in the place of each tensor, and those tensors in order."""
+    """Return the arguments with an HBM tensor for each tensor, and these tensors in order."""
     signature = inspect.signature(func)
     bound = bind_call(func, args, kwargs)
     bound.apply_defaults()
@@ -180,7 +180,9 @@ def bind_inputs(
         if isinstance(value, NkiTensor):
             return value
         spec = spec_of_array(value, name, func)
-        tensor = Tensor(_fresh(spec, name, inputs), spec.dtype, spec.shape, MemoryRegion.shared_hbm)
+        tensor = Tensor(
+            _unique_name(spec, name, inputs), spec.dtype, spec.shape, MemoryRegion.shared_hbm
+        )
         inputs.append(tensor)
         builder.add_input(tensor)
         # Kernels of the documentation compare an argument's buffer with nl.hbm
@@ -196,12 +198,12 @@ def bind_inputs(
     return bound, tuple(inputs)
 
 
-def _fresh(spec: TensorSpec, name: str, inputs: list[Tensor]) -> str:
-    wanted = spec.name or name
-    taken = {tensor.name for tensor in inputs}
-    unique, copy = wanted, 1
-    while unique in taken:
-        unique = f"{wanted}_{copy}"
+def _unique_name(spec: TensorSpec, name: str, inputs: list[Tensor]) -> str:
+    base = spec.name or name
+    used = {tensor.name for tensor in inputs}
+    unique, copy = base, 1
+    while unique in used:
+        unique = f"{base}_{copy}"
         copy += 1
     return unique
 
@@ -209,10 +211,10 @@ def _fresh(spec: TensorSpec, name: str, inputs: list[Tensor]) -> str:
 def collect_outputs(
     value: Any, func: Callable[..., Any], builder: TraceBuilder
 ) -> tuple[tuple[Tensor, ...], Structure]:
-    """(tensors that the kernel returned, how they are nested)."""
+    """Return (tensors that the kernel returned, their nesting)."""
     leaves, structure = take_apart(value)
-    place = _definition(func)
-    return tuple(_output(leaf, place, builder) for leaf in leaves), structure
+    location = _definition(func)
+    return tuple(_output(leaf, location, builder) for leaf in leaves), structure
 
 
 def _definition(func: Callable[..., Any]) -> SourceLocation | None:
@@ -222,28 +224,28 @@ def _definition(func: Callable[..., Any]) -> SourceLocation | None:
     return SourceLocation(code.co_filename, code.co_firstlineno, code.co_name)
 
 
-def _output(value: Any, place: SourceLocation | None, builder: TraceBuilder) -> Tensor:
+def _output(value: Any, location: SourceLocation | None, builder: TraceBuilder) -> Tensor:
     if not isinstance(value, NkiTensor) or value.buffer not in HBM:
         raise NkiValidationError(
             f"the kernel returned {value!r}",
             code="NKI-RETURN",
-            location=place,
+            location=location,
             remedy="return tensors in nl.shared_hbm, arguments, or tuples of them (no dict, no"
             " object); copy a tile to HBM with nisa.dma_copy or nl.store first",
             source="nki/get-started/about/memory-hierarchy-overview.rst",
         )
     storage = value.storage
-    whole = value.offset == 0 and value.size == storage.elements and value.is_contiguous()
-    if not whole or value.is_indirect() or value.dtype != storage.dtype:
+    is_complete = value.offset == 0 and value.size == storage.elements and value.is_contiguous()
+    if not is_complete or value.is_indirect() or value.dtype != storage.dtype:
         raise NkiValidationError(
             f"the kernel returned a part of {value.name!r}: {value!r}",
             code="NKI-RETURN",
-            location=place,
+            location=location,
             remedy="return the whole tensor, or copy the part into a tensor of its own",
         )
     if storage.buffer is MemoryRegion.private_hbm:
         warnings.warn(
-            f"{place}: the kernel returns {value.name!r}, which is in private HBM (nl.hbm);"
+            f"{location}: the kernel returns {value.name!r}, which is in private HBM (nl.hbm);"
             " results belong in nl.shared_hbm since NKI 0.3",
             stacklevel=2,
         )
@@ -257,7 +259,7 @@ def check_cores(
     builders: Sequence[TraceBuilder],
     func: Callable[..., Any],
 ) -> None:
-    """What all cores of a kernel do alike: allocate shared HBM, and return.
+    """Check that all cores of a kernel allocate the same shared HBM and return the same tensors.
 
     Raises:
         NkiValidationError: code ``NKI-CORES-DIVERGE``.
@@ -266,14 +268,14 @@ def check_cores(
         if builder.shared_count == len(builder.shared):
             continue
         tensor = builder.shared[builder.shared_count]
-        other = next(b for b in builders if b.shared_count > builder.shared_count)
+        ahead = next(b for b in builders if b.shared_count > builder.shared_count)
         raise NkiValidationError(
             f"core {builder.core} never allocates {tensor.name!r} in shared HBM as core"
-            f" {other.core} does",
+            f" {ahead.core} does",
             code="NKI-CORES-DIVERGE",
-            location=other.tensor_locations.get(tensor.name),
+            location=ahead.tensor_locations.get(tensor.name),
             remedy="allocate shared HBM tensors on every core, outside of `if nl.program_id(0)`",
-            source=_LNC,
+            source=_LNC_GUIDE,
         )
     returned = [[tensor.name for tensor in outputs] for outputs, _ in results]
     for core, names in enumerate(returned):
@@ -283,7 +285,7 @@ def check_cores(
                 code="NKI-CORES-DIVERGE",
                 location=_definition(func),
                 remedy="return the same tensors on every core",
-                source=_LNC,
+                source=_LNC_GUIDE,
             )
 
 
@@ -329,7 +331,7 @@ def _settle_shapes(
     builders: list[TraceBuilder],
     func: Callable[..., Any],
 ) -> None:
-    """Give the memory of reshaped results the shape in which they are returned."""
+    """Give the memory of reshaped results the returned shape."""
     shapes: dict[str, Tensor] = {tensor.name: tensor for tensor in inputs}
     changed: dict[str, Tensor] = {}
     for tensor in outputs:
@@ -341,8 +343,8 @@ def _settle_shapes(
                 location=_definition(func),
                 remedy="return it in its own shape, or copy it into a tensor of the new shape",
             )
-        own = builders[0].tensors.get(tensor.name)
-        if own is not None and own.shape != tensor.shape:
+        allocated = builders[0].tensors.get(tensor.name)
+        if allocated is not None and allocated.shape != tensor.shape:
             changed[tensor.name] = tensor
     for builder in builders if changed else ():
         retarget(builder.body, changed)
@@ -367,15 +369,15 @@ def _apply_schedule(builder: TraceBuilder, schedule: Schedule, func: Callable[..
 
 
 def _refuse_cycles(body: Any, func: Callable[..., Any]) -> None:
-    """Dependencies must follow the program order, or the kernel could never run."""
-    seen: set[str] = set()
+    """Refuse dependencies against the program order: the kernel could never run."""
+    earlier: set[str] = set()
     names = {instruction.name for instruction in walk(body) if instruction.name}
     for instruction in walk(body):
-        late = [n for n in instruction.depends_on if n in names and n not in seen]
+        late = [n for n in instruction.depends_on if n in names and n not in earlier]
         if late:
             raise _backward(instruction, late[0], func)
         if instruction.name:
-            seen.add(instruction.name)
+            earlier.add(instruction.name)
 
 
 def _backward(instruction: Instruction, producer: str, func: Callable[..., Any]) -> Exception:
