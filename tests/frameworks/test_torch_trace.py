@@ -62,3 +62,28 @@ def test_functions_kernels_and_modules(run_script: Any) -> None:
     assert done.stdout == "True\nTrue\nTrue\nNEFF-FLAG\n", done.stderr
     assert done.returncode == 0, done.stderr
     assert "cannot execute NKI kernels" not in done.stderr
+
+
+KEYWORDS = """
+    import torch
+    import torch_neuronx
+
+    x = torch.ones(3)
+    torch_neuronx.trace(lambda x: x + 1, x, inline_weights_to_neff=False, cpu_backend=True,
+                        input_output_aliases={}, partitioner_config=None, compiler_args=None)
+    for keywords in ({"compiler_argz": ""}, {"weights_to_keep": 3}, {"input_output_aliases": {x: 0}}):
+        try:
+            torch_neuronx.trace(lambda x: x + 1, x, **keywords)
+        except Exception as error:
+            print(isinstance(error, TypeError), error.code, error.message)
+"""
+
+
+def test_keywords(run_script: Any) -> None:
+    done = run_script(KEYWORDS)
+    assert done.stdout.splitlines() == [
+        "True NEFF-TRACE-KEYWORD trace has no keyword 'compiler_argz'; did you mean 'compiler_args'?",
+        "True NEFF-TRACE-KEYWORD trace has no keyword 'weights_to_keep'",
+        "False NEFF-TRACE-KEYWORD-VALUE trace supports input_output_aliases only when it is empty",
+    ], done.stderr
+    assert done.returncode == 0, done.stderr

@@ -48,7 +48,8 @@ RANKS: dict[str, list[set[str]]] = {
         {"compiler", "container"},
         {"profile"},
         {"runtime"},
-        {"device", "nkipy_runtime", "torch_trace", "builds"},
+        {"device", "nkipy_runtime", "builds"},
+        {"torch_trace"},
         {"cli"},
     ],
     "neff.compiler": [

@@ -7,10 +7,11 @@ its own. A callback that raises makes the compilation fail with that error.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["Callback", "Captured", "add", "notify", "remove", "wanted"]
+__all__ = ["Callback", "Captured", "add", "notify", "remove", "suspended", "wanted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ Callback = Callable[[Captured], None]
 
 _callbacks: list[Callback] = []
 _lock = threading.Lock()
+_silent = threading.local()
 
 
 def add(callback: Callback) -> None:
@@ -56,14 +58,25 @@ def remove(callback: Callback) -> None:
         _callbacks.remove(callback)
 
 
+@contextmanager
+def suspended() -> Generator[None]:
+    """Programs that this thread compiles within are shown to nobody."""
+    before = getattr(_silent, "active", False)
+    _silent.active = True
+    try:
+        yield
+    finally:
+        _silent.active = before
+
+
 def wanted() -> bool:
     """Whether anybody listens."""
-    return bool(_callbacks)
+    return bool(_callbacks) and not getattr(_silent, "active", False)
 
 
 def notify(program: Captured) -> None:
     """Pass a program to every listener."""
     with _lock:
-        callbacks = tuple(_callbacks)
+        callbacks = tuple(_callbacks) if wanted() else ()
     for callback in callbacks:
         callback(program)

@@ -1,0 +1,8 @@
+"""``torch_neuronx.trace``: a PyTorch function or module compiled ahead of time into one NEFF.
+
+Importing this module imports torch; tracing imports torch_xla.
+"""
+
+from neff.torch_trace.tracing import TracedModel, trace
+
+__all__ = ["TracedModel", "trace"]

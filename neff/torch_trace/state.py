@@ -1,0 +1,135 @@
+"""State of a traced module: its parameters, buffers, and what else it keeps in attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import cast
+
+from neff.torch_trace.placement import identity_of, placed
+from neff.torch_trace.pytorch import Tensor, Tree, pytree, torch
+
+__all__ = ["ModuleState", "random_states"]
+
+
+_REGISTRIES = ("_parameters", "_buffers")
+_SIMPLE = (bool, int, float, complex, str, bytes, type(None))
+
+
+class ModuleState:
+    """The tensors of a module's copy, moved to the device, and its other attributes.
+
+    Args:
+        module: the copy, which is changed.
+
+    Attributes:
+        identities: of each tensor's data before the function runs.
+    """
+
+    def __init__(self, module: Tree) -> None:
+        self._module = module
+        self._move()
+        self._tensors = dict(self._slots())
+        self._attributes = self._signature()
+        self.identities = {key: identity_of(tensor) for key, tensor in self._tensors.items()}
+
+    def _move(self) -> None:
+        tensors = {id(tensor): tensor for _, tensor in self._slots()}
+        moved = dict(zip(tensors, placed(list(tensors.values())), strict=True))
+
+        def at_device(tensor: Tensor) -> Tree:
+            copy = moved[id(tensor)]
+            if not isinstance(tensor, torch.nn.Parameter):
+                return copy
+            return torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
+
+        replacements = {key: at_device(tensor) for key, tensor in tensors.items()}
+
+        def replacement(tensor: Tensor) -> Tree:
+            return replacements[id(tensor)]
+
+        for submodule in self._module.modules():
+            for attributes in _attribute_tables(submodule):
+                for name, value in attributes.items():
+                    if any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(value)):
+                        attributes[name] = pytree.tree_map_only(torch.Tensor, replacement, value)
+
+    def _slots(self) -> Iterator[tuple[tuple[str, str, int], Tree]]:
+        """(submodule, attribute, position in it) -> tensor."""
+        for path, submodule in self._module.named_modules():
+            for attributes in _attribute_tables(submodule):
+                for name, value in attributes.items():
+                    for position, leaf in enumerate(pytree.tree_leaves(value)):
+                        if isinstance(leaf, torch.Tensor):
+                            yield (path, name, position), leaf
+
+    def _signature(self) -> dict[tuple[str, str], object]:
+        """Every attribute: its structure with simple values, and the classes of others."""
+        return {
+            (path, name): _signature_of(value)
+            for path, submodule in self._module.named_modules()
+            for attributes in _attribute_tables(submodule)
+            for name, value in attributes.items()
+        }
+
+    def changed_attributes(self) -> list[str]:
+        """Names of attributes without tensors that the function set to other values."""
+        now = self._signature()
+        names = self._attributes.keys() | now.keys()
+        return sorted(
+            f"{path}.{name}".lstrip(".")
+            for path, name in names
+            if self._attributes.get((path, name)) != now.get((path, name))
+        )
+
+    def written(self) -> dict[int, Tensor]:
+        """Identity of a tensor's data before -> the tensor that the function left in its place."""
+        now = dict(self._slots())
+        return {
+            self.identities[key]: now[key]
+            for key in self._tensors
+            if key in now and identity_of(now[key]) != self.identities[key]
+        }
+
+
+def _attribute_tables(submodule: Tree) -> Iterator[dict[str, Tree]]:
+    for registry in _REGISTRIES:
+        yield submodule.__dict__[registry]
+    attributes = submodule.__dict__
+    yield _OwnAttributes(attributes)
+
+
+class _OwnAttributes(dict[str, Tree]):
+    """A module's attributes without torch's own; setting one sets it in the module."""
+
+    def __init__(self, attributes: dict[str, Tree]) -> None:
+        own = _torch_attributes()
+        super().__init__((name, value) for name, value in attributes.items() if name not in own)
+        self._attributes = attributes
+
+    def __setitem__(self, name: str, value: Tree) -> None:
+        super().__setitem__(name, value)
+        self._attributes[name] = value
+
+
+def _torch_attributes() -> frozenset[str]:
+    module: Tree = torch.nn.Module()
+    return frozenset(cast("dict[str, object]", vars(module)))
+
+
+def _signature_of(value: object) -> object:
+    flat: tuple[list[object], object] = pytree.tree_flatten(value)
+    leaves, structure = flat
+    simple = [leaf if isinstance(leaf, _SIMPLE) else None for leaf in leaves]
+    return str(structure), [type(leaf) for leaf in leaves], simple
+
+
+def random_states() -> list[object]:
+    """States of the generators of Python, NumPy and PyTorch."""
+    kind, keys, *rest = import_module("numpy").random.get_state()
+    generator = torch.default_generator.get_state()
+    return [
+        import_module("random").getstate(),
+        (kind, keys.tobytes(), *rest),
+        generator.numpy().tobytes(),
+    ]

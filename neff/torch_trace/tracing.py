@@ -1,0 +1,156 @@
+"""Functions and modules of PyTorch, traced, compiled, and run.
+
+The function runs once on torch_xla's lazy tensors, which makes one HLO module of it; parameters
+and other tensors that are not inputs travel with the result. The module is compiled for the
+current target, written, read back, and run by this project's runtime at each call.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+import neff
+from hlo_tools import load as load_module
+from hlo_tools.frameworks.torch_kernel import tensor_of, view_of
+from hlo_tools.kernel_calls import named_kernels
+from neff.options import Flags, parse_flags
+from neff.runtime import LoadedModel
+from neff.runtime import load as load_model
+from neff.torch_trace.graph import TracedGraph, traced_graph
+from neff.torch_trace.keywords import check_keywords
+from neff.torch_trace.pytorch import Tree, pytree, torch
+from nki_lang.targets import current_target
+
+__all__ = ["TracedModel", "trace"]
+
+
+_HLO_FILE = "model.hlo_module.pb"
+_NEFF_FILE = "graph.neff"
+
+
+class TracedModel(torch.nn.Module):
+    """A compiled function: called with arguments like the examples, returns the function's results.
+
+    State that the function writes (buffers, for instance) belongs to this object: each call
+    updates it. Inputs that the function writes are written.
+
+    Attributes:
+        model: the loaded NEFF.
+    """
+
+    def __init__(self, model: LoadedModel, graph: TracedGraph, arguments: tuple[Tree, ...]) -> None:
+        torch.nn.Module.__init__(self)
+        self.model = model
+        self._graph = graph
+        self._sources = list(graph.sources)
+        leaves, self._arguments = pytree.tree_flatten(arguments)
+        self._examples = [_kind_of(leaf) for leaf in leaves]
+
+    def forward(self, *inputs: Tree) -> Tree:
+        """Run the NEFF.
+
+        Raises:
+            ValueError: the arguments differ from the examples in number, structure, shape, dtype,
+                or, if they are no tensors, in value.
+        """
+        leaves, structure = pytree.tree_flatten(inputs)
+        kinds = [_kind_of(leaf) for leaf in leaves]
+        if kinds != self._examples or structure != self._arguments:
+            raise ValueError(
+                f"the model was traced for {_described(self._examples)}, "
+                f"it was called with {_described(kinds)}; trace it again for other arguments"
+            )
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        chosen = [
+            tensors[source] if isinstance(source, int) else source for source in self._sources
+        ]
+        arrays = [view_of(tensor.detach().cpu()) for tensor in chosen]
+        run = self.model.run(dict(zip(self.model.inputs, arrays, strict=True)))
+        graph = self._graph
+        results = [
+            tensor_of(run[name]).to(kind).reshape(shape)
+            for name, (shape, kind) in zip(self.model.outputs, graph.results, strict=True)
+        ]
+        returned = len(results) - len(graph.written)
+        for place, value in zip(graph.written, results[returned:], strict=True):
+            source = self._sources[place.source] if place.source is not None else place.input
+            if isinstance(source, int):
+                with torch.no_grad():
+                    tensors[source].copy_(value)
+            else:
+                self._sources[cast("int", place.source)] = value
+        return pytree.tree_unflatten(results[:returned], graph.structure)
+
+
+def trace(
+    func: Callable[..., Tree],
+    example_inputs: Tree,
+    *,
+    compiler_workdir: str | os.PathLike[str] | None = None,
+    compiler_args: str | Sequence[str] | None = None,
+    **keywords: Tree,
+) -> TracedModel:
+    """Compile a function or module for tensors like the examples.
+
+    Args:
+        func: a function, an ``nki.jit`` kernel or a ``torch.nn.Module`` (which is copied).
+        example_inputs: a tensor or a tuple of arguments. Values of tensors do not matter; other
+            arguments keep theirs.
+        compiler_workdir: where to leave ``graph.neff`` and ``model.hlo_module.pb``.
+        compiler_args: flags of ``neuronx-cc``; ``--target`` overrides
+            NEURON_PLATFORM_TARGET_OVERRIDE.
+        keywords: the vendor's others, which have no effect here: ``inline_weights_to_neff`` and
+            ``cpu_backend``; also ``input_output_aliases`` and ``partitioner_config`` when empty.
+
+    Raises:
+        NeffCompileError: the program is not covered or does not fit the target; ``NEFF-TRACE-READ``,
+            ``-HOST``, ``-RANDOM`` or ``-STATE``: the function needs a value while it is traced, or
+            would behave differently at the next call; ``NEFF-TRACE-KEYWORD`` (a TypeError, too):
+            there is no such keyword.
+        NkiValidationError: a kernel breaks a rule, at its line.
+        ImportError: torch_xla is not installed.
+    """
+    check_keywords(keywords)
+    flags = parse_flags(
+        shlex.split(compiler_args) if isinstance(compiler_args, str) else compiler_args or ()
+    )
+    several = isinstance(example_inputs, tuple)
+    arguments = cast("tuple[Tree, ...]", example_inputs if several else (example_inputs,))
+    graph = traced_graph(func, arguments)
+    with TemporaryDirectory(prefix="nki-hlo-") as scratch:
+        folder = Path(compiler_workdir or scratch)
+        model = _build(graph.module, folder, flags)
+    return TracedModel(model, graph, arguments)
+
+
+def _build(module: bytes, folder: Path, flags: Flags) -> LoadedModel:
+    """The module compiled, written into the folder, and read back."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = flags.target or current_target().name
+    program = neff.compile(
+        load_module(module), target=target, options=flags.options,
+        kernels=named_kernels(flags.kernels), check_kernels=flags.check_kernels,
+    )  # fmt: skip
+    (folder / _HLO_FILE).write_bytes(module)
+    neff.write(program, folder / _NEFF_FILE)
+    return load_model(folder / _NEFF_FILE, name=program.name)
+
+
+def _kind_of(leaf: Tree) -> object:
+    """What a call must have in common with the examples."""
+    return (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else (leaf,)
+
+
+def _described(kinds: Sequence[object]) -> str:
+    texts: list[str] = []
+    for kind in cast("Sequence[tuple[Tree, ...]]", kinds):
+        shape, *dtype = kind
+        texts.append(
+            f"{str(dtype[0]).removeprefix('torch.')}{list(shape)}" if dtype else repr(shape)
+        )
+    return ", ".join(texts)

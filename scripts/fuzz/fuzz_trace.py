@@ -1,0 +1,194 @@
+"""PyTorch's operators traced with one set of values and run with another, beside the CPU.
+
+Usage: python scripts/fuzz/fuzz_trace.py [--seed N] [--count N] [--minutes M] [--keep FOLDER] [--json FILE]
+
+Each seed is one operator of PyTorch's test database (``torch.testing``, with the package
+expecttest), in the order of their names: ``--count 700`` takes every one. ``torch_neuronx.trace``
+compiles it for the tensors of a sample; the result has to be torch's own for them and for
+tensors of the same shapes with other values, or the trace has to be refused with a code. Operators run in a
+child process, since a fault of torch_xla may end it. Exit code 1 when a result differs or is that of the
+examples.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", PJRT_DEVICE="NEURON")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from children import Child, serve
+from driving import Driver
+
+DTYPES = ("float32", "int64", "bool", "complex64")
+"""Each operator takes the first of them that it supports."""
+SAMPLES = 2
+"""Samples of an operator, at most."""
+MAX_ELEMENTS = 4096
+"""Larger samples take minutes without saying more."""
+UNDEFINED = {
+    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
+}  # fmt: skip
+"""Their elements are not defined."""
+DEADLY = {"mvlgamma"}
+"""PyTorch 2.9 itself divides integers by zero and dies."""
+SIGNS = {"linalg.eigh", "linalg.qr", "linalg.svd", "pca_lowrank", "qr", "svd", "svd_lowrank"}
+"""Their results have any sign."""
+
+
+def names() -> list[str]:
+    """Every operator's name with its variant."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    left_out = UNDEFINED | DEADLY | SIGNS
+    return sorted({op.formatted_name for op in op_db if op.name not in left_out})
+
+
+def answers() -> None:
+    """What the child runs: outcomes of an operator's samples."""
+    import torch_neuronx  # noqa: F401
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    warnings.simplefilter("ignore")
+    operators = {op.formatted_name: op for op in op_db}
+
+    def answer(name: str) -> dict[str, Any]:
+        outcomes, faults = Counter[str](), dict[str, str]()
+        for sample, other in _pairs(operators[name]):
+            outcome, told = _traced(operators[name], sample, other)
+            outcomes[outcome] += 1
+            if told:
+                faults.setdefault(outcome, told)
+        return {"outcomes": dict(outcomes), "faults": faults}
+
+    serve(answer, valid=True)
+
+
+def _pairs(op: Any) -> Iterator[tuple[Any, Any]]:
+    """Samples with others of the same shapes."""
+    import torch
+
+    kinds = [kind for name in DTYPES if (kind := getattr(torch, name)) in op.dtypes]
+    if not kinds:
+        return
+    drawn: list[list[Any]] = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        try:
+            drawn.append(
+                [s for _, s in zip(range(12), op.sample_inputs("cpu", kinds[0]), strict=False)]
+            )
+        except Exception:  # the database's own: an operator that this build lacks
+            return
+    count = 0
+    for first, second in zip(*drawn, strict=False):
+        (ours, other), (structure, others) = zip(_leaves(first), _leaves(second), strict=True)
+        if structure == others and count < SAMPLES and all(map(_is_alike, ours, other)):
+            count += 1
+            yield first, second
+
+
+def _leaves(sample: Any) -> tuple[list[Any], Any]:
+    from torch.utils import _pytree as pytree
+
+    return pytree.tree_flatten((sample.input, tuple(sample.args), dict(sample.kwargs)))
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    import torch
+
+    if not isinstance(one, torch.Tensor):
+        return type(one) is type(other) and (one == other or callable(one))
+    if not isinstance(other, torch.Tensor) or one.layout is not torch.strided:
+        return False
+    return (one.shape, one.dtype) == (other.shape, other.dtype) and one.numel() <= MAX_ELEMENTS
+
+
+def _traced(op: Any, sample: Any, other: Any) -> tuple[str, str]:
+    """(outcome, detail): correct, refused CODE, an error, or wrong."""
+    import torch
+    import torch_neuronx
+    from torch.utils import _pytree as pytree
+
+    leaves, structure = _leaves(sample)
+    places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def function(*tensors: Any) -> Any:
+        values = dict(zip(places, tensors, strict=True))
+        filled = [values.get(n, leaf) for n, leaf in enumerate(leaves)]
+        x, args, kwargs = pytree.tree_unflatten(filled, structure)
+        return op(x, *args, **kwargs)
+
+    runs = [tuple(_leaves(s)[0][n].detach() for n in places) for s in (sample, other)]
+    state = torch.random.get_rng_state()
+    try:
+        wanted = [pytree.tree_leaves(function(*(t.clone() for t in run))) for run in runs]
+    except Exception:
+        return "not on the CPU", ""
+    if not places or not all(isinstance(t, torch.Tensor) for t in wanted[0] + wanted[1]):
+        return "no tensors", ""
+    random = not torch.equal(state, torch.random.get_rng_state())
+    try:
+        traced = torch_neuronx.trace(function, runs[0])
+        results = [pytree.tree_leaves(traced(*(t.clone() for t in run))) for run in runs]
+    except Exception as error:
+        code = getattr(error, "code", "")
+        return (
+            (f"refused {code}", "") if code else ("error", f"{type(error).__name__}: {error}"[:400])
+        )
+    if random:
+        return "wrong", "random numbers are frozen"
+    for want, have in zip(wanted, results, strict=True):
+        told = _difference(want, have)
+        if told:
+            return "wrong", told
+    return "correct", ""
+
+
+def _difference(wanted: list[Any], results: list[Any]) -> str:
+    import torch
+
+    if len(wanted) != len(results):
+        return f"{len(results)} tensors instead of {len(wanted)}"
+    for want, have in zip(wanted, results, strict=True):
+        if want.shape != have.shape or want.dtype != have.dtype:
+            return f"{have.dtype}{list(have.shape)} instead of {want.dtype}{list(want.shape)}"
+        kind = torch.complex128 if want.is_complex() else torch.float64
+        alike = torch.isclose(
+            want.resolve_conj().to(kind), have.to(kind), rtol=1e-3, atol=1e-3, equal_nan=True
+        )
+        if not bool(alike.all()):
+            return f"{int((~alike).sum())} of {want.numel()} elements differ: {want.flatten()[:4].tolist()} {have.flatten()[:4].tolist()}"
+    return ""
+
+
+def main() -> int:
+    """Run from the command line."""
+    driver, child = Driver(__doc__).parse(), Child("fuzz_trace:answers")
+    operators = names()
+    outcomes: Counter[str] = Counter()
+    verdicts: dict[str, dict[str, int]] = {}
+    for seed in driver.seeds():
+        name = operators[seed % len(operators)]
+        answer = child.ask(name)
+        if "outcomes" not in answer:
+            answer = {"outcomes": {"error": 1}, "faults": {"error": answer["error"]}}
+        outcomes.update(answer["outcomes"])
+        verdicts[name] = answer["outcomes"]
+        for outcome, told in answer["faults"].items():
+            fault = {"seed": seed, "operator": name, "outcome": outcome, "fault": told}
+            if outcome == "wrong" or driver.options.verbose:
+                driver.found(fault, f"seed {seed}: {name}: {outcome}: {told}", f"{seed}.txt")
+    child.stop()
+    return driver.finish("operators", outcomes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
