@@ -58,6 +58,7 @@ class Plugin:
         errors_belong_to_results: a program that fails leaves its error in its results, where
             whoever uses them finds it; otherwise the launch itself fails.
         when_connected: called each time a framework makes a client.
+        when_read: called each time a value goes to the host.
         no_operation: address of a C function that does nothing, for deleters.
     """
 
@@ -70,6 +71,7 @@ class Plugin:
         self.errors_belong_to_results = False
         self.executor = chosen_executor(self.topology)
         self.when_connected: list[Callable[[], None]] = []
+        self.when_read: list[Callable[[], None]] = []
         self.rendezvous = Rendezvous()
         self._thunks: dict[str, Any] = {}
         self.drop_function = self._make_drop_function()

@@ -11,7 +11,7 @@ from typing import cast
 from neff.device.programs import capture
 from neff.errors import NeffCompileError
 from neff.torch_trace import refusals
-from neff.torch_trace.placement import identity_of, placed
+from neff.torch_trace.placement import identity_of, is_written, placed
 from neff.torch_trace.pytorch import Tensor, Tree, lazy_device, pytree, torch, xlac
 from neff.torch_trace.state import ModuleState, random_states
 from neff.torch_trace.watching import RNG_SEED, ReadWatch, Watch, data_leaves
@@ -71,21 +71,32 @@ def traced_graph(func: Callable[..., Tree], arguments: tuple[Tree, ...]) -> Trac
         TypeError: the function returns something that is no tensor.
     """
     place = _definition(func)
-    state: ModuleState | None = None
     with capture.suspended(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch_xla runs on PJRT_DEVICE=CPU")
-        runs: Tree = func
-        if isinstance(func, torch.nn.Module):
-            runs = copy.deepcopy(func)
-            state = ModuleState(runs)
-        run = _run(runs, arguments, place)
-        graph = _graph(run, state, place)
-        if state is not None:
-            _check_attributes(graph, state, runs, arguments, place)
+        # Imports that the first run leads to may draw numbers, too.
+        for _ in range(2):
+            before = random_states()
+            graph = _traced(func, arguments, place)
+            if random_states() == before:
+                return graph
+    raise refusals.random_draw("the function", place)
+
+
+def _traced(func: Tree, arguments: tuple[Tree, ...], place: str) -> TracedGraph:
+    if not isinstance(func, torch.nn.Module):
+        return _graph(_run(func, arguments), None, place)
+    module: Tree = copy.deepcopy(cast("object", func))
+    state = ModuleState(module)
+    graph = _graph(_run(module, arguments), state, place)
+    names = state.changed_attributes()
+    if names:
+        again: Tree = copy.deepcopy(cast("object", func))
+        state.copy_changes(again)
+        _check_attributes(graph, names, again, arguments, place)
     return graph
 
 
-def _run(runs: Tree, arguments: tuple[Tree, ...], place: str) -> _Run:
+def _run(runs: Tree, arguments: tuple[Tree, ...]) -> _Run:
     leaves, structure = pytree.tree_flatten(arguments)
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     inputs = placed(tensors)
@@ -93,7 +104,6 @@ def _run(runs: Tree, arguments: tuple[Tree, ...], place: str) -> _Run:
     rest = iter(inputs)
     lazy = [next(rest) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     watch = Watch(numbers)
-    before = random_states()
     try:
         with torch.no_grad(), ReadWatch(watch), watch:
             results = runs(*pytree.tree_unflatten(lazy, structure))
@@ -102,8 +112,6 @@ def _run(runs: Tree, arguments: tuple[Tree, ...], place: str) -> _Run:
         raise watch.refusal or error from None
     if watch.refusal is not None:
         raise watch.refusal
-    if random_states() != before:
-        raise refusals.random_draw("the function", place)
     flat, shape = pytree.tree_flatten(results)
     if not flat or not all(isinstance(result, torch.Tensor) for result in flat):
         raise TypeError("a traced function returns tensors and containers of tensors, nothing else")
@@ -114,8 +122,8 @@ def _run(runs: Tree, arguments: tuple[Tree, ...], place: str) -> _Run:
 def _graph(run: _Run, state: ModuleState | None, place: str) -> TracedGraph:
     changed = {
         number: tensor
-        for number, tensor in enumerate(run.inputs)
-        if identity_of(tensor) not in run.numbers
+        for (identity, number), tensor in zip(run.numbers.items(), run.inputs, strict=True)
+        if is_written(tensor, identity)
     }
     replaced = state.written() if state is not None else {}
     lost = run.read & replaced.keys()
@@ -152,27 +160,27 @@ def _check_same_kind(now: Tensor, before: Tensor, place: str) -> None:
 
 
 def _check_attributes(
-    graph: TracedGraph, state: ModuleState, runs: Tree, arguments: tuple[Tree, ...], place: str
+    graph: TracedGraph, names: list[str], again: Tree, arguments: tuple[Tree, ...], place: str
 ) -> None:
-    """Refuse a module whose attributes differ after a call, if the next call is another program.
+    """Refuse a module whose changed attributes make the next call another program.
 
     Raises:
         NeffCompileError: ``NEFF-TRACE-STATE``.
     """
-    names = state.changed_attributes()
-    if not names:
-        return
     what = f"the function changes {', '.join(names[:3])}, which its next call depends on"
     try:
-        again = _graph(_run(runs, arguments, place), None, place)
+        state = ModuleState(again)
+        following = _graph(_run(again, arguments), state, place)
     except NeffCompileError as error:
         raise refusals.host_write(what, place) from error
-    if not _same_program(graph, again):
+    if not _same_program(graph, following):
         raise refusals.host_write(what, place)
 
 
 def _same_program(first: TracedGraph, second: TracedGraph) -> bool:
-    if first.module != second.module or len(first.sources) != len(second.sources):
+    if (first.module, first.written) != (second.module, second.written):
+        return False
+    if len(first.sources) != len(second.sources):
         return False
     return all(_same_source(a, b) for a, b in zip(first.sources, second.sources, strict=True))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from neff.device.frameworks.user_lines import user_line
 from neff.errors import NeffCompileError
-from neff.torch_trace.refusals import TraceKeywordError, user_line
+from neff.torch_trace.refusals import TraceKeywordError
 
 __all__ = ["check_keywords"]
 
@@ -38,7 +39,7 @@ def check_keywords(keywords: Mapping[str, object]) -> None:
                 else "leave it out; every operator is compiled, or the trace is refused",
             )
         if name not in _ACCEPTED:
-            close = get_close_matches(name, _ACCEPTED, n=1)
+            close = get_close_matches(name, _ACCEPTED, n=1, cutoff=0.8)
             raise TraceKeywordError(
                 f"trace has no keyword {name!r}{f'; did you mean {close[0]!r}?' if close else ''}",
                 code="NEFF-TRACE-KEYWORD",

@@ -8,13 +8,24 @@ from neff.errors import NeffCompileError
 from neff.torch_trace.pytorch import Tensor, Tree, lazy_device, xlac
 from neff.torch_trace.watching import data_leaves
 
-__all__ = ["identity_of", "placed"]
+__all__ = ["identity_of", "is_written", "placed"]
 
 
 def identity_of(tensor: Tensor) -> int:
     """The identity of the data that a lazy tensor has now; a write changes it."""
     lazy = xlac()
     return lazy._xla_get_tensor_id(tensor)
+
+
+def is_written(tensor: Tensor, identity: int) -> bool:
+    """Whether a lazy tensor is no longer the data of an identity.
+
+    Batch normalization writes its statistics without another identity, so the text counts, too.
+    """
+    if identity_of(tensor) != identity:
+        return True
+    text: str = xlac()._get_xla_tensors_text([tensor])
+    return text.count(" = ") != 1 or "xla::device_data" not in text
 
 
 def placed(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -24,7 +35,7 @@ def placed(tensors: Sequence[Tensor]) -> list[Tensor]:
     that are equal; so scalars are taken from tensors of one dimension.
 
     Raises:
-        NeffCompileError: ``NEFF-TRACE``: data is shared all the same.
+        NeffCompileError: ``NEFF-INTERNAL``: data is shared all the same.
     """
     device = lazy_device()
     copies = [_copied(tensor, device) for tensor in tensors]
@@ -32,7 +43,7 @@ def placed(tensors: Sequence[Tensor]) -> list[Tensor]:
     leaves = [data_leaves([copy])[0] for copy in copies]
     identities = [identity_of(copy) for copy in copies]
     if leaves != [[identity] for identity in identities] or len(set(identities)) < len(copies):
-        raise NeffCompileError("tensors of the traced function share data", code="NEFF-TRACE")
+        raise NeffCompileError("tensors of the traced function share data", code="NEFF-INTERNAL")
     return copies
 
 

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from importlib import import_module
-from pathlib import Path
-from types import FrameType
-
 from neff.errors import NeffCompileError
 
 __all__ = [
@@ -18,7 +12,6 @@ __all__ = [
     "host_write",
     "no_form",
     "random_draw",
-    "user_line",
 ]
 
 
@@ -95,26 +88,3 @@ def host_write(what: str, place: str) -> HostStepError:
         remedy="keep state in buffers of the traced module (register_buffer), which each call "
         "updates, or pass it as an input and return it",
     )
-
-
-def user_line() -> str:
-    """``file:line`` of the innermost frame that is neither torch's nor ours; "" without one."""
-    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_library_folders()) and not file.startswith("<"):
-            return f"{file}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
-
-
-def _library_folders() -> tuple[str, ...]:
-    if not _folders:
-        files = [import_module(name).__file__ for name in _LIBRARIES]
-        _folders.extend(str(Path(file).parent) + os.sep for file in files if file)
-        _folders.append(os.path.dirname(os.__file__) + os.sep + "contextlib.py")
-    return tuple(_folders)
-
-
-_LIBRARIES = ("torch", "torch_xla", "nki_lang", "hlo_tools", "neff")
-_folders: list[str] = []

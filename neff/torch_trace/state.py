@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import cast
 
-from neff.torch_trace.placement import identity_of, placed
+from neff.torch_trace.placement import identity_of, is_written, placed
 from neff.torch_trace.pytorch import Tensor, Tree, pytree, torch
 
 __all__ = ["ModuleState", "random_states"]
@@ -73,14 +73,23 @@ class ModuleState:
         }
 
     def changed_attributes(self) -> list[str]:
-        """Names of attributes without tensors that the function set to other values."""
+        """Names of attributes that the function set to other values; tensors alone do not count."""
+        return [f"{path}.{name}".lstrip(".") for path, name in self._changed()]
+
+    def copy_changes(self, module: Tree) -> None:
+        """Set the attributes that the function changed in another copy of the module."""
+        submodules = dict(module.named_modules())
+        for path, submodule in self._module.named_modules():
+            for attributes in _attribute_tables(submodule):
+                for name in attributes.keys() & {
+                    name for key, name in self._changed() if key == path
+                }:
+                    setattr(submodules[path], name, attributes[name])
+
+    def _changed(self) -> list[tuple[str, str]]:
         now = self._signature()
-        names = self._attributes.keys() | now.keys()
-        return sorted(
-            f"{path}.{name}".lstrip(".")
-            for path, name in names
-            if self._attributes.get((path, name)) != now.get((path, name))
-        )
+        keys = self._attributes.keys() | now.keys()
+        return sorted(key for key in keys if self._attributes.get(key) != now.get(key))
 
     def written(self) -> dict[int, Tensor]:
         """Identity of a tensor's data before -> the tensor that the function left in its place."""
@@ -88,7 +97,7 @@ class ModuleState:
         return {
             self.identities[key]: now[key]
             for key in self._tensors
-            if key in now and identity_of(now[key]) != self.identities[key]
+            if key in now and is_written(now[key], self.identities[key])
         }
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from neff.device.frameworks.user_lines import user_line
 from neff.torch_trace import refusals
 from neff.torch_trace.decompositions import decomposition_of
 from neff.torch_trace.expectations import as_expected, expected_results
@@ -36,6 +37,9 @@ RNG_SEED = -127389
 """The identity that torch_xla gives the seed of its random numbers."""
 
 _TO_HOST = frozenset({"aten::_to_copy", "aten::copy_", "aten::_local_scalar_dense"})
+_NORMS = (torch.ops.aten.native_batch_norm.default, torch.ops.aten._batch_norm_impl_index.default)
+_STATISTICS = ("running_mean", "running_var")
+"""What these write in training without a word of it in their schema."""
 _METRICS = ("TransferFromDeviceTime", "TensorsGraphSize")
 
 
@@ -93,7 +97,7 @@ class Watch(modes.TorchDispatchMode):
     ) -> Tree:
         """Run an operator of the traced function."""
         if not self._within:
-            self._line = refusals.user_line() or self._line
+            self._line = user_line() or self._line
         self.check_steps()
         try:
             return self._run(func, args, kwargs or {})
@@ -119,7 +123,7 @@ class Watch(modes.TorchDispatchMode):
         Raises:
             HostStepError: ``NEFF-TRACE-READ``.
         """
-        self._line = refusals.user_line() or self._line
+        self._line = user_line() or self._line
         self.check_steps()
         if self._depends(tensors):
             error = refusals.host_read(name, self._line)
@@ -304,7 +308,8 @@ def _written(func: Operator, args: tuple[Tree, ...], kwargs: dict[str, Tree]) ->
     """The tensors that an operator writes in place."""
     written: list[Tensor] = []
     for index, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
+        writes = argument.alias_info is not None and argument.alias_info.is_write
+        if not writes and (argument.name not in _STATISTICS or func not in _NORMS):
             continue
         value = args[index] if index < len(args) else kwargs.get(argument.name)
         written += [t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor)]

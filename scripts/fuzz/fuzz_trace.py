@@ -7,7 +7,7 @@ expecttest), in the order of their names: ``--count 700`` takes every one. ``tor
 compiles it for the tensors of a sample; the result has to be torch's own for them and for
 tensors of the same shapes with other values, or the trace has to be refused with a code. Operators run in a
 child process, since a fault of torch_xla may end it. Exit code 1 when a result differs or is that of the
-examples.
+examples, or the trace raises an error without a code.
 """
 
 from __future__ import annotations
@@ -101,14 +101,17 @@ def _leaves(sample: Any) -> tuple[list[Any], Any]:
     return pytree.tree_flatten((sample.input, tuple(sample.args), dict(sample.kwargs)))
 
 
-def _is_alike(one: Any, other: Any) -> bool:
+def _is_alike(first: Any, second: Any) -> bool:
     import torch
 
-    if not isinstance(one, torch.Tensor):
-        return type(one) is type(other) and (one == other or callable(one))
-    if not isinstance(other, torch.Tensor) or one.layout is not torch.strided:
+    if not isinstance(first, torch.Tensor):
+        return type(first) is type(second) and (first == second or callable(first))
+    if not isinstance(second, torch.Tensor) or first.layout is not torch.strided:
         return False
-    return (one.shape, one.dtype) == (other.shape, other.dtype) and one.numel() <= MAX_ELEMENTS
+    return (first.shape, first.dtype) == (
+        second.shape,
+        second.dtype,
+    ) and first.numel() <= MAX_ELEMENTS
 
 
 def _traced(op: Any, sample: Any, other: Any) -> tuple[str, str]:
@@ -174,18 +177,15 @@ def main() -> int:
     driver, child = Driver(__doc__).parse(), Child("fuzz_trace:answers")
     operators = names()
     outcomes: Counter[str] = Counter()
-    verdicts: dict[str, dict[str, int]] = {}
     for seed in driver.seeds():
         name = operators[seed % len(operators)]
         answer = child.ask(name)
         if "outcomes" not in answer:
             answer = {"outcomes": {"error": 1}, "faults": {"error": answer["error"]}}
         outcomes.update(answer["outcomes"])
-        verdicts[name] = answer["outcomes"]
         for outcome, told in answer["faults"].items():
             fault = {"seed": seed, "operator": name, "outcome": outcome, "fault": told}
-            if outcome == "wrong" or driver.options.verbose:
-                driver.found(fault, f"seed {seed}: {name}: {outcome}: {told}", f"{seed}.txt")
+            driver.found(fault, f"seed {seed}: {name}: {outcome}: {told}", f"{seed}.txt")
     child.stop()
     return driver.finish("operators", outcomes)
 

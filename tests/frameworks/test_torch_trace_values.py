@@ -31,7 +31,7 @@ PRELUDE = """
         except Exception as error:
             place, line = error.place.rsplit(":", 1)
             assert place == __file__, error
-            return error.code.removeprefix("NEFF-TRACE-"), int(line) - func.__code__.co_firstlineno
+            return error.code, int(line) - func.__code__.co_firstlineno
         return "traced"
 """
 
@@ -63,12 +63,12 @@ REPLACED = """
                      torch.bucketize(x, edges, right=True)),
           torch.ones(5), torch.tensor([0.4, 0.9, 0, nan, 2]))
     index = torch.tensor([0, 1, 1, 2])
-    for own in (True, False):
-        check(lambda x: x.scatter_reduce(0, index.to(x.device), x * 2, "mean", include_self=own),
+    for included in (True, False):
+        check(lambda x: x.scatter_reduce(0, index.to(x.device), x * 2, "mean", include_self=included),
               torch.ones(4), torch.rand(4))
     # Scalars of one value are no constants, and not each other.
-    one = torch.tensor(1.0)
-    check(lambda x, y: (x + 2 * y, x * one), (one, one), (torch.tensor(3.0), torch.tensor(4.0)))
+    unit = torch.tensor(1.0)
+    check(lambda x, y: (x + 2 * y, x * unit), (unit, unit), (torch.tensor(3.0), torch.tensor(4.0)))
     # What depends on constants alone may be read.
     check(lambda x: x * edges.to(x.device).max().item(), torch.ones(4), torch.rand(4))
 """
@@ -129,9 +129,9 @@ REFUSED = """
 def test_what_needs_a_value_is_refused_at_its_line(run_script: Any) -> None:
     done = run_script(PRELUDE + REFUSED)
     assert done.stdout.splitlines() == [
-        "READ 1 READ 1 READ 2 READ 4 READ 0 READ 0 READ 0 READ 0 READ 0 READ 2",
-        "HOST 0 HOST 0 HOST 0 HOST 0 HOST 0 OPERATOR 0",
-        "RANDOM 0 RANDOM 0 RANDOM 0 RANDOM 0",
+        " ".join(f"NEFF-TRACE-READ {line}" for line in (1, 1, 2, 4, 0, 0, 0, 0, 0, 2)),
+        5 * "NEFF-TRACE-HOST 0 " + "NEFF-TRACE-OPERATOR 0",
+        " ".join(4 * ["NEFF-TRACE-RANDOM 0"]),
         "NEFF-TRACE-READ",
     ], done.stderr
     assert done.returncode == 0, done.stderr

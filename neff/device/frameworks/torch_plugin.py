@@ -7,9 +7,12 @@ import contextlib
 from importlib import import_module
 from typing import Any
 
+from neff.device.activation import capture_is_wanted
+from neff.device.frameworks.torch_steps import HostSteps
 from neff.device.pjrt.entry import Entry
 from neff.device.pjrt.native_library import library
 from neff.device.plugin import the_plugin
+from neff.device.programs import capture
 
 __all__ = ["library_path"]
 
@@ -23,6 +26,10 @@ def library_path() -> str:
     plugin = the_plugin()
     if _wait_at_exit not in plugin.when_connected:
         plugin.when_connected.append(_wait_at_exit)
+        if capture_is_wanted():
+            steps = HostSteps()
+            capture.add(steps.compiled)
+            plugin.when_read.append(steps.read)
     entry = plugin.entry or Entry(library())
     return str(entry.path)
 

@@ -299,6 +299,8 @@ def buffer_to_host_buffer(host: DeviceHost, arguments: Any) -> None:
             Status.INVALID_ARGUMENT,
             f"[NEFF-DEVICE-SIZE] {buffer.nbytes} bytes do not fit in {arguments.size}",
         )
+    for callback in host.when_read:
+        callback()
     values = _in_layout(buffer.array(), arguments.layout)
     if values.nbytes:
         ctypes.memmove(arguments.destination, values.ctypes.data, values.nbytes)

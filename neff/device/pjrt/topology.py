@@ -134,12 +134,14 @@ class DeviceHost(Host, Protocol):
         topology: devices and memories.
         version: text for people.
         when_connected: called each time a framework makes a client.
+        when_read: called each time a value goes to the host.
         no_operation: address of a C function that does nothing, for deleters.
     """
 
     topology: Topology
     version: str
     when_connected: list[Callable[[], None]]
+    when_read: list[Callable[[], None]]
     no_operation: int
 
     def bytes_in_use(self, device: Device) -> int:

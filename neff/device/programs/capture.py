@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["Callback", "Captured", "add", "notify", "remove", "suspended", "wanted"]
+__all__ = ["Callback", "Captured", "add", "is_suspended", "notify", "remove", "suspended", "wanted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def remove(callback: Callback) -> None:
 @contextmanager
 def suspended() -> Generator[None]:
     """Programs that this thread compiles within are shown to nobody."""
-    before = getattr(_silent, "active", False)
+    before = is_suspended()
     _silent.active = True
     try:
         yield
@@ -69,9 +69,14 @@ def suspended() -> Generator[None]:
         _silent.active = before
 
 
+def is_suspended() -> bool:
+    """Whether programs of this thread are shown to nobody."""
+    return getattr(_silent, "active", False)
+
+
 def wanted() -> bool:
     """Whether anybody listens."""
-    return bool(_callbacks) and not getattr(_silent, "active", False)
+    return bool(_callbacks) and not is_suspended()
 
 
 def notify(program: Captured) -> None:
