@@ -106,7 +106,7 @@ def _assignments(code: CodeType) -> dict[int, str]:
             call = instruction.offset
         elif instruction.opname.startswith("STORE_") and call >= 0:
             if instruction.opname in ("STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL"):
-                # f_lasti is the call, or (3.11) the last cache slot behind it
+                # f_lasti is the call, or (3.11) the last cache slot after it
                 names[call] = names[instruction.offset - 2] = str(instruction.argval)
             call = -1
         elif instruction.opname != "CACHE":

@@ -1,4 +1,4 @@
-"""The rules of numbers, vectors and reduction registers beside a tile."""
+"""Rules for numbers, vectors and reduction registers that accompany a tile."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ _FLOAT32 = _dtypes("float32")
 _MX = _dtypes("float8_e5m2_x4 float8_e4m3fn_x4 float4_e2m1fn_x4")
 _MX_SCALE = _dtypes("float8_e8m0fnu uint8")
 _MATMUL = _dtypes("float8_e4m3 float8_e5m2 float8_e4m3fn bfloat16 float16 tfloat32 float32")
-_SMALL = _dtypes(
+_DTYPES_UP_TO_32_BITS = _dtypes(
     "bfloat16 float16 float32 float8_e4m3 float8_e5m2 float8_e4m3fn uint8 uint16 int8 int16"
 )
 _EXP_OUT = _dtypes(
@@ -301,7 +301,7 @@ _REDUCTIONS = (
                r.aluops(("op",), ("dst", "data")), c.one_partition),
     ),
     _row(
-        "tensor_scalar_cumulative", _write("dst", dtypes=_SMALL), _read("src", dtypes=_SMALL),
+        "tensor_scalar_cumulative", _write("dst", dtypes=_DTYPES_UP_TO_32_BITS), _read("src", dtypes=_DTYPES_UP_TO_32_BITS),
         _op("op0"), _op("op1"), _value("imm0"), _value("imm1", True), *_attr("reduce_cmd"),
         engines=_VECTOR,
         rules=(r.operators("op0", r.ARITHMETIC),
@@ -336,7 +336,7 @@ _REDUCTIONS = (
     _row(
         "select_reduce", _write("dst"),
         _read("predicate", dtypes=_dtypes("int8 uint8 int16 uint16")),
-        _read("on_true", dtypes=_SMALL),
+        _read("on_true", dtypes=_DTYPES_UP_TO_32_BITS),
         _value("on_false"), _write("reduce_res", optional=True), *_attr("reduce_cmd"),
         _op("reduce_op"), *_attr("reverse_pred"), engines=_VECTOR,
         rules=(r.same_tile("dst", "on_true", "predicate"), r.vector("on_false", "on_true"),

@@ -22,13 +22,13 @@ def name_of(before: bytes, after: bytes) -> str:
     return "NKI " + hashlib.sha256(before + after).hexdigest()[:32]
 
 
-def require(name: str, before: bytes, behind: bytes) -> None:
+def require(name: str, before: bytes, after: bytes) -> None:
     """Refuse a file whose content does not match its checksum.
 
     Raises:
         NkiFileError: ``NKI-FILE-CHECKSUM``; ``name`` has another checksum.
     """
-    if name not in PLAIN_FORMAT_NAMES and name != name_of(before, behind):
+    if name not in PLAIN_FORMAT_NAMES and name != name_of(before, after):
         raise NkiFileError(
             f"the kernel file does not match its checksum (format name {name[:40]!r})",
             code="NKI-FILE-CHECKSUM",

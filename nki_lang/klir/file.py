@@ -155,7 +155,7 @@ def loads(
             raise NkiFileError(
                 f"the file {entry.fileName!r} of the constant {entry.name!r} cannot be read: {error}",
                 code="NKI-FILE-CONSTANT",
-                remedy="copy the kernel file together with the folder shared_constants beside it",
+                remedy="copy the kernel file together with the folder shared_constants next to it",
             ) from None
         values[entry.name] = constants.from_npy(entry.name, content)
     family = target_of(target).name if target is not None else current_target().name
@@ -224,7 +224,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _read_constant(kernel: Path, name: str) -> bytes:
-    """A constant beside a kernel file.
+    """A constant in the folder of a kernel file.
 
     Raises:
         NkiFileError: a link leads out of the folder that the kernel lies in.
@@ -236,13 +236,13 @@ def _read_constant(kernel: Path, name: str) -> bytes:
         raise NkiFileError(
             f"the constant {path} is a link out of the kernel's folder",
             code="NKI-FILE-CONSTANT",
-            remedy="copy the constant itself into the folder shared_constants beside the kernel",
+            remedy="copy the constant itself into the folder shared_constants next to the kernel",
         )
     return _read_bytes(path)
 
 
 def read(path: str | os.PathLike[str], *, target: str | None = None) -> KernelIR:
-    """The kernel in a file, with the companion record and the constants beside it.
+    """Return the kernel in a file, with its companion record and constants.
 
     Args:
         path: the ``.klir`` file.
@@ -252,10 +252,10 @@ def read(path: str | os.PathLike[str], *, target: str | None = None) -> KernelIR
         NkiFileError: the file cannot be read, is damaged, or has no form in the kernel IR.
     """
     place = Path(path)
-    beside = _companion_path(place)
+    companion_path = _companion_path(place)
     try:
         data = _read_bytes(place)
-        record = _read_bytes(beside) if beside.exists() else None
+        record = _read_bytes(companion_path) if companion_path.exists() else None
     except OSError as error:
         raise NkiFileError(
             f"the kernel file {os.fspath(path)} cannot be read: {error.strerror or error}",

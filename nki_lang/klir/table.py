@@ -63,7 +63,7 @@ from nki_lang.klir.codecs import (
 from nki_lang.klir.names import Names
 from nki_lang.klir.values import SOME_HEAD
 
-__all__ = ["ROWS", "UNNAMED_OP_PREFIX", "Row", "row_of", "row_of_operator"]
+__all__ = ["ROW_OF_OP", "UNNAMED_OP_PREFIX", "Row", "row_of", "row_of_operator"]
 
 UNNAMED_OP_PREFIX = "klir."
 """Prefix, in our IR, of the names of operators that no public function creates."""
@@ -490,7 +490,7 @@ _TABLE = (
     ),
 )  # fmt: skip
 
-ROWS: MappingProxyType[str, Row] = MappingProxyType({row.op: row for row in _TABLE})
+ROW_OF_OP: MappingProxyType[str, Row] = MappingProxyType({row.op: row for row in _TABLE})
 
 _BY_OPERATOR = {row.operator: row for row in _TABLE}
 _BRANCH_OPERATORS = frozenset({"cmpBranch"})
@@ -498,7 +498,7 @@ _BRANCH_OPERATORS = frozenset({"cmpBranch"})
 
 def row_of(op: str) -> Row | None:
     """Return the row of an instruction by its name; None if KLIR has no operator for it."""
-    row = ROWS.get(op)
+    row = ROW_OF_OP.get(op)
     if row is None and op.startswith(UNNAMED_OP_PREFIX):
         operator = op[len(UNNAMED_OP_PREFIX) :]
         return row_of_operator(operator) if operator in schema.constructors("Operator") else None

@@ -13,7 +13,7 @@ from nki_lang.semantics.table import semantics
 __all__ = ["product"]
 
 _F32 = np.dtype(np.float32)
-_NARROW = 4
+_MAX_CONTIGUOUS_COLUMNS = 4
 """Columns; a vector times a matrix of up to three depends on the gaps between the matrix's rows."""
 
 
@@ -58,7 +58,7 @@ def _flat(tile: Array) -> Array:
     value = single(tile)
     if value.ndim != 2:
         value = value.reshape(value.shape[0], -1)
-    return np.ascontiguousarray(value) if value.shape[1] <= _NARROW else value
+    return np.ascontiguousarray(value) if value.shape[1] <= _MAX_CONTIGUOUS_COLUMNS else value
 
 
 def product(stationary: Array, moving: Array, *, double_row: bool = False) -> Array:

@@ -44,7 +44,7 @@ def single(value: Array) -> Array:
 
 
 def in_order(value: Array) -> Array:
-    """The same elements, each partition's behind each other in memory.
+    """Return the same elements, with each partition contiguous in memory.
 
     NumPy sums in the order of addresses, so the last bit of a sum would depend on where a tile lies:
     whether it is a transposed view, or a part of a wider one.

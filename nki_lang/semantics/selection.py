@@ -168,7 +168,7 @@ def nc_match_replace8(
 
 @semantics()
 def sequence_bounds(dst: Array, segment_ids: Array) -> None:
-    """First index of each element's segment, and the index behind its last; padding: n and -1."""
+    """First index of each element's segment, and the index after its last; padding: n and -1."""
     ids = segment_ids.reshape(-1)
     count = len(ids)
     edges = np.flatnonzero(np.diff(ids) != 0) + 1 if count else np.zeros(0, np.int64)

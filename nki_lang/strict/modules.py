@@ -45,7 +45,7 @@ class Module:
         path: the file.
         tree: its syntax.
         definitions: functions and classes at the top level, by name.
-        imports: what the other names stand for, where that is a file.
+        imports: the files of the other names, where they are known.
         aliases: dotted names of everything imported, by the name used here.
         assigned: other names that are assigned at the top level.
     """
@@ -167,7 +167,7 @@ def _import_from(module: Module, statement: ast.ImportFrom) -> None:
 
 
 def _file_of(name: str, importer: Path) -> Path | None:
-    """The file of an absolute import, beside the importer, in its packages or on the path."""
+    """Return the file of an absolute import: in the importer's folder, its packages or on the path."""
     parts = name.split(".")
     if not name or parts[0] in _FOREIGN_PACKAGES:
         return None

@@ -66,7 +66,7 @@ def call_key(value: object) -> tuple[Parts, list[type]]:
 
 
 def enter_surroundings(enter: Enter, function: object, classes: Iterable[type] = ()) -> None:
-    """Enter what a function reads beside its arguments: closure, globals, defaults, code.
+    """Add what a function reads besides its arguments: closure, globals, defaults, code.
 
     Args:
         enter: gets each name and value.

@@ -20,7 +20,7 @@ from nki_lang.ir import (
     Tensor,
     WhileLoop,
 )
-from nki_lang.klir.table import ROWS, Row
+from nki_lang.klir.table import ROW_OF_OP, Row
 from nki_lang.memory import MemoryRegion
 from nki_lang.source import SourceLocation
 
@@ -193,8 +193,8 @@ def instructions(draw: Any, pool: list[Tensor]) -> Instruction:
             "src1": draw(side),
         }
     else:
-        op = draw(st.sampled_from(sorted(ROWS)))
-        operands = draw(operands_of(ROWS[op], pool))
+        op = draw(st.sampled_from(sorted(ROW_OF_OP)))
+        operands = draw(operands_of(ROW_OF_OP[op], pool))
     after = tuple(draw(st.lists(st.sampled_from(["a", "b", "odd one"]), max_size=2)))
     return Instruction(
         op, operands, draw(st.sampled_from(list(Engine))), draw(st.sampled_from(["", "a", "b", "c.1"])),

@@ -90,7 +90,7 @@ def test_tags_tell_types_apart():
     assert all(0 < tag < 255 for tag, _ in marks)
 
 
-@pytest.mark.parametrize("row", table.ROWS.values(), ids=lambda row: row.op)
+@pytest.mark.parametrize("row", table.ROW_OF_OP.values(), ids=lambda row: row.op)
 def test_codecs_have_the_types_of_their_fields(row):
     types = list(schema.field_types(table._structure(row.operator)).values())
     assert [codec.type for codec, _ in row.fields] == types
@@ -102,11 +102,11 @@ def test_every_instruction_has_a_row_with_its_operands():
         if spec.op in without:
             assert table.row_of(spec.op) is None
         else:
-            assert table.ROWS[spec.op].operands == spec.names, spec.op
+            assert table.ROW_OF_OP[spec.op].operands == spec.names, spec.op
 
 
 def test_operators_of_two_rows_differ():
-    operators = [row.operator for row in table.ROWS.values()]
+    operators = [row.operator for row in table.ROW_OF_OP.values()]
     assert len(set(operators)) == len(operators)
 
 
