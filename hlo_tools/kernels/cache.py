@@ -63,9 +63,9 @@ def store(kernel: KernelIR) -> Path:
             final = _written(kernel, name, fresh, folder)
             install(fresh, final, lambda: _is_intact(final))
     except (OSError, NkiFileError) as error:
-        kept = _kept(kernel, name, folder)
-        if kept is not None:
-            return kept / f"{name}.klir"
+        intact = _kept(kernel, name, folder)
+        if intact is not None:
+            return intact / f"{name}.klir"
         raise unwritable(folder, error) from error
     return final / f"{name}.klir"
 

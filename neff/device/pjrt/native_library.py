@@ -52,9 +52,9 @@ def library() -> Path:
     if _is_installed(_PREBUILT):
         return _PREBUILT
     folder = cache_folder()
-    kept = _kept(folder)
-    if kept is not None:
-        return kept
+    path = _kept(folder)
+    if path is not None:
+        return path
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
