@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nki_lang.services import service
+from nki_lang.base.services import service
 
 __all__ = ["KernelBudget", "KernelChecker"]
 
@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     names = config.getoption("--nki-checks")
     if not names:
         return
-    from nki_lang.errors import NkiValidationError
+    from nki_lang.base.errors import NkiValidationError
     from nki_lang.execute.checks import checks_of
 
     try:

@@ -24,8 +24,8 @@ from hlo_tools.trace.kernel import NKIPyKernel
 from neff.options import parse_flags
 from neff.runtime import load
 from neff.runtime.spike_api import SpikeModel, SpikeTensor
-from nki_lang.dtypes import Array
-from nki_lang.targets import current_target
+from nki_lang.base.dtypes import Array
+from nki_lang.base.targets import current_target
 
 __all__ = [
     "DeviceKernel",

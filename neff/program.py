@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from nki_lang.dtypes import Array, DType
+from nki_lang.base.dtypes import Array, DType
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir import Engine, Instruction, Register, is_group
-from nki_lang.source import SourceLocation
 
 __all__ = [
     "GRAPH_ONLY", "EngineLoop", "EngineStep", "Program", "Step", "SubGraph", "Variable",

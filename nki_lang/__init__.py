@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nki_lang.errors import NkiError, NkiExecutionError, NkiFileError, NkiValidationError
+    from nki_lang.base.errors import NkiError, NkiExecutionError, NkiFileError, NkiValidationError
     from nki_lang.kernel import Kernel, jit, register_framework, simulate, trace
     from nki_lang.tracing.arguments import TensorSpec
 
@@ -25,10 +25,10 @@ __all__ = [
 
 _HOMES = {
     "TensorSpec": "nki_lang.tracing.arguments",
-    "NkiError": "nki_lang.errors",
-    "NkiExecutionError": "nki_lang.errors",
-    "NkiFileError": "nki_lang.errors",
-    "NkiValidationError": "nki_lang.errors",
+    "NkiError": "nki_lang.base.errors",
+    "NkiExecutionError": "nki_lang.base.errors",
+    "NkiFileError": "nki_lang.base.errors",
+    "NkiValidationError": "nki_lang.base.errors",
     "Kernel": "nki_lang.kernel",
     "jit": "nki_lang.kernel",
     "register_framework": "nki_lang.kernel",

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
-from nki_lang.errors import NkiValidationError, missing_attribute
+from nki_lang.base.errors import NkiValidationError, missing_attribute
+from nki_lang.base.source import caller_location
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.objects import NKIObject, is_sequence
 from nki_lang.frontend.operators import Operator
@@ -18,7 +19,6 @@ from nki_lang.frontend.view import refuse
 from nki_lang.ir import Engine
 from nki_lang.isa.issue import issue
 from nki_lang.isa.table import TABLE
-from nki_lang.source import caller_location
 
 __all__ = [
     "ReplicaGroup",

@@ -12,14 +12,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from nki_lang.errors import NkiTypeError, fail, warn_at_caller
+from nki_lang.base.errors import NkiTypeError, fail, warn_at_caller
+from nki_lang.base.services import service
+from nki_lang.base.targets import Target, current_target, target_of
+from nki_lang.base.tracebacks import without_package_frames
 from nki_lang.frontend.builder import active
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.ir import KernelIR
 from nki_lang.semantics.state import has_wide_scales
-from nki_lang.services import service
-from nki_lang.targets import Target, current_target, target_of
-from nki_lang.tracebacks import without_package_frames
 from nki_lang.tracing.arguments import replace_tensors
 from nki_lang.tracing.filled import Divided, Filled, label_of
 from nki_lang.tracing.fingerprint import (

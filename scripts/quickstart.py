@@ -26,7 +26,7 @@ def main() -> int:
     """Run the job; 0 when every module's numbers agree."""
     from hlo_tools.errors import HloError
     from neff.errors import NeffError
-    from nki_lang.errors import NkiError
+    from nki_lang.base.errors import NkiError
 
     script = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "examples" / "tensor_add.py")
     target = sys.argv[2] if len(sys.argv) > 2 else "trn1"

@@ -45,7 +45,7 @@ def _constants_to_draw() -> Constants:
     return _constants_of_imports()
 
 
-# tests/house/test_examples.py fails if a later Hypothesis has another hook.
+# tests/architecture/test_examples.py fails if a later Hypothesis has another hook.
 providers._get_local_constants = _constants_to_draw
 
 _NEEDS = {"jax": ("jax",), "torch_xla": ("torch", "torch_xla"), "xla_text": ("jaxlib._hlo",)}

@@ -4,7 +4,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from nki_lang.dtypes import BY_NAME, DType, dtype_of
+from nki_lang.base.dtypes import BY_NAME, DType, dtype_of
 
 __all__ = ["DType", "dtype_of", *BY_NAME]
 

@@ -18,11 +18,11 @@ from hlo_tools.cli.shared.targets import TargetName, checked_target
 from hlo_tools.errors import HloError
 from hlo_tools.extract import run_script
 from hlo_tools.verify import Finding, Severity
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
+from nki_lang.base.targets import target_of
 from nki_lang.execute.checks import CHECKS, watch
 from nki_lang.kernel import simulate
 from nki_lang.strict import Violation, check_file
-from nki_lang.targets import target_of
 
 __all__ = ["command"]
 

@@ -15,7 +15,7 @@ from hlo_tools.cli.shared.program_help import help_text
 from hlo_tools.cli.shared.progress import with_progress
 from hlo_tools.cli.shared.selection import with_selection
 from hlo_tools.cli.shared.table import Command, Program
-from nki_lang.services import COMMANDS, service
+from nki_lang.base.services import COMMANDS, service
 
 __all__ = ["group", "load_command", "run"]
 

@@ -23,8 +23,8 @@ from hlo_tools.extract.key import cache_key
 from hlo_tools.files.plain import MOST_BYTES, read_beside
 from hlo_tools.ir.module import Module
 from hlo_tools.kernels.files import KernelFile, kernel_files, rename_kernels
-from nki_lang.atomic import staging_name, sweep
-from nki_lang.plain_files import check_path, shown
+from nki_lang.base.atomic import staging_name, sweep
+from nki_lang.base.plain_files import check_path, shown
 
 __all__ = [
     "FLAGS_FILE",

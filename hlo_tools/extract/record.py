@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.files.plain import read_beside
-from nki_lang.atomic import atomic_file
+from nki_lang.base.atomic import atomic_file
 
 __all__ = [
     "Extraction",

@@ -13,7 +13,7 @@ from hlo_tools.errors import HloFileError
 from hlo_tools.extract.bundle import complete_entries
 from hlo_tools.kernels.location import read_kernel_file
 from hlo_tools.store import Action, Store, entries
-from nki_lang.atomic import staging_name, sweep
+from nki_lang.base.atomic import staging_name, sweep
 
 __all__ = ["publish", "pull", "push"]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.extract.protocol import EXECUTORS, CapturedModule, read, variables_for
 from hlo_tools.extract.record import entries_of, read_records, record_extraction
-from nki_lang.errors import NkiError
-from nki_lang.targets import target_of
+from nki_lang.base.errors import NkiError
+from nki_lang.base.targets import target_of
 
 __all__ = ["CapturedModule", "ScriptRun", "run_script"]
 

@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from hlo_tools.errors import HloFileError
-from nki_lang.plain_files import (
+from nki_lang.base.plain_files import (
     MAX_RECORD_BYTES,
     MAX_RESULT_BYTES,
     UnfitFileError,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from hlo_tools.errors import HloFileError
 from hlo_tools.files.compression import SUFFIXES, compress
 from hlo_tools.files.plain import shown
-from nki_lang.atomic import atomic_file
+from nki_lang.base.atomic import atomic_file
 
 if TYPE_CHECKING:
     from hlo_tools.wire.fields import Buffer

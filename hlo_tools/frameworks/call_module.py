@@ -12,7 +12,7 @@ from hlo_tools import schema
 from hlo_tools.frameworks.plan import CallPlan, TensorSpec
 from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.types.element_types import element_of
-from nki_lang.dtypes import DType
+from nki_lang.base.dtypes import DType
 
 __all__ = ["OP_TYPE", "build_call_module"]
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from hlo_tools.frameworks.arguments import Arguments, bind_arguments
 from hlo_tools.frameworks.plan import BoundCall, CallPlan, TensorSpec
-from nki_lang.dtypes import DType, dtype_of
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.dtypes import DType, dtype_of
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.source import definition_of
+from nki_lang.base.targets import Target, current_target, target_of
 from nki_lang.kernel import Kernel, simulator_is_on
-from nki_lang.source import definition_of
-from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracing.fingerprint import Unidentifiable, fingerprint
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ import nki_lang
 from hlo_tools.frameworks import xla_ffi
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.plan import CallPlan
-from nki_lang.dtypes import DType, dtype_of
-from nki_lang.errors import NkiValidationError
-from nki_lang.source import definition_of
+from nki_lang.base.dtypes import DType, dtype_of
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.source import definition_of
 
 __all__ = ["JaxKernel", "nki_call_p"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.plan import BoundCall
 from hlo_tools.kernels import calls as kernels
-from nki_lang.dtypes import DType, dtype_of
+from nki_lang.base.dtypes import DType, dtype_of
 from nki_lang.execute.hosts import require_writable
 from nki_lang.tracing.arguments import require_unmasked
 

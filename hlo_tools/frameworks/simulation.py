@@ -17,8 +17,8 @@ from hlo_tools.frameworks.arguments import Arguments
 from hlo_tools.frameworks.plan import CallPlan
 from hlo_tools.kernels import calls as kernels
 from hlo_tools.types.element_types import Array
+from nki_lang.base.targets import Target
 from nki_lang.kernel import Kernel, simulate, simulator_is_on
-from nki_lang.targets import Target
 from nki_lang.tracing.arguments import replace_tensors
 
 __all__ = ["remember"]

@@ -11,10 +11,10 @@ from hlo_tools.frameworks.plan import CallPlan, TensorSpec
 from hlo_tools.frameworks.written import overwritten_inputs
 from hlo_tools.kernels.backend_config import BackendConfig, encode
 from hlo_tools.kernels.cache import store
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.source import definition_of
+from nki_lang.base.targets import Target
 from nki_lang.ir import KernelIR
-from nki_lang.source import definition_of
-from nki_lang.targets import Target
 from nki_lang.tracing.grid_programs import trace_programs
 from nki_lang.tracing.tracer import Schedule, trace_kernel
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from hlo_tools.frameworks.plan import BoundCall
-from nki_lang.errors import NkiValidationError
-from nki_lang.source import definition_of, name_of
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.source import definition_of, name_of
 
 __all__ = [
     "check_differentiable",

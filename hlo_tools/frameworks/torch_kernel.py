@@ -22,10 +22,10 @@ from hlo_tools.frameworks.torch_written import (
     host_of,
     mark_written,
 )
-from nki_lang.dtypes import BY_NAME, DType
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.dtypes import BY_NAME, DType
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.source import definition_of
 from nki_lang.kernel import Kernel
-from nki_lang.source import definition_of
 
 if TYPE_CHECKING:
     from hlo_tools.types.element_types import Array

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from hlo_tools.frameworks import torch_device
 from hlo_tools.frameworks.torch_written import declaring
-from nki_lang.errors import NkiTypeError, fail
+from nki_lang.base.errors import NkiTypeError, fail
 
 __all__ = ["nki_op"]
 

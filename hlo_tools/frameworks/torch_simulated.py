@@ -11,7 +11,7 @@ import torch
 
 from hlo_tools.frameworks.torch_autograd import check_transforms, gradient_lost, without_gradient
 from hlo_tools.frameworks.torch_written import host_of, mark_written, not_declared
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.execute.hosts import Framework
 
 __all__ = ["SIMULATED"]

@@ -17,10 +17,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from hlo_tools.frameworks.plan import BoundCall
 from hlo_tools.frameworks.torch_device import NeuronTensor, is_neuron_tensor
-from nki_lang.dtypes import Array
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.source import definition_of, name_of
 from nki_lang.execute.hosts import share_memory
-from nki_lang.source import definition_of, name_of
 
 __all__ = [
     "check_declared",

@@ -33,9 +33,9 @@ from hlo_tools.frameworks.torch_kernel import (
 )
 from hlo_tools.frameworks.torch_written import check_declared
 from hlo_tools.ir.module import KERNEL_TARGET
-from nki_lang.dtypes import BY_NAME, DType
-from nki_lang.errors import NkiValidationError
-from nki_lang.source import definition_of
+from nki_lang.base.dtypes import BY_NAME, DType
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.source import definition_of
 
 __all__ = ["IR_NAME", "PyTorchXLAKernel"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.trace import TracedArray, custom_call
-from nki_lang.dtypes import DType, dtype_of
+from nki_lang.base.dtypes import DType, dtype_of
 
 __all__ = ["TracedKernel"]
 

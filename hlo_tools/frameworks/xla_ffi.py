@@ -31,7 +31,7 @@ from hlo_tools.frameworks.finalization import guarded
 from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.kernels import calls as kernels
 from hlo_tools.kernels import ranks as kernel_ranks
-from nki_lang.errors import NkiError, NkiFileError, NkiValidationError
+from nki_lang.base.errors import NkiError, NkiFileError, NkiValidationError
 
 __all__ = [
     "CONFIG_ATTRIBUTE",

@@ -10,11 +10,11 @@ from typing import Any
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.kernels.calls import resolve
+from nki_lang.base.memory import HBM
+from nki_lang.base.services import service
 from nki_lang.ir import Access, KernelIR
 from nki_lang.ir.types import Block, ForLoop, WhileLoop
 from nki_lang.ir.types import Instruction as KernelInstruction
-from nki_lang.memory import HBM
-from nki_lang.services import service
 
 __all__ = ["Description", "Work", "cost_of", "describe", "work_of"]
 

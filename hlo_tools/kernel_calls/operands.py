@@ -15,7 +15,7 @@ from hlo_tools.kernels.location import allow
 from hlo_tools.types.literal import literal_of
 from hlo_tools.types.shape import Shape, array_shape, tuple_shape
 from nki_lang import klir
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.ir import KernelIR, Tensor
 
 __all__ = [

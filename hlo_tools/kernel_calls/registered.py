@@ -34,7 +34,7 @@ from hlo_tools.rewrite.dead_code import UnusedRemover, remove_unreachable
 from hlo_tools.rewrite.patterns import Captures, Condition, Pattern, held
 from hlo_tools.types.shape import Shape
 from hlo_tools.types.source_frames import frames_of
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.ir import KernelIR
 
 __all__ = [

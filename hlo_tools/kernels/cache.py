@@ -52,7 +52,7 @@ def store(kernel: KernelIR) -> Path:
         HloFileError: code ``HLO-CACHE-WRITE``; the folder cannot be written, and does not have the
             kernel.
     """
-    from nki_lang.errors import NkiFileError
+    from nki_lang.base.errors import NkiFileError
 
     folder = cache_folder()
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", kernel.name).lstrip(".") or "kernel"
@@ -80,7 +80,7 @@ def _written(kernel: KernelIR, name: str, fresh: Path, folder: Path) -> Path:
 
 def _kept(kernel: KernelIR, name: str, folder: Path) -> Path | None:
     """The kernel's folder in a cache that cannot be written; None when it is not there, intact."""
-    from nki_lang.errors import NkiFileError
+    from nki_lang.base.errors import NkiFileError
 
     try:
         with tempfile.TemporaryDirectory(prefix="nki-hlo-") as fresh:

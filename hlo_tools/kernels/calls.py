@@ -23,7 +23,7 @@ from hlo_tools.kernels.location import locate, read_kernel_file
 from hlo_tools.kernels.ranks import Place, current_place, meet, ranks_of
 from hlo_tools.types.element_types import Array
 from nki_lang import execute, klir
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.ir import KernelIR, Tensor
 
 __all__ = ["KernelCall", "clear_cache", "content_of", "interpret_with", "resolve"]

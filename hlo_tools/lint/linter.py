@@ -13,7 +13,7 @@ from hlo_tools.lint.registry import registered_rules
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
 from hlo_tools.plugins import OWN
 from hlo_tools.verify import Finding, Severity, verify
-from nki_lang.targets import Target, current_target, target_of
+from nki_lang.base.targets import Target, current_target, target_of
 
 __all__ = ["lint", "selected"]
 

@@ -11,7 +11,7 @@ from hlo_tools.ir.module import Module
 from hlo_tools.plugins import OWN
 from hlo_tools.rewrite.patterns import Captures, Pattern
 from hlo_tools.verify import Finding, Severity
-from nki_lang.targets import Target
+from nki_lang.base.targets import Target
 
 __all__ = ["NOTHING_LATER", "Check", "Graph", "Hit", "LintRule"]
 
@@ -109,7 +109,7 @@ class LintRule:
     @property
     def targets(self) -> str:
         """The targets in words."""
-        from nki_lang.targets import TARGETS
+        from nki_lang.base.targets import TARGETS
 
         names = [name for name, target in TARGETS.items() if self.applies_to(target)]
         if len(names) == len(TARGETS):

@@ -19,8 +19,8 @@ from typing import Final, Protocol, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 from hlo_tools.errors import HloError, HloFileError
-from nki_lang.atomic import atomic_file, staging_name, sweep
-from nki_lang.plain_files import MAX_RESULT_BYTES, read_plain
+from nki_lang.base.atomic import atomic_file, staging_name, sweep
+from nki_lang.base.plain_files import MAX_RESULT_BYTES, read_plain
 
 __all__ = ["Item", "Place", "open_place"]
 

@@ -13,7 +13,7 @@ from hlo_tools.trace.graph import DType, Graph, Node
 from hlo_tools.types.element_types import element_of
 from hlo_tools.types.literal import literal_of
 from hlo_tools.types.shape import array_shape, tuple_shape
-from nki_lang.source import shortest_names
+from nki_lang.base.source import shortest_names
 
 __all__ = ["INPUT_NAMES", "OUTPUT_NAMES", "to_proto"]
 

@@ -21,7 +21,7 @@ from neff.builds.stored import Made, action_of, keep, source_files
 from neff.builds.works import Failure, Outcome, Work, run_work
 from neff.errors import NeffError
 from neff.version import toolchain_digest
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 
 __all__ = ["build_on_cluster"]
 

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from neff.errors import NeffError
 from neff.options import Flags, parse_flags
-from nki_lang.plain_files import MAX_RECORD_BYTES, read_plain
+from nki_lang.base.plain_files import MAX_RECORD_BYTES, read_plain
 
 __all__ = ["FLAGS_FILE", "flags_of", "given_flags"]
 

@@ -17,7 +17,7 @@ from typing import Final, cast
 from hlo_tools.files.plain import MAX_RECORD_BYTES, MAX_RESULT_BYTES, read_plain
 from neff.builds.cluster import build_on_cluster
 from neff.builds.works import Failure, Outcome, Work, run_work, settled
-from nki_lang.atomic import atomic_file
+from nki_lang.base.atomic import atomic_file
 
 __all__ = ["Failure", "Outcome", "Progress", "Work", "build_many"]
 

@@ -13,7 +13,7 @@ from neff.builds.sources import Source
 from neff.errors import NeffCompileError
 from neff.options import Flags
 from neff.program import Program
-from nki_lang.targets import target_of
+from nki_lang.base.targets import target_of
 
 if TYPE_CHECKING:
     from hlo_tools.ir.module import Module

@@ -12,7 +12,7 @@ from hlo_tools.store import open_store
 from neff.builds.flags import flags_of
 from neff.builds.sources import Source
 from neff.builds.stored import action_of, fetch, make
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 
 if TYPE_CHECKING:
     from neff.profile.explanation import Told

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hlo_tools.cli.shared.kernel_call import load_kernel, parse_arguments
 from hlo_tools.errors import CodedError, HloError
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.kernel import Kernel
 
 __all__ = ["Candidate", "Parameters", "Search", "Status", "Value", "combinations", "tried"]

@@ -21,7 +21,7 @@ from hlo_tools.errors import CodedError
 from neff.errors import NeffError
 from neff.options import FLAGS, Flags, parse_flags
 from neff.version import __version__
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 
 __all__ = ["main"]
 

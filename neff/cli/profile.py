@@ -40,7 +40,7 @@ from neff.profile.text import (
     roofline_tables,
     share_table,
 )
-from nki_lang.plain_files import MAX_SOURCE_BYTES, read_plain
+from nki_lang.base.plain_files import MAX_SOURCE_BYTES, read_plain
 
 __all__ = ["command"]
 

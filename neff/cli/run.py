@@ -18,7 +18,7 @@ from neff.cli.arrays import read_inputs
 from neff.cli.options import File
 from neff.errors import NeffError
 from neff.program import named_ranks
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 if TYPE_CHECKING:
     from neff.runtime.model import LoadedModel

@@ -20,7 +20,7 @@ from neff.profile import Analysis, Profile, by, profile_of, summary, write_files
 from neff.profile.page import render_page
 from neff.profile.text import headline, share_table
 from neff.timing import Parameters, overrides_of
-from nki_lang.atomic import atomic_file
+from nki_lang.base.atomic import atomic_file
 
 __all__ = ["command"]
 

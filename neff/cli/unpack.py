@@ -12,7 +12,7 @@ from hlo_tools.cli.shared import console
 from neff.cli.options import File, IgnoreHash
 from neff.container import Package, open_package
 from neff.errors import NeffError
-from nki_lang.atomic import staging_name, sweep
+from nki_lang.base.atomic import staging_name, sweep
 
 __all__ = ["command"]
 

@@ -19,9 +19,9 @@ from neff.compiler.record import Member, Record, UnitRecord
 from neff.errors import NeffCompileError, NeffError
 from neff.options import CompileOptions
 from neff.program import Program
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
+from nki_lang.base.targets import Target, target_of
 from nki_lang.ir import KernelIR
-from nki_lang.targets import Target, target_of
 
 if TYPE_CHECKING:
     from hlo_tools.kernel_calls import RegisteredKernel, Replacement

@@ -30,8 +30,8 @@ from neff.errors import NeffCompileError
 from neff.options import CompileOptions
 from neff.program import GRAPH_ONLY, Program
 from neff.timing import estimate
-from nki_lang.errors import NkiError
-from nki_lang.targets import Target, target_of
+from nki_lang.base.errors import NkiError
+from nki_lang.base.targets import Target, target_of
 
 __all__ = ["Compiler", "best", "best_in_processes", "metadata_of"]
 

@@ -8,15 +8,15 @@ from collections.abc import Generator
 from typing import BinaryIO
 
 from neff.errors import NeffError
-from nki_lang import atomic
-from nki_lang.plain_files import shown
+from nki_lang.base import atomic
+from nki_lang.base.plain_files import shown
 
 __all__ = ["atomic_file"]
 
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
-    """:func:`nki_lang.atomic.atomic_file` with this package's error.
+    """:func:`nki_lang.base.atomic.atomic_file` with this package's error.
 
     Raises:
         NeffError: code ``NEFF-WRITE``; the folder is missing or not writable, or the disk full.

@@ -14,9 +14,9 @@ from typing import Any
 
 from neff.container import strict_json
 from neff.program import EngineLoop, EngineStep
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import Target
 from nki_lang.ir import Access, Engine, Instruction, Tensor
-from nki_lang.memory import MemoryRegion
-from nki_lang.targets import Target
 
 __all__ = ["Transfers", "describe_transfers", "ring_bytes"]
 

@@ -11,8 +11,8 @@ from typing import Any
 from neff.container.descriptors import describe_transfers
 from neff.program import Program, SubGraph, Variable
 from neff.version import __version__
+from nki_lang.base.targets import target_of
 from nki_lang.ir import Engine
-from nki_lang.targets import target_of
 
 __all__ = ["ENGINE_FILES", "definition", "engine_document", "graph_list", "info", "network"]
 

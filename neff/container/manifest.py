@@ -13,7 +13,7 @@ from neff.container.strict_json import is_object
 from neff.encoding import DTYPE_CODES, DTYPES, VERSION
 from neff.errors import NeffFileError
 from neff.program import Program, Variable
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = ["MANIFEST", "Manifest", "manifest_of", "parse_manifest"]
 

@@ -25,9 +25,9 @@ from neff.container.write import SOURCES, header_of
 from neff.encoding import SourceTable, decode_engine
 from neff.errors import NeffFileError
 from neff.program import EngineStep, Program, SubGraph, Variable
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
+from nki_lang.base.plain_files import UnfitFileError, read_plain
 from nki_lang.ir import Engine, Tensor
-from nki_lang.plain_files import UnfitFileError, read_plain
 
 __all__ = ["Package", "open_package", "program_of", "read"]
 

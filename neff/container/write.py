@@ -26,7 +26,7 @@ from neff.encoding import SourceTable, encode_engine
 from neff.errors import NeffCompileError
 from neff.program import Program
 from neff.version import __version__
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.ir import Engine
 
 __all__ = ["SOURCES", "header_of", "members_of", "write"]

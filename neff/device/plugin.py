@@ -25,7 +25,7 @@ from neff.device.pjrt.status import Status
 from neff.device.pjrt.topology import Device, Topology, device_count
 from neff.device.programs import capture
 from neff.device.programs.program import CompileOptions, Program
-from nki_lang.targets import current_target
+from nki_lang.base.targets import current_target
 
 __all__ = ["Plugin", "the_plugin"]
 

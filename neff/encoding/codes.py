@@ -10,9 +10,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.base.dtypes import BY_NAME, DType
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Engine
-from nki_lang.memory import MemoryRegion
 
 __all__ = [
     "DTYPES",

@@ -13,7 +13,7 @@ from neff.encoding.varints import decode_words
 from neff.encoding.writer import HEADER
 from neff.errors import NeffFileError
 from neff.program import EngineLoop, EngineStep, Step
-from nki_lang.dtypes import DType
+from nki_lang.base.dtypes import DType
 from nki_lang.ir import Access, Engine, Instruction, Register, Tensor
 
 __all__ = ["decode_engine"]

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, cast
 
 from neff.errors import NeffFileError
-from nki_lang.source import MAX_CALLERS, SourceLocation
+from nki_lang.base.source import MAX_CALLERS, SourceLocation
 
 __all__ = ["SourceTable"]
 

@@ -13,7 +13,7 @@ from neff.encoding.sources import SourceTable
 from neff.encoding.varints import encode_words
 from neff.errors import NeffCompileError
 from neff.program import EngineLoop, EngineStep, Step
-from nki_lang.dtypes import DType
+from nki_lang.base.dtypes import DType
 from nki_lang.ir import Access, Engine, Register, Tensor
 
 __all__ = ["HEADER", "encode_engine"]

@@ -14,10 +14,10 @@ from neff.errors import NeffError
 from neff.profile.analysis import by
 from neff.profile.table import SCHEMA, Profile
 from neff.program import EngineLoop, EngineStep, Program, Step
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.plain_files import MAX_RECORD_BYTES, read_plain
+from nki_lang.base.targets import target_of
 from nki_lang.ir import Access
-from nki_lang.memory import MemoryRegion
-from nki_lang.plain_files import MAX_RECORD_BYTES, read_plain
-from nki_lang.targets import target_of
 
 __all__ = ["Budget", "Check", "budget_of", "check_budget", "sbuf_peak"]
 

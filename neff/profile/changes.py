@@ -16,7 +16,7 @@ from neff.container.compare import Difference, compare
 from neff.container.inspect import describe
 from neff.errors import NeffError
 from neff.profile.budgets import sbuf_peak
-from nki_lang.targets import target_of
+from nki_lang.base.targets import target_of
 
 __all__ = ["FIGURES", "Change", "Figures", "changes"]
 

@@ -10,8 +10,8 @@ from neff.profile.analysis import Analysis, analysis_of
 from neff.profile.page import render_page
 from neff.profile.perfetto import write_trace
 from neff.profile.table import Profile
-from nki_lang.atomic import atomic_file
-from nki_lang.plain_files import check_path, shown
+from nki_lang.base.atomic import atomic_file
+from nki_lang.base.plain_files import check_path, shown
 
 __all__ = ["write_files"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from neff.compiler.assembly.regions import operands_touched
 from neff.profile.table import Profile
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import target_of
 from nki_lang.ir import Access, Instruction, Tensor
-from nki_lang.memory import MemoryRegion
-from nki_lang.targets import target_of
 
 __all__ = ["MEMORIES", "Holding", "Peak", "holdings", "memory_document", "peak"]
 

@@ -8,9 +8,9 @@ from typing import NamedTuple, cast
 
 from neff.timing.lowering import works_of
 from neff.timing.work import Matmul
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir import Access, Instruction, Register
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
 
 __all__ = ["APPROXIMATE", "Site", "Sites"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from neff.errors import NeffRuntimeError
 from neff.program import Program, Variable
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = ["Kept", "check_names", "check_writable", "choose_arrays", "kept_arrays"]
 

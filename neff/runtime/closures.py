@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from hlo_tools.errors import reports_bugs
 from neff.errors import NeffRuntimeError
 from nki_lang import ir
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.execute import Memory, prepare
 from nki_lang.execute.liveness import accesses_of
 from nki_lang.execute.loops import loop_step

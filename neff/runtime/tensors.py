@@ -9,7 +9,7 @@ import numpy as np
 
 from neff.errors import NeffRuntimeError
 from neff.program import Variable
-from nki_lang.dtypes import Array, DType
+from nki_lang.base.dtypes import Array, DType
 
 __all__ = ["TensorMetadata", "array_for", "metadata_of"]
 

@@ -11,9 +11,9 @@ from neff.timing.machine import Item, Loop, Steps
 from neff.timing.ports import memories_of
 from neff.timing.transfers import COPIES, transfer_of
 from neff.timing.work import Compute, Fixed, Matmul, Weights, Work
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Engine, Instruction, Tensor
 from nki_lang.isa.table import COLLECTIVES
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["Lowering", "table_of", "works_of"]
 

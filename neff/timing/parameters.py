@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, cast
 from neff.errors import NeffError
 from neff.timing.parameter_table import ROWS, Cell
 from neff.timing.project import project_table
-from nki_lang.targets import TARGETS, target_of
+from nki_lang.base.targets import TARGETS, target_of
 
 __all__ = [
     "PARAMETERS",

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from math import prod
 
 from neff.timing.work import Compute
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import TARGETS
 from nki_lang.ir import Access, Instruction
-from nki_lang.memory import MemoryRegion
-from nki_lang.targets import TARGETS
 
 __all__ = ["PSUM", "SBUF", "held_ports", "memories_of"]
 

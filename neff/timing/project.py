@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from neff.errors import NeffError
-from nki_lang.plain_files import MAX_RECORD_BYTES, read_plain
+from nki_lang.base.plain_files import MAX_RECORD_BYTES, read_plain
 
 __all__ = ["project_table"]
 

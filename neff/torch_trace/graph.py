@@ -15,7 +15,7 @@ from neff.torch_trace.placement import identity_of, is_written, placed
 from neff.torch_trace.pytorch import Tensor, Tree, lazy_device, pytree, torch, xlac
 from neff.torch_trace.state import ModuleState, random_states
 from neff.torch_trace.watching import RNG_SEED, ReadWatch, Watch, data_leaves
-from nki_lang.source import definition_of
+from nki_lang.base.source import definition_of
 
 __all__ = ["TracedGraph", "Written", "traced_graph"]
 

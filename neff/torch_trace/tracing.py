@@ -24,7 +24,7 @@ from neff.runtime import load as load_model
 from neff.torch_trace.graph import TracedGraph, traced_graph
 from neff.torch_trace.keywords import check_keywords
 from neff.torch_trace.pytorch import Tree, pytree, torch
-from nki_lang.targets import current_target
+from nki_lang.base.targets import current_target
 
 __all__ = ["TracedModel", "trace"]
 

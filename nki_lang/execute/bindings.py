@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import NkiExecutionError
 from nki_lang.execute.program import Program
 from nki_lang.ir.types import KernelIR, Tensor
 

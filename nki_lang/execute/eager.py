@@ -15,8 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import NkiError, NkiExecutionError, warn_at
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import NkiError, NkiExecutionError, warn_at
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import definition_of, name_of
+from nki_lang.base.targets import Target, current_target
+from nki_lang.base.tracebacks import without_package_frames
 from nki_lang.execute.checks import DEFAULT_CHECKS, Check, Finding, Report, checks_of, watch
 from nki_lang.execute.checks.base import SimulatedCall, Step
 from nki_lang.execute.exchange import Meeting, run_together
@@ -43,13 +47,9 @@ from nki_lang.ir.types import (
     Tensor,
     WhileLoop,
 )
-from nki_lang.memory import MemoryRegion
 from nki_lang.semantics.floats import engine_floats
 from nki_lang.semantics.numbers import convert
 from nki_lang.semantics.state import EngineState
-from nki_lang.source import definition_of, name_of
-from nki_lang.targets import Target, current_target
-from nki_lang.tracebacks import without_package_frames
 from nki_lang.tracing.arguments import bind_call, replace_tensors
 from nki_lang.tracing.body import run_body
 from nki_lang.tracing.results import Structure, rebuild

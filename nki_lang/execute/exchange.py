@@ -13,10 +13,10 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import NkiExecutionError
+from nki_lang.base.source import SourceLocation
 from nki_lang.semantics.floats import engine_floats
-from nki_lang.source import SourceLocation
 
 __all__ = ["Cores", "Meeting", "Ranks", "run_together"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.execute.bindings import Bindings, bindings_of
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.memory import Memory

@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.execute.liveness import accesses_of
 from nki_lang.execute.regions import compose, may_overlap
 from nki_lang.ir.types import (
@@ -29,7 +30,6 @@ from nki_lang.ir.types import (
     walk,
     with_operands,
 )
-from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
 
 __all__ = ["forward", "forwarded"]

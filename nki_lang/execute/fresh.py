@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.execute.liveness import accesses_in, accesses_of
 from nki_lang.execute.storage import dense_pattern
 from nki_lang.ir.coverage import Coverage, piece_of
@@ -25,7 +26,6 @@ from nki_lang.ir.types import (
     WhileLoop,
     walk,
 )
-from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
 
 __all__ = ["MATMUL_OPS", "certain_iterations", "filled_in", "inside", "with_fresh_memory"]

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
+from nki_lang.base.source import SourceLocation
 from nki_lang.execute.liveness import written_by
 from nki_lang.ir.coverage import Coverage, Piece, piece_of
 from nki_lang.ir.fresh import is_fresh_fill
 from nki_lang.ir.types import Access, Block, Instruction, NoReorder, Tensor, walk
-from nki_lang.source import SourceLocation
 
 __all__ = ["COPY_OPS", "Gap", "gaps_of"]
 

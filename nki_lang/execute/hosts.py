@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, cast
 import ml_dtypes
 import numpy as np
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import NkiError, NkiExecutionError
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import NkiError, NkiExecutionError
 from nki_lang.tracing.arguments import require_unmasked
 
 __all__ = [

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Block, Instruction, Tensor, walk
-from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
 
 __all__ = ["Slots", "accesses_in", "accesses_of", "assign_slots", "written_by"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.errors import NkiExecutionError
 from nki_lang.execute.prepare import Step
 from nki_lang.ir.types import ForLoop, Register, WhileLoop
 

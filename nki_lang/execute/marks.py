@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Instruction
 from nki_lang.semantics import SEMANTICS, TRAITS

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array, DType
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.dtypes import Array, DType
+from nki_lang.base.errors import NkiExecutionError
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import TARGETS, Target
 from nki_lang.execute.storage import Layout, Storage, outside, whole
 from nki_lang.ir.coverage import Coverage
 from nki_lang.ir.fresh import FRESH_BYTE
 from nki_lang.ir.types import Access, Register, Tensor
-from nki_lang.memory import MemoryRegion
 from nki_lang.semantics.state import EngineState
-from nki_lang.targets import TARGETS, Target
 
 __all__ = ["Memory", "Rows", "precise_floats", "twin"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import NkiError, NkiExecutionError
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import NkiError, NkiExecutionError
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Instruction, Register
 from nki_lang.isa.indirection import index_group

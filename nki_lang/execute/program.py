@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import warn_at
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import warn_at
+from nki_lang.base.targets import Target, target_of
 from nki_lang.execute.coalescing import coalesced
 from nki_lang.execute.forwarding import forwarded
 from nki_lang.execute.fresh import filled_in, with_fresh_memory
@@ -20,7 +21,6 @@ from nki_lang.execute.reaching import ReachingRead, certain_reads
 from nki_lang.execute.unwritten import REMEDY, UnwrittenRead
 from nki_lang.ir.accumulation import resolve_accumulation
 from nki_lang.ir.types import Block, KernelIR
-from nki_lang.targets import Target, target_of
 
 __all__ = ["Program", "program_of", "uninitialised"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.execute.exchange import Cores, Meeting, Ranks, run_together
 from nki_lang.execute.executor import load
 from nki_lang.ir.types import KernelIR

@@ -21,7 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lang.errors import NkiError, reports_bugs
+from nki_lang.base.errors import NkiError, reports_bugs
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
+from nki_lang.base.targets import Target
 from nki_lang.execute.fresh import MATMUL_OPS, inside
 from nki_lang.execute.gaps import COPY_OPS
 from nki_lang.execute.liveness import accesses_in, accesses_of, written_by
@@ -32,11 +35,8 @@ from nki_lang.execute.unwritten import UnwrittenRead, unwritten_reads
 from nki_lang.ir.coverage import Coverage, piece_of
 from nki_lang.ir.fresh import SCALE_OPERANDS, is_fresh_fill
 from nki_lang.ir.types import Access, Block, Instruction, NoReorder, Register, Tensor, walk
-from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
 from nki_lang.semantics.floats import engine_floats
-from nki_lang.source import SourceLocation
-from nki_lang.targets import Target
 
 __all__ = ["ReachingRead", "certain_reads", "reaching_reads"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Protocol
 
-from nki_lang.errors import NkiError, NkiExecutionError
+from nki_lang.base.errors import NkiError, NkiExecutionError
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.execute.liveness import accesses_of
 from nki_lang.execute.loops import loop_step
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import OPERAND_ERRORS, Step, failure, prepare
 from nki_lang.ir.types import Block, Instruction, NoReorder
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["Observer", "Steps"]
 

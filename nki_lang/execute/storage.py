@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import NkiExecutionError
 from nki_lang.ir.coverage import Coverage, Piece
 from nki_lang.ir.fresh import FRESH_BYTE
 from nki_lang.ir.types import Access, Tensor

@@ -20,8 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import NkiExecutionError
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.execute.marks import MATMUL_OPS, Mask, propagates_nan, spread
 from nki_lang.execute.meetings import (
     SENT_OPERANDS,
@@ -39,9 +41,7 @@ from nki_lang.ir.coverage import Coverage, Piece
 from nki_lang.ir.fresh import SCALE_OPERANDS, is_fresh_fill
 from nki_lang.ir.types import Access, Instruction, Register, Tensor
 from nki_lang.isa.indirection import index_group
-from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import SEMANTICS, TRAITS
-from nki_lang.source import SourceLocation
 
 __all__ = ["Origin", "Tracker", "keeps_old"]
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.execute.fresh import MATMUL_OPS, certain_iterations, inside
 from nki_lang.execute.liveness import accesses_in, written_by
 from nki_lang.ir.coverage import Coverage, piece_of
@@ -27,9 +29,7 @@ from nki_lang.ir.types import (
     WhileLoop,
     walk,
 )
-from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
-from nki_lang.source import SourceLocation
 
 __all__ = ["REMEDY", "UnwrittenRead", "unwritten_reads"]
 

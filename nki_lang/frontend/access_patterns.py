@@ -7,7 +7,7 @@ from math import prod
 from operator import index as to_int
 from typing import Any, NoReturn
 
-from nki_lang.dtypes import dtype_of
+from nki_lang.base.dtypes import dtype_of
 from nki_lang.frontend import strides as stride_rules
 from nki_lang.frontend.indexing import (
     ACCESS_PATTERNS,

@@ -20,8 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array, DType, dtype_of
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.dtypes import Array, DType, dtype_of
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import MAX_CALLERS, SourceLocation, caller_location, in_package
+from nki_lang.base.targets import Target
 from nki_lang.ir import (
     Access,
     Block,
@@ -35,9 +38,6 @@ from nki_lang.ir import (
     WhileLoop,
 )
 from nki_lang.ir.fresh import fresh_row
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import MAX_CALLERS, SourceLocation, caller_location, in_package
-from nki_lang.targets import Target
 
 __all__ = ["TraceBuilder", "active", "building", "current", "user_frame"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nki_lang.errors import fail, warn_deprecated
+from nki_lang.base.errors import fail, warn_deprecated
 from nki_lang.frontend.builder import TraceBuilder, current
 from nki_lang.frontend.registers import VirtualRegister, as_operand, is_integer
 from nki_lang.frontend.while_header import forbid_no_reorder

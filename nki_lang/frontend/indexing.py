@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from operator import index as to_int
 from typing import Any, NoReturn, TypeGuard, TypeVar, cast
 
-from nki_lang.dtypes import DType
+from nki_lang.base.dtypes import DType
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend import strides as stride_rules
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.registers import VirtualRegister
 from nki_lang.frontend.slices import DynamicSlice, Index
 from nki_lang.frontend.view import View, refuse
 from nki_lang.ir import Access, Register
-from nki_lang.memory import MemoryRegion
 
 __all__ = [
     "index_view",

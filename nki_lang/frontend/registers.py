@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from nki_lang.errors import NkiTypeError, fail
+from nki_lang.base.errors import NkiTypeError, fail
 from nki_lang.frontend.builder import active, current
 from nki_lang.frontend.objects import NKIObject
 from nki_lang.frontend.while_header import register_truth

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nki_lang.dtypes import dtype_of
-from nki_lang.errors import fail
+from nki_lang.base.dtypes import dtype_of
+from nki_lang.base.errors import fail
+from nki_lang.base.memory import ON_CHIP, MemoryRegion
 from nki_lang.frontend import indexing
 from nki_lang.frontend import strides as stride_rules
 from nki_lang.frontend.access_patterns import pattern_view
 from nki_lang.frontend.builder import active, current
 from nki_lang.frontend.view import View
 from nki_lang.ir import Tensor
-from nki_lang.memory import ON_CHIP, MemoryRegion
 
 __all__ = ["NkiTensor"]
 

@@ -12,11 +12,11 @@ import linecache
 from math import prod
 from typing import Any, NoReturn
 
-from nki_lang.errors import NkiAttributeError, NkiTypeError, warn_at_caller
+from nki_lang.base.errors import NkiAttributeError, NkiTypeError, warn_at_caller
+from nki_lang.base.source import SourceLocation, caller_location
 from nki_lang.frontend.builder import active
 from nki_lang.frontend.operators import BY_NAME
 from nki_lang.ir import Access
-from nki_lang.source import SourceLocation, caller_location
 
 __all__ = ["TileArithmetic", "missing_method"]
 
@@ -139,7 +139,7 @@ def _unary(symbol: str, function: str) -> Any:
 class TileArithmetic:
     """Operations of Python and NumPy that tensors refuse, with the call to write instead.
 
-    Every refusal is an :class:`~nki_lang.errors.NkiTypeError` (``NKI-ARITHMETIC``,
+    Every refusal is an :class:`~nki_lang.base.errors.NkiTypeError` (``NKI-ARITHMETIC``,
     ``NKI-TENSOR-VALUE``) at the user's line.
     """
 

@@ -7,14 +7,14 @@ from math import prod
 from operator import index as to_int
 from typing import Any, NoReturn, Self
 
-from nki_lang.dtypes import DType
-from nki_lang.errors import fail
+from nki_lang.base.dtypes import DType
+from nki_lang.base.errors import fail
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend import strides as stride_rules
 from nki_lang.frontend.objects import NKIObject
 from nki_lang.frontend.slices import Index
 from nki_lang.frontend.tile_arithmetic import TileArithmetic, missing_method
 from nki_lang.ir import Access, Tensor
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["View", "refuse"]
 

@@ -13,7 +13,7 @@ import linecache
 from types import CodeType, FrameType
 from typing import Any
 
-from nki_lang.errors import NkiTypeError, fail, warn_at_caller, warn_deprecated
+from nki_lang.base.errors import NkiTypeError, fail, warn_at_caller, warn_deprecated
 from nki_lang.frontend.builder import TraceBuilder, current, user_frame
 from nki_lang.ir import NoReorder, Register, WhileLoop, walk
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir.coverage import Coverage, piece_of
 from nki_lang.ir.types import (
     Access,
@@ -31,7 +32,6 @@ from nki_lang.ir.types import (
     walk,
     with_operands,
 )
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["resolve_accumulation", "zero_before_loops"]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.ir.types import Access
 
 __all__ = ["CLEAN_BYTE", "TAINTED_BYTE", "Coverage", "Piece", "piece_of"]

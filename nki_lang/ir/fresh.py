@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nki_lang.dtypes import Array, dtype_of
+from nki_lang.base.dtypes import Array, dtype_of
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir.types import Access, Block, Instruction, Tensor, walk
-from nki_lang.source import SourceLocation
 
 __all__ = [
     "FRESH_BYTE",

@@ -31,7 +31,9 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array, DType
+from nki_lang.base.dtypes import Array, DType
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir.types import (
     Access,
     Block,
@@ -46,8 +48,6 @@ from nki_lang.ir.types import (
     Tensor,
     WhileLoop,
 )
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
 
 __all__ = ["RESERVED", "full_pattern", "identity", "statement_to_text", "to_text"]
 

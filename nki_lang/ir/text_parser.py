@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nki_lang.dtypes import BY_NAME, DType
-from nki_lang.errors import NkiFileError
+from nki_lang.base.dtypes import BY_NAME, DType
+from nki_lang.base.errors import NkiFileError
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import MAX_CALLERS, SourceLocation
 from nki_lang.ir.text import full_pattern, identity
 from nki_lang.ir.types import (
     Access,
@@ -26,8 +28,6 @@ from nki_lang.ir.types import (
     Tensor,
     WhileLoop,
 )
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import MAX_CALLERS, SourceLocation
 
 __all__ = ["parse"]
 

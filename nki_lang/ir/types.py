@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeGuard
 
-from nki_lang.dtypes import Array, DType
-from nki_lang.memory import ON_CHIP, MemoryRegion
-from nki_lang.source import SourceLocation
+from nki_lang.base.dtypes import Array, DType
+from nki_lang.base.memory import ON_CHIP, MemoryRegion
+from nki_lang.base.source import SourceLocation
 
 
 class Engine(Enum):

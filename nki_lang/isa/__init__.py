@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nki_lang.errors import NkiValidationError, missing_attribute
+from nki_lang.base.errors import NkiValidationError, missing_attribute
+from nki_lang.base.targets import current_target
 from nki_lang.frontend.builder import active
 from nki_lang.frontend.registers import VirtualRegister
 from nki_lang.isa import (
@@ -31,7 +32,6 @@ from nki_lang.isa.movement import *  # noqa: F403
 from nki_lang.isa.random import *  # noqa: F403
 from nki_lang.isa.reductions import *  # noqa: F403
 from nki_lang.isa.registers import *  # noqa: F403
-from nki_lang.targets import current_target
 
 
 def get_nc_version() -> nc_version:

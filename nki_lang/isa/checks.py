@@ -5,7 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NoReturn, SupportsFloat, SupportsIndex
 
-from nki_lang.errors import fail, reports_bugs
+from nki_lang.base.errors import fail, reports_bugs
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import TARGETS
 from nki_lang.frontend.builder import TraceBuilder
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.operators import Operator
@@ -21,8 +23,6 @@ from nki_lang.isa.enums import (
 )
 from nki_lang.isa.indirection import check_indirection
 from nki_lang.isa.spec import Constraint, InstructionSpec, OperandSpec
-from nki_lang.memory import MemoryRegion
-from nki_lang.targets import TARGETS
 
 __all__ = ["CheckedCall", "validate"]
 

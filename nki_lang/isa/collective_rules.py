@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_lang.base.memory import HBM
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.isa.rules import custom
-from nki_lang.memory import HBM
 
 
 @custom("NKI-COLLECTIVE", "all tensors are in HBM or all are in SBUF; several only in HBM; sources"

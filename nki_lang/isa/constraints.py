@@ -5,12 +5,12 @@ from __future__ import annotations
 from operator import index as to_int
 from typing import Any, SupportsFloat, SupportsIndex
 
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.enums import dge_mode, dma_engine, nc_version, oob_mode, reduce_cmd
 from nki_lang.isa.rules import BITVEC, custom, free_elements
-from nki_lang.memory import MemoryRegion
 
 
 def _hwdge(call: Any) -> bool:

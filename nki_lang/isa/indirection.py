@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["INDIRECT_OPERANDS", "check_indirection", "index_group", "is_indirect"]
 

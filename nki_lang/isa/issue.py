@@ -12,8 +12,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from nki_lang.dtypes import DType
-from nki_lang.errors import fail
+from nki_lang.base.dtypes import DType
+from nki_lang.base.errors import fail
+from nki_lang.base.memory import HBM
 from nki_lang.frontend.builder import TraceBuilder, current
 from nki_lang.frontend.objects import NKIObject, is_sequence
 from nki_lang.frontend.operators import Operator
@@ -22,7 +23,6 @@ from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Access, Engine, Instruction
 from nki_lang.isa.checks import validate
 from nki_lang.isa.spec import InstructionSpec
-from nki_lang.memory import HBM
 
 __all__ = ["NkiInstruction", "issue"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from nki_lang.dtypes import dtype_of
-from nki_lang.errors import NkiValidationError
-from nki_lang.source import caller_location
+from nki_lang.base.dtypes import dtype_of
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.source import caller_location
 
 __all__ = ["member", "takes_dtype", "without_priority"]
 

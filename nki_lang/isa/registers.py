@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, SupportsIndex
 
-from nki_lang.errors import fail
+from nki_lang.base.errors import fail
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.registers import VirtualRegister, as_operand
 from nki_lang.frontend.tensor import NkiTensor

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa.spec import Constraint
-from nki_lang.memory import MemoryRegion
 
 __all__ = [
     "ACTIVATIONS",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from nki_lang.base.memory import HBM, ON_CHIP, MemoryRegion
 from nki_lang.ir import Engine
-from nki_lang.memory import HBM, ON_CHIP, MemoryRegion
 
 __all__ = ["Constraint", "InstructionSpec", "OperandSpec"]
 

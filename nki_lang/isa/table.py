@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nki_lang.base.memory import HBM, ON_CHIP, MemoryRegion
 from nki_lang.ir import Engine
 from nki_lang.isa import collective_rules as k
 from nki_lang.isa import constraints as c
@@ -24,7 +25,6 @@ from nki_lang.isa.spec import (
     InstructionSpec,
     OperandSpec,
 )
-from nki_lang.memory import HBM, ON_CHIP, MemoryRegion
 
 __all__ = ["COLLECTIVES", "TABLE", "spec_of"]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from nki_lang.errors import NkiFileError
+from nki_lang.base.errors import NkiFileError
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir.types import (
     Block,
     Engine,
@@ -22,7 +23,6 @@ from nki_lang.klir.callers import CallerReader
 from nki_lang.klir.control import MAX_LOOP_DEPTH
 from nki_lang.klir.registers import inferred
 from nki_lang.klir.table import row_of
-from nki_lang.source import SourceLocation
 
 __all__ = ["Finisher", "TreeReader"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.errors import NkiFileError
-from nki_lang.source import MAX_CALLERS, SourceLocation
+from nki_lang.base.errors import NkiFileError
+from nki_lang.base.source import MAX_CALLERS, SourceLocation
 
 __all__ = ["CallerReader", "CallerWriter"]
 

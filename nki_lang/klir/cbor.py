@@ -7,7 +7,7 @@ writing a file restores its bytes.
 
 Readers take ``(data, position)`` and return ``(value, next position)``. They raise
 :class:`Damage`, or ``IndexError`` where the data ends; the caller converts both into a
-:class:`~nki_lang.errors.NkiFileError`.
+:class:`~nki_lang.base.errors.NkiFileError`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 
-from nki_lang.errors import NkiFileError
+from nki_lang.base.errors import NkiFileError
 
 __all__ = ["name_of", "require"]
 

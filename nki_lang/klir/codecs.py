@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from nki_lang.dtypes import DType
-from nki_lang.errors import NkiFileError
+from nki_lang.base.dtypes import DType
+from nki_lang.base.errors import NkiFileError
 from nki_lang.ir.types import Access, Engine, Register, is_group
 from nki_lang.klir import cbor, schema
 from nki_lang.klir.names import Names

@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeGuard, cast
 
-from nki_lang.dtypes import BY_NAME, DType
-from nki_lang.errors import NkiFileError, NkiValidationError
+from nki_lang.base.dtypes import BY_NAME, DType
+from nki_lang.base.errors import NkiFileError, NkiValidationError
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir.types import Access, Engine, Register, Tensor, is_group
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["FORMAT", "PRIVATE_OPCODE", "VERSION", "dumps", "engine_named", "loads", "operand_from_json", "operand_to_json", "tensor_from_json", "tensor_to_json"]  # fmt: skip
 

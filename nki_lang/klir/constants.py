@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from nki_lang.errors import NkiFileError
+from nki_lang.base.errors import NkiFileError
 
 __all__ = ["FOLDER", "from_npy", "plain_name", "to_npy"]
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from nki_lang.errors import NkiFileError
+from nki_lang.base.errors import NkiFileError
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir.types import ForLoop, Instruction, NoReorder, Register, WhileLoop
 from nki_lang.klir import cbor, schema
 from nki_lang.klir.names import Names
 from nki_lang.klir.values import FALSE_BYTE, SOME_HEAD, TRUE_BYTE
-from nki_lang.source import SourceLocation
 
 __all__ = ["MAX_LOOP_DEPTH", "BlockWriter", "Branch", "LabelledBlock", "recover"]
 

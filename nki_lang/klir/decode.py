@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.dtypes import DType, dtype_of
-from nki_lang.errors import NkiError, NkiFileError
+from nki_lang.base.dtypes import DType, dtype_of
+from nki_lang.base.errors import NkiError, NkiFileError
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir.types import (
     Access,
     Block,
@@ -23,8 +25,6 @@ from nki_lang.klir.control import Branch, LabelledBlock, recover
 from nki_lang.klir.reach import check_reach, check_size
 from nki_lang.klir.table import Row, row_of_operator
 from nki_lang.klir.values import dtype_of_name
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
 
 __all__ = ["Decoder", "decode"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir.types import Block, Engine, Instruction, KernelIR
 from nki_lang.klir import cbor, schema
 from nki_lang.klir.names import Names
 from nki_lang.klir.regions import encode_body
 from nki_lang.klir.statements import StatementWriter
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["encode"]
 

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nki_lang.atomic import atomic_file
-from nki_lang.errors import NkiFileError, NkiValidationError
+from nki_lang.base.atomic import atomic_file
+from nki_lang.base.errors import NkiFileError, NkiValidationError
+from nki_lang.base.plain_files import UnfitFileError, check_path, read_plain, shown
+from nki_lang.base.targets import current_target, target_of
 from nki_lang.ir.types import KernelIR
 from nki_lang.klir import checksum, companion, constants, foreign, schema
 from nki_lang.klir.cbor import Damage
 from nki_lang.klir.decode import decode
 from nki_lang.klir.encode import encode
-from nki_lang.plain_files import UnfitFileError, check_path, read_plain, shown
-from nki_lang.targets import current_target, target_of
 
 __all__ = ["KernelFile", "dumps", "loads", "read", "write"]
 

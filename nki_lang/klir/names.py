@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.dtypes import DType
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.dtypes import DType
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir.types import Access, Engine, KernelIR, Register, Tensor
 from nki_lang.klir import cbor, companion, schema
 from nki_lang.klir.callers import CallerWriter
@@ -18,8 +20,6 @@ from nki_lang.klir.values import (
     NotExpressibleError,
     dtype_bytes,
 )
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
 
 __all__ = ["Names"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nki_lang.base.source import shortest_names
 from nki_lang.ir.types import Block, Instruction, KernelIR
-from nki_lang.source import shortest_names
 
 __all__ = ["shown_names"]
 

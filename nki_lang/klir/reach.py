@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nki_lang.errors import NkiFileError
+from nki_lang.base.errors import NkiFileError
 from nki_lang.ir.types import Access
 
 __all__ = ["check_reach", "check_size"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir.types import Block, ForLoop, Instruction, NoReorder, Register, WhileLoop
 from nki_lang.klir.control import BlockWriter
 from nki_lang.klir.names import Names
 from nki_lang.klir.statements import StatementWriter
-from nki_lang.source import SourceLocation
 
 __all__ = ["encode_body"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.base.dtypes import BY_NAME, DType
 from nki_lang.klir import schema
 
 __all__ = [

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import builtins
 
-from nki_lang.dtypes import BY_NAME as _DTYPES
-from nki_lang.dtypes import DType
-from nki_lang.errors import missing_attribute
+from nki_lang.base.dtypes import BY_NAME as _DTYPES
+from nki_lang.base.dtypes import DType
+from nki_lang.base.errors import missing_attribute
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend import operators as _operators
 from nki_lang.frontend.control_flow import (
     dynamic_range,
@@ -57,7 +58,6 @@ from nki_lang.language.program import (
     program_ndim,
 )
 from nki_lang.language.tile_size import _TileSize, tile_size
-from nki_lang.memory import MemoryRegion
 
 bool_ = _DTYPES["bool"]
 int8, int16, int32 = _DTYPES["int8"], _DTYPES["int16"], _DTYPES["int32"]

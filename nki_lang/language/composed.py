@@ -6,6 +6,7 @@ from math import pi
 from math import prod as product
 from typing import Any
 
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend import operators as op
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.frontend.view import refuse
@@ -20,7 +21,6 @@ from nki_lang.isa.random import dropout as dropout_instruction
 from nki_lang.isa.reductions import tensor_reduce
 from nki_lang.language.creation import ndarray
 from nki_lang.language.lowering import fresh, reduced_shape, require_tile
-from nki_lang.memory import MemoryRegion
 
 __all__ = [
     "arctan", "broadcast_to", "ceil", "cos", "dropout", "expand_dims", "floor",

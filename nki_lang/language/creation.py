@@ -7,15 +7,15 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from nki_lang.dtypes import Array, DType, DTypeLike, dtype_of
-from nki_lang.errors import fail
+from nki_lang.base.dtypes import Array, DType, DTypeLike, dtype_of
+from nki_lang.base.errors import fail
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.operators import multiply, right_shift
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.frontend.view import refuse
 from nki_lang.ir import Engine, Tensor
-from nki_lang.memory import MemoryRegion
 
 __all__ = [
     "empty_like",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nki_lang.dtypes import DTypeLike
+from nki_lang.base.dtypes import DTypeLike
 from nki_lang.frontend.tensor import NkiTensor
 
 __all__ = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from nki_lang.errors import fail
+from nki_lang.base.errors import fail
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.operators import Operator
@@ -15,7 +16,6 @@ from nki_lang.isa.elementwise import tensor_scalar, tensor_tensor
 from nki_lang.isa.movement import tensor_copy
 from nki_lang.isa.reductions import tensor_reduce
 from nki_lang.language.creation import ndarray
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["activate", "binary", "fresh", "reduce", "reduced_shape", "require_tile"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nki_lang.dtypes import DTypeLike
+from nki_lang.base.dtypes import DTypeLike
 from nki_lang.frontend import operators as op
 from nki_lang.frontend.operators import Operator
 from nki_lang.frontend.tensor import NkiTensor

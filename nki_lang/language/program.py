@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from nki_lang.errors import fail
+from nki_lang.base.errors import fail
+from nki_lang.base.memory import HBM, ON_CHIP, MemoryRegion
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
-from nki_lang.memory import HBM, ON_CHIP, MemoryRegion
 
 __all__ = [
     "device_print",

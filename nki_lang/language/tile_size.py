@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from nki_lang.errors import warn_deprecated
+from nki_lang.base.errors import warn_deprecated
+from nki_lang.base.targets import Target, current_target
 from nki_lang.frontend.builder import active
 from nki_lang.frontend.objects import NKIObject
-from nki_lang.targets import Target, current_target
 
 __all__ = ["_TileSize", "tile_size"]
 

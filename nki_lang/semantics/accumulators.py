@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.semantics.elementwise import scaled
 from nki_lang.semantics.numbers import per_partition, single, store
 from nki_lang.semantics.operators import Operator, operator_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.semantics.accumulators import started
 from nki_lang.semantics.elementwise import scaled
 from nki_lang.semantics.functions import ACTIVATIONS

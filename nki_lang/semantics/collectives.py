@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import NkiExecutionError
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir.types import Register
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.operators import operator_of
 from nki_lang.semantics.register import wrap
 from nki_lang.semantics.state import EngineState
 from nki_lang.semantics.table import semantics
-from nki_lang.source import SourceLocation
 
 __all__: list[str] = []
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import NkiExecutionError
+from nki_lang.base.source import SourceLocation
 from nki_lang.semantics.state import EngineState
 from nki_lang.semantics.table import semantics
-from nki_lang.source import SourceLocation
 
 __all__: list[str] = []
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir.types import Access, Engine
-from nki_lang.memory import MemoryRegion
 from nki_lang.semantics.numbers import (
     aligned,
     convert,

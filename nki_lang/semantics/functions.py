@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = ["ACTIVATIONS", "VALID_RANGE", "erf"]
 

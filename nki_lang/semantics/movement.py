@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import NkiExecutionError
 from nki_lang.ir.types import Engine
 from nki_lang.semantics.numbers import aligned, single, store
 from nki_lang.semantics.table import semantics

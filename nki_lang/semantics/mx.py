@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_lang.dtypes import Array, DType, finfo
+from nki_lang.base.dtypes import Array, DType, finfo
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.state import EngineState
 from nki_lang.semantics.table import semantics

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = ["ALU_OPS", "Operator", "operator_of"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.ir.types import Engine
 from nki_lang.semantics.numbers import per_partition, store
 from nki_lang.semantics.state import EngineState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.semantics.elementwise import store_bits
 from nki_lang.semantics.numbers import in_order, single, store
 from nki_lang.semantics.operators import Operator, operator_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.ir.types import Register
 from nki_lang.semantics.state import EngineState
 from nki_lang.semantics.table import semantics

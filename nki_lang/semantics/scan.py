@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.semantics.elementwise import apply
 from nki_lang.semantics.numbers import single, store
 from nki_lang.semantics.operators import operator_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.semantics.accumulators import accumulate
 from nki_lang.semantics.movement import ramp
 from nki_lang.semantics.numbers import aligned, convert, is_array, per_partition, single, store

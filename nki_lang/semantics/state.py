@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from nki_lang.dtypes import Array
-from nki_lang.errors import fail
-from nki_lang.source import SourceLocation
-from nki_lang.targets import TARGETS, Target
+from nki_lang.base.dtypes import Array
+from nki_lang.base.errors import fail
+from nki_lang.base.source import SourceLocation
+from nki_lang.base.targets import TARGETS, Target
 
 __all__ = ["EngineState", "Exchange", "Group", "has_wide_scales"]
 

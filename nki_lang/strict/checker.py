@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nki_lang.errors import NkiFileError, NkiValidationError
+from nki_lang.base.errors import NkiFileError, NkiValidationError
 from nki_lang.strict.modules import Definition, Module, Modules
 from nki_lang.strict.reach import kernels_in, reachable
 from nki_lang.strict.rules import RULES

@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nki_lang.errors import NkiFileError
-from nki_lang.plain_files import MAX_SOURCE_BYTES, read_plain
+from nki_lang.base.errors import NkiFileError
+from nki_lang.base.plain_files import MAX_SOURCE_BYTES, read_plain
 
 __all__ = ["Definition", "Module", "Modules", "Reference"]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import DType, dtype_of
-from nki_lang.errors import NkiTypeError, NkiValidationError, fail
+from nki_lang.base.dtypes import DType, dtype_of
+from nki_lang.base.errors import NkiTypeError, NkiValidationError, fail
+from nki_lang.base.source import definition_of
 from nki_lang.frontend.objects import NKIObject, is_mapping, is_sequence
-from nki_lang.source import definition_of
 from nki_lang.tracing.classes import attributes_of
 from nki_lang.tracing.fingerprint import is_tensor
 

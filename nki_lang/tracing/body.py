@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from nki_lang.errors import NkiAttributeError, NkiError, NkiTypeError, NkiValidationError
+from nki_lang.base.errors import NkiAttributeError, NkiError, NkiTypeError, NkiValidationError
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import in_package, raised_location, raised_outside
 from nki_lang.frontend.operators import Operator
 from nki_lang.frontend.tensor import NkiTensor
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import in_package, raised_location, raised_outside
 
 __all__ = ["run_body"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import PurePath
 
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend.builder import TraceBuilder
 from nki_lang.ir import Access, Block, Instruction, Tensor, is_group
-from nki_lang.memory import MemoryRegion
 from nki_lang.tracing.capacity_chart import Holding, draw
 
 __all__ = ["Spans", "check_capacity"]

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nki_lang.dtypes import Array, DType
+from nki_lang.base.dtypes import Array, DType
 from nki_lang.frontend.objects import NKIObject
 from nki_lang.frontend.operators import Operator
 from nki_lang.tracing.classes import (

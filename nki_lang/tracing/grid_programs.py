@@ -10,10 +10,10 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.targets import Target
 from nki_lang.frontend.builder import TraceBuilder, building
 from nki_lang.ir import KernelIR, Tensor
-from nki_lang.targets import Target
 from nki_lang.tracing.body import run_body
 from nki_lang.tracing.capacity import check_capacity
 from nki_lang.tracing.results import Structure

@@ -10,15 +10,15 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.memory import HBM, MemoryRegion
+from nki_lang.base.source import SourceLocation, caller_location
+from nki_lang.base.targets import Target, current_target, target_of
 from nki_lang.frontend.builder import TraceBuilder, building
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Instruction, KernelIR, Tensor, walk
 from nki_lang.ir.accumulation import zero_before_loops
-from nki_lang.memory import HBM, MemoryRegion
-from nki_lang.source import SourceLocation, caller_location
-from nki_lang.targets import Target, current_target, target_of
 from nki_lang.tracing.arguments import TensorSpec, bind_call, replace_tensors, spec_of_array
 from nki_lang.tracing.body import run_body
 from nki_lang.tracing.capacity import check_capacity

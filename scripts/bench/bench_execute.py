@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import dtype_of
+from nki_lang.base.dtypes import dtype_of
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.execute import load
 from nki_lang.ir import Access, Instruction, KernelIR, Tensor
-from nki_lang.memory import MemoryRegion
 
 F32 = dtype_of("float32")
 HBM, SBUF, PSUM = MemoryRegion.shared_hbm, MemoryRegion.sbuf, MemoryRegion.psum

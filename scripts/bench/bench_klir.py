@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from nki_lang import klir
-from nki_lang.dtypes import dtype_of
+from nki_lang.base.dtypes import dtype_of
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir import Access, Engine, Instruction, KernelIR, Tensor
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
 
 F32 = dtype_of("float32")
 ROW = ((4096, 128), (1, 512))

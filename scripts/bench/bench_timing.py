@@ -16,9 +16,9 @@ from typing import Any
 
 from neff.program import Program, Step, SubGraph
 from neff.timing import estimate
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Engine, Instruction, Tensor
-from nki_lang.memory import MemoryRegion
 
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync")
 BF16 = BY_NAME["bfloat16"]

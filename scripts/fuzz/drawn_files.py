@@ -56,7 +56,7 @@ def _traced(number: int) -> Any:
     from kernels.generate import kernel
     from kernels.ways import load_source
 
-    from nki_lang.errors import NkiError
+    from nki_lang.base.errors import NkiError
 
     for offset in range(100):
         made = kernel(1000 * number + offset)

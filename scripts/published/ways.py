@@ -91,7 +91,7 @@ def _ranks_by_neff(kernel: Any, calls: Calls) -> list[Any]:
     from neff.container import write
     from neff.device.frameworks.numpy_calls import call_program
     from neff.runtime import run_ranks
-    from nki_lang.targets import current_target
+    from nki_lang.base.targets import current_target
 
     seen = NumpyKernel(kernel.__name__, kernel.func, kernel.grid)
     bound = [seen.bind(**call) for call in calls]

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType
 
 from nki_lang import collectives, isa, language
+from nki_lang.base.memory import HBM, MemoryRegion
 from nki_lang.frontend import operators
 from nki_lang.isa.spec import InstructionSpec, OperandSpec
 from nki_lang.isa.table import TABLE
-from nki_lang.memory import HBM, MemoryRegion
 from scripts.reference import language as of_language
 from scripts.reference.examples import EXAMPLES, GIVEN
 from scripts.reference.parameters import PARAMETERS, SHAPES

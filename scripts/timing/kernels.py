@@ -14,7 +14,7 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 from nki_lang.ir import KernelIR
 from nki_lang.kernel import Kernel
 

@@ -8,7 +8,7 @@ import hlo_tools
 from neff.compiler.importing.devices import devices_of
 from neff.compiler.importing.import_hlo import import_module
 from neff.compiler.units.lower import lower
-from nki_lang.targets import target_of
+from nki_lang.base.targets import target_of
 
 __all__ = ["kernels_of"]
 

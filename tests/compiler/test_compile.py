@@ -18,7 +18,7 @@ from hlo_tools.ir.module import Module
 from neff.compiler import compile, compile_kernel
 from neff.errors import NeffCompileError
 from neff.options import CompileOptions
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 from tests.compiler.compiling import run
 from tests.compiler.kernels import (
     add,

@@ -21,9 +21,9 @@ from neff.options import CompileOptions
 from neff.program import Program
 from neff.runtime.order import order_of
 from neff.timing import estimate
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Engine, Instruction, Tensor, walk
-from nki_lang.memory import MemoryRegion
 from tests.compiler.compiling import check, lowered, run, same
 from tests.compiler.kernels import doubled_by_halves
 

@@ -10,7 +10,7 @@ import hlo_tools
 from hlo_tools.errors import HloError
 from neff.compiler import compile
 from neff.errors import NeffError
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 
 TEXT = b"""HloModule m
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }

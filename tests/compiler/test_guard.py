@@ -14,7 +14,7 @@ from neff.compiler.lowering.task import Task
 from neff.compiler.lowering.tracing import trace_task
 from neff.errors import NeffCompileError
 from nki_lang import language as nl
-from nki_lang.targets import target_of
+from nki_lang.base.targets import target_of
 
 TEXT = b"HloModule m\nENTRY e { a = f32[4] parameter(0) ROOT b = f32[4] add(a, a) }"
 

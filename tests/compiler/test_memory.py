@@ -10,11 +10,11 @@ import pytest
 from neff.compiler.assembly.live_ranges import live_ranges
 from neff.compiler.assembly.memory import Arena, ChipMemory
 from neff.errors import NeffCompileError
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
+from nki_lang.base.targets import TARGETS
 from nki_lang.ir import Access, ForLoop, Instruction, Register, Tensor
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
-from nki_lang.targets import TARGETS
 
 F32 = BY_NAME["float32"]
 

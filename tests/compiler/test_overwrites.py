@@ -18,7 +18,7 @@ from neff.compiler.graph.blocks import Loop
 from neff.compiler.graph.nodes import Node
 from neff.errors import NeffCompileError
 from neff.program import Variable
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 from tests.compiler.compiling import lowered
 from tests.compiler.loop_nests import NESTS, data_decides
 

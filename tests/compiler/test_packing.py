@@ -17,10 +17,10 @@ from neff.errors import NeffCompileError
 from neff.program import Program
 from neff.runtime.order import order_of
 from neff.runtime.placement import clashes
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import TARGETS
 from nki_lang.ir import Access, Instruction, Tensor, walk
-from nki_lang.memory import MemoryRegion
-from nki_lang.targets import TARGETS
 from tests.compiler.kernels import rotated, traced
 
 F32 = BY_NAME["float32"]

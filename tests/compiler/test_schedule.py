@@ -17,10 +17,10 @@ from neff.compiler.assembly.schedule import schedule
 from neff.compiler.assembly.verify import verify
 from neff.errors import NeffCompileError
 from neff.program import EngineLoop, Program, Step, SubGraph, Variable
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir import Access, Block, Engine, ForLoop, Instruction, NoReorder, Register, Tensor
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
 from tests.counting import steps_taken
 
 F32 = BY_NAME["float32"]

@@ -29,8 +29,8 @@ from neff.device.pjrt.status import Status, StatusError
 from neff.device.pjrt.topology import device_count
 from neff.device.programs import capture, message_bytes, rewrite
 from neff.device.programs.program import CompileOptions
-from nki_lang.errors import NkiValidationError
-from nki_lang.source import SourceLocation
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.source import SourceLocation
 
 # ------------------------------------------------------------------------------- handles
 

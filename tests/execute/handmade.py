@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import dtype_of
+from nki_lang.base.dtypes import dtype_of
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.execute import Memory, prepare
 from nki_lang.execute.prepare import failure
 from nki_lang.ir import Access, Engine, Instruction, KernelIR, Tensor
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
 
 REGIONS = {
     "sbuf": MemoryRegion.sbuf,

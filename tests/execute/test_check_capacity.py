@@ -5,10 +5,10 @@ import pytest
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
+from nki_lang.base.targets import target_of
 from nki_lang.execute import simulate
 from nki_lang.kernel import jit
-from nki_lang.targets import target_of
 
 A = np.arange(1, 33, dtype=np.float32).reshape(4, 8)
 

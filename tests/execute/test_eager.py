@@ -8,7 +8,7 @@ import torch
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.errors import NkiExecutionError, NkiValidationError
+from nki_lang.base.errors import NkiExecutionError, NkiValidationError
 from nki_lang.kernel import jit, simulate
 
 

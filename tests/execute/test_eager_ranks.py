@@ -6,7 +6,7 @@ import pytest
 import nki_lang.collectives as ncc
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.errors import NkiExecutionError
 from nki_lang.execute import simulate_ranks
 from nki_lang.kernel import jit
 

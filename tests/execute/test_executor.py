@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.errors import NkiExecutionError
 from nki_lang.execute import Memory, load
 from nki_lang.execute.prepare import prepare
 from nki_lang.ir import Access, Constant, ForLoop, Instruction, Register, WhileLoop

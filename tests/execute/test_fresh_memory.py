@@ -11,7 +11,7 @@ import nki_lang.language as nl
 from neff import runtime
 from neff.compiler import compile_kernel
 from nki_lang import klir
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.errors import NkiExecutionError
 from nki_lang.execute import load, simulate
 from nki_lang.kernel import jit
 from tests.execute.ways import every_way, run

@@ -11,7 +11,7 @@ import pytest
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from nki_lang import klir
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.execute import reaching
 from nki_lang.isa import checks
 from nki_lang.isa.table import TABLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.errors import NkiExecutionError
 from nki_lang.execute import load
 from nki_lang.ir import ForLoop, Register, WhileLoop
 from tests.execute.handmade import full, instruction, kernel, tensor

@@ -7,8 +7,8 @@ import nki.language as nl
 import numpy as np
 import pytest
 
-from nki_lang.dtypes import dtype_of
-from nki_lang.errors import NkiError
+from nki_lang.base.dtypes import dtype_of
+from nki_lang.base.errors import NkiError
 from nki_lang.execute import Memory, prepare
 from nki_lang.ir import Instruction
 from nki_lang.semantics.matmul import nc_matmul

@@ -16,7 +16,7 @@ from neff.container import write
 from neff.errors import NeffRuntimeError
 from neff.runtime import load as load_neff
 from nki_lang import jit
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.execute import load, run_ranks
 from nki_lang.ir import KernelIR
 

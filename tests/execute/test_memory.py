@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nki_lang.dtypes import dtype_of
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.dtypes import dtype_of
+from nki_lang.base.errors import NkiExecutionError
 from nki_lang.execute import Memory
 from nki_lang.ir import Access, Register
 from tests.execute.handmade import full, part, tensor

@@ -4,13 +4,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_lang.dtypes import dtype_of
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.dtypes import dtype_of
+from nki_lang.base.errors import NkiExecutionError
+from nki_lang.base.source import SourceLocation
 from nki_lang.execute import Memory, prepare
 from nki_lang.ir import Access, Engine, Instruction
 from nki_lang.isa.table import TABLE
 from nki_lang.semantics import SEMANTICS, TRAITS
-from nki_lang.source import SourceLocation
 from tests.execute.handmade import HERE, full, perform, tensor
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

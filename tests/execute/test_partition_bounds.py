@@ -7,7 +7,7 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff import runtime
 from neff.compiler import compile_kernel
-from nki_lang.errors import NkiFileError
+from nki_lang.base.errors import NkiFileError
 from nki_lang.ir import Access
 from nki_lang.kernel import jit
 from nki_lang.klir.reach import check_reach

@@ -9,9 +9,9 @@ import pytest
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from nki_lang.base.targets import target_of
 from nki_lang.execute import simulate
 from nki_lang.kernel import jit
-from nki_lang.targets import target_of
 from tests.execute.ways import run
 
 A = np.arange(1, 33, dtype=np.float32).reshape(4, 8)

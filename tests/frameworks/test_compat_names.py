@@ -14,7 +14,7 @@ import nki.language as nl
 import numpy as np
 import pytest
 
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.base.dtypes import BY_NAME, DType
 from tests.frameworks import sample_kernels
 
 MODULES = {

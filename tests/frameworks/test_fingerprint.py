@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nki_lang import language as nl
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 from nki_lang.tracing.fingerprint import Unidentifiable, describe, fingerprint
 
 

@@ -17,8 +17,8 @@ from hlo_tools.errors import HloFileError
 from hlo_tools.frameworks import FrameworkKernel
 from hlo_tools.kernels import calls as kernels
 from hlo_tools.verify import verify
-from nki_lang.dtypes import BY_NAME
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.errors import NkiValidationError
 from tests.frameworks import sample_kernels
 
 

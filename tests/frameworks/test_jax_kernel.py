@@ -183,7 +183,7 @@ def test_aliases_and_donation(jax: Any) -> None:
 
 
 def test_an_error_of_tracing_is_the_languages_own(jax: Any, add: Any) -> None:
-    from nki_lang.errors import NkiValidationError
+    from nki_lang.base.errors import NkiValidationError
 
     with pytest.raises(NkiValidationError, match=r"sample_kernels\.py:\d+: \[NKI-"):
         jax.jit(kernel_of("too_large_tile"))(normal(256, 512))
@@ -215,8 +215,8 @@ def test_a_damaged_kernel_file_is_a_jax_error(jax: Any) -> None:
 
 def test_a_fault_of_the_kernel_is_a_jax_error_at_its_line(jax: Any) -> None:
     def failing(*_: object) -> object:
-        from nki_lang.errors import NkiExecutionError
-        from nki_lang.source import SourceLocation
+        from nki_lang.base.errors import NkiExecutionError
+        from nki_lang.base.source import SourceLocation
 
         raise NkiExecutionError("out of bounds", location=SourceLocation("kernel.py", 12))
 

@@ -8,7 +8,7 @@ import pytest
 
 from hlo_tools.frameworks.compiled import CompileOptions, compile_kernel
 from hlo_tools.frameworks.numpy_kernel import NumpyKernel
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 from tests.frameworks import sample_kernels
 
 ONES = np.ones((128, 512), np.float32)

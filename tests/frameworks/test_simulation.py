@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hlo_tools.frameworks.numpy_kernel import NumpyKernel
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 from nki_lang.frontend.builder import current
 from tests.frameworks import sample_kernels
 

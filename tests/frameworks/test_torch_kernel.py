@@ -16,8 +16,8 @@ from hlo_tools.frameworks import torch_device
 from hlo_tools.frameworks.torch_kernel import DTYPES, TorchKernel, tensor_of, view_of
 from hlo_tools.kernels import calls as kernels
 from hlo_tools.kernels.backend_config import decode
-from nki_lang.dtypes import BY_NAME
-from nki_lang.errors import NkiExecutionError, NkiValidationError
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.errors import NkiExecutionError, NkiValidationError
 from tests.frameworks import sample_kernels
 
 pytestmark = pytest.mark.torch_xla

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch_neuronx import nki_op
 
-from nki_lang.errors import NkiTypeError, NkiValidationError
+from nki_lang.base.errors import NkiTypeError, NkiValidationError
 from tests.frameworks import sample_kernels
 
 pytestmark = pytest.mark.torch_xla

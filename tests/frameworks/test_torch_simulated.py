@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from hlo_tools.frameworks import torch_device
-from nki_lang.errors import NkiError, NkiExecutionError, NkiValidationError
+from nki_lang.base.errors import NkiError, NkiExecutionError, NkiValidationError
 
 pytestmark = pytest.mark.torch_xla
 

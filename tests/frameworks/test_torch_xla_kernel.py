@@ -109,7 +109,7 @@ VALUES = """
     turned = PyTorchXLAKernel(func=sample_kernels.through_identity)(b[:128, :64])
     torch.testing.assert_close(turned.cpu(), host_b[:128, :64].t())
 
-    from nki_lang.errors import NkiValidationError
+    from nki_lang.base.errors import NkiValidationError
     try:
         sample_kernels.nki_tensor_add(a.double(), b)
     except NkiValidationError as error:

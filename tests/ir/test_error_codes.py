@@ -20,7 +20,7 @@ from hlo_tools.trace.errors import TraceError
 from hlo_tools.trace.kernel import NKIPyKernel
 from hlo_tools.types.literal import Literal
 from hlo_tools.types.replica_groups import replica_groups_of
-from nki_lang.errors import NkiError, NkiValidationError
+from nki_lang.base.errors import NkiError, NkiValidationError
 
 HEAD = "HloModule m\nENTRY e {\n  x = f32[4]{0} parameter(0)\n"
 

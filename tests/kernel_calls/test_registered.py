@@ -27,7 +27,7 @@ from hlo_tools.rewrite.patterns import number, op
 from hlo_tools.verify import check
 from neff.compiler.record import Record
 from neff.runtime import load
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 
 
 @nki.jit

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir import (
     Access,
     Constant,
@@ -21,8 +23,6 @@ from nki_lang.ir import (
     WhileLoop,
 )
 from nki_lang.klir.table import ROW_OF_OP, Row
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
 
 _WORDS = ("t", "acc.1", "odd name", 'qu"ote', "ünï", "0", "name")
 DTYPES = sorted(BY_NAME)

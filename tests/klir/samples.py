@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir import (
     Access,
     Constant,
@@ -20,8 +22,6 @@ from nki_lang.ir import (
     WhileLoop,
 )
 from nki_lang.ir.text import full_pattern
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
 
 SHARED, SBUF, PSUM = MemoryRegion.shared_hbm, MemoryRegion.sbuf, MemoryRegion.psum
 F32, I32 = BY_NAME["float32"], BY_NAME["int32"]

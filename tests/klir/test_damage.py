@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from nki_lang import klir
-from nki_lang.dtypes import BY_NAME
-from nki_lang.errors import NkiFileError
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.errors import NkiFileError
 from nki_lang.ir import Access, KernelIR, Register
 from nki_lang.klir import schema
 from tests.klir import samples

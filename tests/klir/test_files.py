@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from nki_lang import klir
-from nki_lang.dtypes import BY_NAME, DType
-from nki_lang.errors import NkiFileError, NkiValidationError
+from nki_lang.base.dtypes import BY_NAME, DType
+from nki_lang.base.errors import NkiFileError, NkiValidationError
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir import Constant, Instruction, KernelIR, Tensor
 from nki_lang.klir import constants
-from nki_lang.source import SourceLocation
 from tests.klir import samples
 
 

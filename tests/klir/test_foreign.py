@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from nki_lang import klir
-from nki_lang.errors import NkiFileError
+from nki_lang.base.errors import NkiFileError
 from nki_lang.ir import Access, Engine, ForLoop, NoReorder, Register, WhileLoop
 from nki_lang.ir.text import full_pattern, to_text
 

@@ -7,8 +7,8 @@ import copy
 from hypothesis import HealthCheck, given, settings
 
 from nki_lang import klir
-from nki_lang.dtypes import dtype_of
-from nki_lang.errors import NkiFileError
+from nki_lang.base.dtypes import dtype_of
+from nki_lang.base.errors import NkiFileError
 from nki_lang.ir.text import to_text
 from nki_lang.ir.text_parser import parse
 from nki_lang.ir.types import Access, MemoryRegion, Tensor

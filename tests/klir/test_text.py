@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nki_lang.errors import NkiFileError
+from nki_lang.base.errors import NkiFileError
 from nki_lang.ir import Constant
 from nki_lang.ir.text import statement_to_text, to_text
 from nki_lang.ir.text_parser import parse

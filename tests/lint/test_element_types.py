@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from hlo_tools.lint import lint
-from nki_lang.targets import target_of
+from nki_lang.base.targets import target_of
 from tests.lint.cases import broken, codes, load, module
 
 

@@ -8,8 +8,8 @@ import hlo_tools
 from hlo_tools.errors import HloError
 from hlo_tools.lint import RULES, lint, selected
 from hlo_tools.verify import Severity
-from nki_lang.errors import NkiError
-from nki_lang.targets import TARGETS
+from nki_lang.base.errors import NkiError
+from nki_lang.base.targets import TARGETS
 from tests.lint.cases import broken, codes, load
 
 CLEAN = """

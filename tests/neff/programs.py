@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from neff.program import EngineLoop, Program, Step, SubGraph, Variable
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir import Access, Engine, Instruction, Register, Tensor
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
 
 F32 = BY_NAME["float32"]
 KERNEL_FILE = "/home/someone/project/add.py"

@@ -18,7 +18,7 @@ import hlo_tools
 from hlo_tools.extract import write_bundle
 from neff import write
 from neff.program import Step
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 from nki_lang.ir import Engine
 from tests.neff.programs import addition, copying, sbuf, whole
 

@@ -28,7 +28,7 @@ from neff.container.inspect import describe
 from neff.encoding import DTYPE_CODES, DTYPES, SourceTable
 from neff.errors import NeffCompileError, NeffError, NeffFileError
 from neff.program import Program
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 from nki_lang.ir import Engine
 from tests.neff.programs import addition, counted, hbm, variable, with_constant
 

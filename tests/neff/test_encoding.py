@@ -17,9 +17,9 @@ from neff.encoding.codes import DTYPES, OPCODES
 from neff.encoding.varints import decode_words, encode_words
 from neff.errors import NeffCompileError, NeffFileError
 from neff.program import Program, Step
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir import Engine, Instruction, Register
-from nki_lang.source import SourceLocation
 from tests.neff.programs import addition, counted, hbm, sbuf, whole, with_constant
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

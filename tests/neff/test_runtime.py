@@ -20,8 +20,8 @@ from neff.runtime.closures import Block
 from neff.runtime.model import LoadedModel
 from neff.runtime.order import order_of
 from neff.runtime.placement import UNWRITTEN, Clash, clashes
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Engine, Instruction, Tensor
-from nki_lang.memory import MemoryRegion
 from tests.neff.programs import (
     F32,
     addition,

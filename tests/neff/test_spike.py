@@ -21,7 +21,7 @@ import neff
 from neff import compile as compile_module
 from neff import write
 from neff.timing import estimate
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 from tests.neff.programs import addition, copying
 
 spike = importlib.import_module("spike")

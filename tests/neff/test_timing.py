@@ -14,11 +14,11 @@ from neff.profile.stalls import path_times
 from neff.program import EngineLoop, Program, Step
 from neff.timing import PARAMETERS, Event, InstructionCosts, Parameters, estimate, overrides_of
 from neff.timing.parameters import parameter_table
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Engine, Instruction, Register, Tensor
 from nki_lang.isa.table import TABLE
-from nki_lang.memory import MemoryRegion
-from tests.house.imports import edges, room
+from tests.architecture.imports import edges, room
 from tests.neff.programs import F32, addition, binary, counted, engines, sbuf, whole
 
 

@@ -15,9 +15,9 @@ from neff.profile.stalls import engine_splits
 from neff.program import Program, Step, SubGraph
 from neff.timing import Event, Parameters, StreamInstruction, estimate, replay
 from neff.timing.ports import memories_of
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Engine, Instruction, Tensor
 from nki_lang.kernel import Kernel
-from nki_lang.memory import MemoryRegion
 from tests.neff.programs import F32, engines, sbuf, whole
 
 

@@ -9,10 +9,10 @@ import pytest
 from neff.timing import InstructionCost, InstructionCosts, Parameters, Side
 from neff.timing.costs import Pricing
 from neff.timing.work import Transfer
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Engine, Instruction, Tensor
 from nki_lang.isa.table import TABLE, InstructionSpec
-from nki_lang.memory import MemoryRegion
 
 GENERATIONS = {"trn1": 2, "trn2": 3, "trn3": 4}
 COLUMNS = (1, 2, 7, 16, 63, 64, 65, 128, 200, 256, 511, 512, 513, 1024, 1025, 2048, 5000, 16384)

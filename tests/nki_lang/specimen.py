@@ -9,10 +9,10 @@ import pytest
 
 import nki_lang
 import nki_lang.language as nl
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.targets import target_of
 from nki_lang.frontend.builder import TraceBuilder, building
 from nki_lang.ir import KernelIR
-from nki_lang.targets import target_of
 
 
 @contextmanager

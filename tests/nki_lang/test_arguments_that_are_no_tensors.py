@@ -10,7 +10,7 @@ import nki.language as nl
 import numpy as np
 import pytest
 
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 
 ONES = np.ones((4, 8), np.float32)
 

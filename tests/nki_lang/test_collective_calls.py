@@ -8,7 +8,7 @@ import pytest
 import nki_lang.collectives as ncc
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.errors import NkiExecutionError, NkiValidationError
+from nki_lang.base.errors import NkiExecutionError, NkiValidationError
 from nki_lang.execute import simulate
 from nki_lang.kernel import jit
 from tests.nki_lang.specimen import refused, spec, trace, tracing

@@ -8,7 +8,7 @@ import pytest
 import nki_lang
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 from nki_lang.execute import simulate
 from nki_lang.ir import ForLoop, NoReorder, WhileLoop
 from nki_lang.tracing.tracer import trace_kernel

@@ -5,7 +5,7 @@ import pytest
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.kernel import jit, simulate, trace
 
 CALLS = {

@@ -16,7 +16,7 @@ RANDOM = np.random.default_rng(3)
 @pytest.mark.parametrize("target", ["trn2", "trn3"])
 @pytest.mark.parametrize(("rows", "columns", "count"), [(128, 64, 8), (16, 33, 1), (4, 5, 20)])
 def test_gather_flattened(target, rows, columns, count):
-    from nki_lang.targets import target_of
+    from nki_lang.base.targets import target_of
 
     @jit
     def kernel(data, indices):
@@ -72,7 +72,7 @@ def test_static_range_and_versions():
         nl.store(out, tile)
         return out
 
-    from nki_lang.targets import target_of
+    from nki_lang.base.targets import target_of
 
     x = np.ones((4, 8), np.float32)
     assert np.array_equal(simulate(kernel, target=target_of("trn2"))(x), x + 9)

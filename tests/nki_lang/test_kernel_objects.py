@@ -13,7 +13,7 @@ import pytest
 import nki_lang
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 from nki_lang.kernel import register_framework
 from tests.nki_lang.specimen import ops, refused, spec, trace
 

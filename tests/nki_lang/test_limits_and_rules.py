@@ -6,7 +6,7 @@ import pytest
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 from nki_lang.isa.table import TABLE
 from nki_lang.kernel import jit
 from nki_lang.tracing.tracer import trace_kernel

@@ -6,7 +6,7 @@ import pytest
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.dtypes import dtype_of, static_cast
+from nki_lang.base.dtypes import dtype_of, static_cast
 from nki_lang.kernel import jit, simulate
 
 LANES = {

@@ -11,7 +11,7 @@ import pytest
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from nki_lang import klir
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 from nki_lang.kernel import deliver, jit, simulate, trace
 
 A = np.arange(8, dtype=np.float32).reshape(2, 4)

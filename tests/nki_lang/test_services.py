@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nki_lang.errors import NkiError
-from nki_lang.services import COMMANDS, SERVICES, service
+from nki_lang.base.errors import NkiError
+from nki_lang.base.services import COMMANDS, SERVICES, service
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTERED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]

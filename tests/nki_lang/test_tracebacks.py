@@ -12,7 +12,7 @@ import nki.language as nl
 import numpy as np
 import pytest
 
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 
 
 @nki.jit

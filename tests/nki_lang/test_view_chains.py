@@ -7,7 +7,7 @@ import pytest
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 from nki_lang.execute import simulate
 from nki_lang.kernel import Kernel
 

@@ -10,9 +10,9 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from nki_lang.base.targets import target_of
 from nki_lang.execute import simulate
 from nki_lang.kernel import Kernel
-from nki_lang.targets import target_of
 from tests.oracles.elementwise import TARGETS, TRN3, op_of, rows, values
 from tests.oracles.machine import array_of
 from tests.oracles.scalars import ACTIVATIONS, BINARY, BITS, POSITIVE, bits, f32, rounded

@@ -8,10 +8,10 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.dtypes import dtype_of
+from nki_lang.base.dtypes import dtype_of
+from nki_lang.base.targets import target_of
 from nki_lang.execute import simulate
 from nki_lang.kernel import Kernel
-from nki_lang.targets import target_of
 
 EDGES = [0.0, -0.0, 1.0, -1.5, 2.5, -2.5, 0.1, 3e-39, -1e-45, 300.4, -70000.0, 3e9, -3e38,
          math.inf, -math.inf, math.nan]  # fmt: skip

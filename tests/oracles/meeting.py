@@ -5,9 +5,9 @@ import numpy as np
 import nki_lang.collectives as ncc
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from nki_lang.base.targets import target_of
 from nki_lang.execute import run_ranks, simulate
 from nki_lang.kernel import Kernel
-from nki_lang.targets import target_of
 
 PAIR = ncc.ReplicaGroup([[0, 1, 2], [3, 4]])
 GROUPS = [[0, 1, 2], [3, 4]]

@@ -23,12 +23,12 @@ from neff.profile.advice import advice_of
 from neff.profile.page import render_page
 from neff.profile.vendor import write_parquet
 from nki_lang import jit, klir
-from nki_lang.errors import NkiFileError
+from nki_lang.base.errors import NkiFileError
+from nki_lang.base.source import MAX_CALLERS, SourceLocation
 from nki_lang.ir.text import to_text
 from nki_lang.ir.text_parser import parse
 from nki_lang.ir.types import KernelIR
 from nki_lang.klir.callers import CallerReader
-from nki_lang.source import MAX_CALLERS, SourceLocation
 from tests.compiler.kernels import written
 from tests.profile.programs import CALL
 from tests.profile.test_perfetto import Trace

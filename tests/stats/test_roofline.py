@@ -14,7 +14,7 @@ from hlo_tools.stats.memory import memory
 from hlo_tools.stats.peaks import PEAKS
 from hlo_tools.stats.roofline import roofline
 from hlo_tools.text import parse
-from nki_lang.targets import TARGETS
+from nki_lang.base.targets import TARGETS
 from tests.stats.cases import CASES, module_text
 from tests.stats.test_memory import LOOP
 from tests.stats.test_stats import kernel_call

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nki_lang.errors import NkiFileError, NkiValidationError
+from nki_lang.base.errors import NkiFileError, NkiValidationError
 from nki_lang.strict import RULES, check_file, check_kernel
 
 HEAD = """\

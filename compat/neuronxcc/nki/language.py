@@ -3,7 +3,7 @@
 from typing import Any
 
 from hlo_tools.frameworks.old_namespace import refuse
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 
 globals().update(BY_NAME)
 

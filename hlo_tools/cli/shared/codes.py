@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 
 from hlo_tools.plugins import OWN
-from nki_lang.services import service
+from nki_lang.base.services import service
 
 __all__ = ["Code", "beginning_with", "closer", "codes", "find", "near", "written_down"]
 

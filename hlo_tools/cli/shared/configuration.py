@@ -17,8 +17,8 @@ from typing import cast
 from hlo_tools._messages import did_you_mean
 from hlo_tools.errors import HloError
 from hlo_tools.files.plain import MAX_RECORD_BYTES, read_plain
-from nki_lang.errors import NkiError
-from nki_lang.targets import target_of
+from nki_lang.base.errors import NkiError
+from nki_lang.base.targets import target_of
 
 __all__ = ["KNOWN", "Configuration", "Setting", "Value", "read_configuration"]
 

@@ -11,7 +11,7 @@ import typer
 
 from hlo_tools.errors import HloError
 from hlo_tools.extract.python_file import import_file
-from nki_lang.dtypes import dtype_of
+from nki_lang.base.dtypes import dtype_of
 from nki_lang.kernel import Kernel
 
 __all__ = ["load_kernel", "parse_arguments"]

@@ -14,7 +14,7 @@ class Command:
     Attributes:
         name: the word on the command line.
         module: the module of its ``command`` or ``app``; empty for a command of a higher layer,
-            which is an entry point (:data:`nki_lang.services.COMMANDS`).
+            which is an entry point (:data:`nki_lang.base.services.COMMANDS`).
         help: one line for the list of commands.
         panel: the heading that it is listed under.
         passes_arguments: the words after the first argument belong to the script, so ``--debug``

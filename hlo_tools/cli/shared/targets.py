@@ -17,8 +17,8 @@ import typer
 from hlo_tools.cli.shared import completion
 from hlo_tools.cli.shared.configuration import read_configuration
 from hlo_tools.files.plain import read_beside
-from nki_lang.errors import NkiError
-from nki_lang.targets import DEFAULT_TARGET, TARGETS, Target, target_of
+from nki_lang.base.errors import NkiError
+from nki_lang.base.targets import DEFAULT_TARGET, TARGETS, Target, target_of
 
 __all__ = ["ChosenTarget", "TargetName", "checked_target", "target_for"]
 

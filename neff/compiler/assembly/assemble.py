@@ -16,9 +16,9 @@ from neff.compiler.assembly.regions import operands_touched
 from neff.compiler.assembly.schedule import Offsets, schedule
 from neff.errors import NeffCompileError
 from neff.program import Program, SubGraph, Variable
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import Target
 from nki_lang.ir import Access, Block, Instruction, KernelIR, Tensor
-from nki_lang.memory import MemoryRegion
-from nki_lang.targets import Target
 
 __all__ = ["Parts", "assemble", "scheduled"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from neff.timing import InstructionCosts, Parameters
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import Target
 from nki_lang.ir import Access, Block, Engine, Instruction
 from nki_lang.isa.rules import BITVEC
 from nki_lang.isa.table import TABLE
-from nki_lang.memory import MemoryRegion
-from nki_lang.targets import Target
 
 __all__ = ["TRANSFERS", "EngineChooser"]
 

@@ -14,7 +14,10 @@ from neff.compiler.assembly.engines import EngineChooser
 from neff.compiler.assembly.memory import ChipMemory
 from neff.errors import NeffCompileError
 from neff.program import Variable
-from nki_lang.dtypes import DType
+from nki_lang.base.dtypes import DType
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
+from nki_lang.base.targets import Target
 from nki_lang.ir import (
     Access,
     Block,
@@ -29,9 +32,6 @@ from nki_lang.ir import (
 )
 from nki_lang.ir.accumulation import resolve_accumulation
 from nki_lang.isa.table import TABLE
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
-from nki_lang.targets import Target
 
 __all__ = ["Call", "Linker", "Repeat", "Window"]
 

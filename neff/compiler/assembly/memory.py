@@ -17,9 +17,9 @@ from heapq import heappop, heappush
 from neff.compiler.assembly.live_ranges import LiveRange, live_ranges
 from neff.compiler.assembly.packing import QUADRANT, pack, quadrants_of
 from neff.errors import NeffCompileError
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import Target
 from nki_lang.ir import Block, Tensor
-from nki_lang.memory import MemoryRegion
-from nki_lang.targets import Target
 
 __all__ = ["Arena", "ChipMemory"]
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from neff.compiler.assembly.live_ranges import LiveRange
 from neff.in_place import in_place
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Block, Instruction, Tensor, walk
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["QUADRANT", "pack", "quadrants_of"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from hlo_tools.types.element_types import BY_NAME, ElementType
 from neff.compiler.unsupported import UNSUPPORTED, kind_of
 from neff.errors import NeffCompileError
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = ["Graph", "Node", "derived", "sliced", "uncovered"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from neff.compiler.graph.nodes import Node, uncovered
 from neff.errors import NeffCompileError
-from nki_lang.dtypes import BY_NAME, Array, DType
+from nki_lang.base.dtypes import BY_NAME, Array, DType
 
 __all__ = ["HELD", "Held", "held_as", "narrow_constant"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from neff.compiler.graph.nodes import Node
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = ["fold"]
 

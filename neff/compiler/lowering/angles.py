@@ -14,7 +14,7 @@ import numpy as np
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import held_as
 from neff.compiler.lowering.emitter import Emitter, Value
-from nki_lang.dtypes import DType, dtype_of
+from nki_lang.base.dtypes import DType, dtype_of
 
 __all__ = ["cosine", "sine", "tangent"]
 

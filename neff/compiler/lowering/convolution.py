@@ -38,7 +38,7 @@ from neff.compiler.lowering.taps import (
 )
 from neff.compiler.lowering.task import Task, window
 from neff.compiler.lowering.tiling import affordable
-from nki_lang.dtypes import DType
+from nki_lang.base.dtypes import DType
 
 __all__ = ["convolution"]
 

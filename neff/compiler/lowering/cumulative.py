@@ -12,7 +12,7 @@ from neff.compiler.lowering.emitter import Constants, Emitter, Tile
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import tiles
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 
 __all__ = ["cumulative"]
 

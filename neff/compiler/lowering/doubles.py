@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from neff.compiler.lowering.emitter import Emitter
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 
 __all__ = ["from_words", "to_words"]
 

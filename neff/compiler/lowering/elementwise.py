@@ -16,7 +16,7 @@ from neff.compiler.lowering.spreads import RowEmitter
 from neff.compiler.lowering.task import SPARSE, Port, Task, own_part
 from neff.compiler.lowering.tiling import Piece, nest, stacked, tiles
 from neff.compiler.lowering.wide import load_value, store_value
-from nki_lang.targets import Target
+from nki_lang.base.targets import Target
 
 __all__ = ["Group", "copy_task", "group_task"]
 

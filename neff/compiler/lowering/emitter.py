@@ -13,7 +13,7 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from nki_lang.dtypes import DType, dtype_of
+from nki_lang.base.dtypes import DType, dtype_of
 
 __all__ = ["Constants", "Emitter", "Tile", "Value"]
 

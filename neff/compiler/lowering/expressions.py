@@ -22,7 +22,7 @@ from neff.compiler.lowering.operands import PSUM_COLUMNS
 from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS, reciprocal_of
 from neff.compiler.lowering.reduction import REDUCERS, changes_nothing
 from neff.compiler.lowering.spreads import Lazy, RowEmitter, Spread, Step
-from nki_lang.dtypes import DType, dtype_of
+from nki_lang.base.dtypes import DType, dtype_of
 
 __all__ = ["IDIOMS", "Evaluator", "Facts"]
 

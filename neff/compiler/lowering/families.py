@@ -22,7 +22,7 @@ from neff.compiler.lowering.reduction import (
 )
 from neff.compiler.lowering.rows import RowProduct, batch_extents
 from neff.compiler.lowering.task import Port
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = [
     "concatenate", "counting", "dot", "iota", "pad", "pair", "reduce", "row_contraction", "row_product",

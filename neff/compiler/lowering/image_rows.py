@@ -16,7 +16,7 @@ import nki_lang.language as nl
 from neff.compiler.lowering.emitter import Tile
 from neff.compiler.lowering.taps import PARTITIONS, Axis
 from neff.compiler.lowering.task import Port, window
-from nki_lang.dtypes import DType
+from nki_lang.base.dtypes import DType
 
 __all__ = ["ImageRows", "Places", "Stack", "even_cuts", "lying", "part_of"]
 

@@ -19,7 +19,7 @@ from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.lowering.reduction import chunks
 from neff.compiler.lowering.task import Moved, Port, Task, load, window
 from neff.compiler.lowering.tiling import Piece, affordable, nest, tiles
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 from nki_lang.frontend.tensor import NkiTensor
 
 __all__ = [

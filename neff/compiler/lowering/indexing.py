@@ -21,7 +21,7 @@ from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.region import Region
 from neff.compiler.lowering.scattered_sums import adds, sums_task
 from neff.compiler.lowering.task import Port
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 
 __all__ = ["dynamic_slice", "dynamic_update_slice", "gather", "scatter"]
 

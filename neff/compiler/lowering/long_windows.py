@@ -26,7 +26,7 @@ from neff.compiler.lowering.operands import turned_into
 from neff.compiler.lowering.taps import PARTITIONS, Axis
 from neff.compiler.lowering.task import Port, window
 from neff.compiler.lowering.tiling import affordable
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = ["LongWindow", "multiply"]
 

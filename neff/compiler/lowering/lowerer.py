@@ -35,9 +35,9 @@ from neff.compiler.record import Member, Record, Stored, UnitRecord
 from neff.errors import NeffCompileError
 from neff.program import Variable
 from neff.timing import Parameters
-from nki_lang.dtypes import Array, DType
+from nki_lang.base.dtypes import Array, DType
+from nki_lang.base.source import SourceLocation
 from nki_lang.ir import KernelIR
-from nki_lang.source import SourceLocation
 
 __all__ = ["Lowerer", "location_of"]
 

@@ -14,7 +14,7 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.lowering.emitter import Tile
 from neff.compiler.lowering.task import Port, window
-from nki_lang.dtypes import DType
+from nki_lang.base.dtypes import DType
 
 __all__ = ["PSUM_COLUMNS", "Matrix", "blocks", "turned", "turned_into"]
 

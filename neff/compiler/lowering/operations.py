@@ -15,7 +15,7 @@ from neff.compiler.graph.nodes import Node, uncovered
 from neff.compiler.graph.types import held_as, unsupported_type
 from neff.compiler.lowering.angles import cosine, sine, tangent
 from neff.compiler.lowering.emitter import Emitter, Value
-from nki_lang.dtypes import DType, dtype_of
+from nki_lang.base.dtypes import DType, dtype_of
 
 __all__ = ["ELEMENTWISE", "FUNCTIONS", "OPERATIONS", "reciprocal_of"]
 

@@ -17,7 +17,7 @@ from neff.compiler.lowering.emitter import Tile
 from neff.compiler.lowering.reaches import tight
 from neff.compiler.lowering.task import Port, window
 from neff.compiler.lowering.tiling import PARTITIONS
-from nki_lang.dtypes import DType
+from nki_lang.base.dtypes import DType
 
 __all__ = ["Contraction", "OverRows"]
 

@@ -10,8 +10,8 @@ from neff.compiler.lowering.task import Task
 from neff.compiler.plans import SIZES, Tuning
 from neff.errors import NeffCompileError
 from neff.timing import estimate
+from nki_lang.base.targets import Target
 from nki_lang.ir import KernelIR
-from nki_lang.targets import Target
 
 __all__ = ["Variant", "priced", "variants"]
 

@@ -18,7 +18,7 @@ from neff.compiler.lowering.emitter import Emitter
 from neff.compiler.lowering.operations import as_type, narrow
 from neff.compiler.lowering.task import Port, Task, own_part, window
 from neff.compiler.lowering.tiling import affordable
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = ["Product", "product_task"]
 

@@ -17,7 +17,7 @@ from neff.compiler.lowering.emitter import Emitter
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import Piece, affordable, tiles
 from neff.compiler.lowering.wide import high_words
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = [
     "IDENTITIES",

@@ -32,8 +32,8 @@ from neff.compiler.lowering.spreads import RowEmitter, Spread
 from neff.compiler.lowering.task import Port, Task, own_part, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable, tiles
 from neff.compiler.plans import Tuning
-from nki_lang.dtypes import DType
-from nki_lang.targets import Target
+from nki_lang.base.dtypes import DType
+from nki_lang.base.targets import Target
 
 __all__ = [
     "RowGroup", "RowProduct", "batch_extents", "fits", "interleaved", "rows_task",

@@ -25,7 +25,7 @@ from neff.compiler.lowering.indexed import (
 )
 from neff.compiler.lowering.task import Moved, Task, window
 from neff.compiler.lowering.tiling import PARTITIONS, affordable
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 
 __all__ = ["adds", "sums_task"]
 

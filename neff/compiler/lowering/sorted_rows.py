@@ -22,7 +22,7 @@ from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.rows import interleaved
 from neff.compiler.lowering.task import Port, Task, own_part, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, tiles
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = ["sorted_rows"]
 

@@ -19,7 +19,7 @@ from neff.compiler.expansions.windows import bundled, groups_of
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.views import View
 from neff.compiler.lowering.task import Port
-from nki_lang.dtypes import DType
+from nki_lang.base.dtypes import DType
 
 __all__ = [
     "Axis",

@@ -15,7 +15,7 @@ import nki_lang.language as nl
 from neff.compiler.graph.views import View
 from neff.compiler.lowering.tiling import Piece
 from neff.program import Variable
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = ["SPARSE", "WORDS", "Moved", "Port", "Task", "load", "own_part", "store", "window"]
 

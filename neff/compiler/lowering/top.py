@@ -22,7 +22,7 @@ from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.operations import as_type
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import Piece, tiles
-from nki_lang.dtypes import BY_NAME
+from nki_lang.base.dtypes import BY_NAME
 
 __all__ = ["top"]
 

@@ -10,9 +10,9 @@ import nki_lang
 from neff.compiler.lowering.task import WORDS, Task
 from neff.errors import NeffCompileError
 from neff.program import Variable
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
+from nki_lang.base.targets import Target
 from nki_lang.ir import KernelIR
-from nki_lang.targets import Target
 from nki_lang.tracing.arguments import TensorSpec
 
 __all__ = ["trace_task"]

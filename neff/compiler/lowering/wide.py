@@ -8,7 +8,7 @@ from neff.compiler.lowering.doubles import from_words, to_words
 from neff.compiler.lowering.emitter import Emitter
 from neff.compiler.lowering.task import Port, load, store
 from neff.compiler.lowering.tiling import Piece
-from nki_lang.dtypes import BY_NAME, DType
+from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = ["high_words", "load_value", "store_value"]
 

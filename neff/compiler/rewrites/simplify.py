@@ -7,7 +7,7 @@ from typing import Any
 from neff.compiler.graph.nodes import Graph, Node
 from neff.compiler.record import Record, Rewrite
 from neff.compiler.rewrites.rules import rewritten
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = ["live", "simplified"]
 

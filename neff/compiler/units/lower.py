@@ -41,8 +41,8 @@ from neff.compiler.units.fuse import Reasons, Unit, fuse, is_column_sum
 from neff.compiler.units.lower_loops import Around, lower_loop, share_memory
 from neff.compiler.units.parts import place_parts
 from neff.errors import NeffCompileError
+from nki_lang.base.targets import Target
 from nki_lang.ir import KernelIR
-from nki_lang.targets import Target
 
 __all__ = ["lower"]
 

@@ -25,7 +25,7 @@ from neff.options import CompileOptions as BuildOptions
 from neff.program import Program as BuiltProgram
 from neff.runtime import LoadedModel
 from neff.runtime import load as load_model
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = [
     "NeffExecutor",

@@ -31,7 +31,7 @@ from neff.device.programs.program import (
     signature,
 )
 from neff.device.programs.rewrite import to_typed_calls
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = ["CpuExecutor", "compiled", "division", "make_client", "refusal"]
 

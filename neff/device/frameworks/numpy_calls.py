@@ -31,9 +31,9 @@ from neff.device.activation import (
 )
 from neff.device.programs import capture
 from neff.errors import NeffCompileError, NeffError
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
+from nki_lang.base.targets import current_target, target_of
 from nki_lang.kernel import Kernel, set_array_runner
-from nki_lang.targets import current_target, target_of
 
 __all__ = ["Calls", "call_program", "install", "is_wanted"]
 

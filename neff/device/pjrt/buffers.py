@@ -20,7 +20,7 @@ from neff.device.pjrt.events import Event
 from neff.device.pjrt.slots import slot
 from neff.device.pjrt.status import Status, StatusError
 from neff.device.pjrt.topology import Device, DeviceHost, Memory
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = ["Buffer", "aligned_empty"]
 

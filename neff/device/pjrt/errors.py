@@ -12,7 +12,7 @@ from neff.device.pjrt.handles import Host
 from neff.device.pjrt.slots import slot
 from neff.device.pjrt.status import Status, StatusError
 from neff.errors import NeffCompileError, NeffError, NeffFileError
-from nki_lang.errors import NkiError, NkiFileError, NkiValidationError
+from nki_lang.base.errors import NkiError, NkiFileError, NkiValidationError
 
 __all__ = ["ErrorObject", "status_of"]
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Final
 
 from neff.errors import NeffError
-from nki_lang.atomic import atomic_file
-from nki_lang.plain_files import read_plain
+from nki_lang.base.atomic import atomic_file
+from nki_lang.base.plain_files import read_plain
 
 __all__ = ["compilers", "library"]
 

@@ -14,7 +14,7 @@ from neff.device.pjrt.c_strings import constant
 from neff.device.pjrt.handles import HandleTable, Host
 from neff.device.pjrt.slots import slot
 from neff.device.pjrt.status import Status, StatusError
-from nki_lang.targets import Target
+from nki_lang.base.targets import Target
 
 __all__ = [
     "PLATFORM",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from neff.compiler.assembly.regions import operands_touched
 from neff.profile.advice.rule import MIDDLE, Mend, Rule, Subject
 from neff.profile.advice.versions import apart, runs_of, values_of
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Instruction, Tensor
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["PSUM_BUFFER", "SINGLE_BUFFER"]
 

@@ -11,11 +11,11 @@ from neff.profile.advice.versions import runs_of, values_of
 from neff.profile.stalls import engine_splits
 from neff.timing.instructions import InstructionCosts
 from neff.timing.transfers import COPIES
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import target_of
 from nki_lang.ir import Access, Block, Engine, Instruction
 from nki_lang.ir.types import walk
 from nki_lang.isa.table import TABLE
-from nki_lang.memory import MemoryRegion
-from nki_lang.targets import target_of
 
 __all__ = ["IDLE_ENGINE", "ONE_QUEUE"]
 

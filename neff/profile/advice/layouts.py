@@ -8,8 +8,8 @@ from neff.profile.advice.merge import Sites
 from neff.profile.advice.rebuild import mapped
 from neff.timing.transfers import COPIES, transfer_of
 from neff.timing.work import Transfer
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Engine, Instruction, Tensor
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["along_rows", "folded", "sides_of", "transfer_in"]
 

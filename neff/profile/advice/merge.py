@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from neff.compiler.assembly.regions import operands_touched
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Engine, Instruction
-from nki_lang.memory import MemoryRegion
 
 __all__ = [
     "FREE",

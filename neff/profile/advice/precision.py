@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from neff.profile.advice.rebuild import with_tensors
 from neff.profile.advice.rule import BEST, Mend, Rule, Subject
-from nki_lang.dtypes import dtype_of
+from nki_lang.base.dtypes import dtype_of
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Block, Engine, Instruction, Tensor
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["PRECISION"]
 

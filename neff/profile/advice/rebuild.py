@@ -11,9 +11,9 @@ from neff.compiler.assembly.memory import ChipMemory
 from neff.errors import NeffCompileError
 from neff.profile.advice.order import statements_of
 from neff.program import Program
+from nki_lang.base.targets import Target, target_of
 from nki_lang.ir import Access, Block, ForLoop, Instruction, Tensor, WhileLoop
 from nki_lang.ir.types import Operand
-from nki_lang.targets import Target, target_of
 
 __all__ = ["bodies_of", "mapped", "rebuilt"]
 

@@ -11,7 +11,7 @@ from neff.profile.counters import Counter
 from neff.profile.table import Profile
 from neff.timing import Event
 from neff.timing.costs import LANES
-from nki_lang.targets import target_of
+from nki_lang.base.targets import target_of
 
 __all__ = ["counter_rows", "loop_rows"]
 

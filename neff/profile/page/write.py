@@ -19,7 +19,7 @@ from neff.profile.page.curves import counter_rows, loop_rows
 from neff.profile.roofline import roofline_document
 from neff.profile.summary import summary
 from neff.profile.table import Profile
-from nki_lang.plain_files import MAX_SOURCE_BYTES, read_plain
+from nki_lang.base.plain_files import MAX_SOURCE_BYTES, read_plain
 
 __all__ = ["render_page"]
 

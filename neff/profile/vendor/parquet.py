@@ -14,8 +14,8 @@ from neff.profile.table import Profile
 from neff.profile.vendor.rows import ROWS, Context, Row
 from neff.profile.vendor.schema import TABLES, VERSION, Table
 from neff.profile.vendor.totals import totals
-from nki_lang.atomic import atomic_file
-from nki_lang.plain_files import check_path, shown
+from nki_lang.base.atomic import atomic_file
+from nki_lang.base.plain_files import check_path, shown
 
 __all__ = ["write_parquet"]
 

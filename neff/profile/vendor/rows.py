@@ -15,9 +15,9 @@ from neff.timing import Event, Pricing
 from neff.timing.costs import LANES
 from neff.timing.events import DESCRIPTORS, QUEUE
 from neff.timing.transfers import COPIES
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import target_of
 from nki_lang.ir import Access
-from nki_lang.memory import MemoryRegion
-from nki_lang.targets import target_of
 
 __all__ = ["ROWS", "Context", "Row", "intervals", "machine"]
 

@@ -9,8 +9,8 @@ from neff.program import Program
 from neff.timing import Pricing
 from neff.timing.transfers import COPIES, transfer_of
 from neff.timing.work import Transfer
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Instruction
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["Traffic", "Traffics"]
 

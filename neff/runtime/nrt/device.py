@@ -29,7 +29,7 @@ from neff.runtime.ranks import run_together_once
 from neff.runtime.rendezvous import Rendezvous
 from neff.runtime.tensors import TensorMetadata
 from neff.runtime.trips import trips_of
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = ["Device", "ModelTensorInfo", "NrtModel", "array_type"]
 

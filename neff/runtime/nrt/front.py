@@ -20,7 +20,7 @@ from neff.runtime.nrt.session import Session
 from neff.runtime.nrt.status import TensorMismatchError, TensorNameError
 from neff.runtime.nrt.tensors import NrtTensor
 from neff.runtime.tensors import TensorMetadata
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 
 __all__ = ["FrontModel", "FrontTensor"]
 

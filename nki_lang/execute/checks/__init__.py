@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import MappingProxyType
 
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 from nki_lang.execute.checks.accumulation import AccumulationCheck
 from nki_lang.execute.checks.base import Check
 from nki_lang.execute.checks.capacity import CapacityCheck

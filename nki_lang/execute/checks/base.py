@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
+from nki_lang.base.targets import Target
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Instruction, Register
 from nki_lang.semantics import TRAITS
-from nki_lang.targets import Target
 
 __all__ = ["Check", "SimulatedCall", "Step"]
 

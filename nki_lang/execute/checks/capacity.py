@@ -14,7 +14,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.execute.checks.base import Check, SimulatedCall, Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.frontend.builder import TraceBuilder, active

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array, DType
+from nki_lang.base.dtypes import Array, DType
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.ir.types import Access, Instruction, Tensor
-from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import TRAITS
 
 __all__ = ["FiniteCheck", "first_not_finite"]

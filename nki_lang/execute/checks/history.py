@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.execute.checks.shadow import Location, Shadow
 from nki_lang.execute.memory import Rows
 from nki_lang.ir.types import Instruction

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.checks.shadow import Shadow
 from nki_lang.execute.memory import twin
 from nki_lang.ir.types import Access, Instruction, Tensor
-from nki_lang.memory import MemoryRegion
-from nki_lang.source import SourceLocation
 
 __all__ = ["OverlapCheck"]
 

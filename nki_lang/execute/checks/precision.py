@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array, finfo
-from nki_lang.errors import NkiExecutionError
+from nki_lang.base.dtypes import Array, finfo
+from nki_lang.base.errors import NkiExecutionError
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.source import SourceLocation
 from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import prepare
 from nki_lang.ir.types import Access, Instruction
-from nki_lang.memory import MemoryRegion
 from nki_lang.semantics import EngineState
-from nki_lang.source import SourceLocation
 
 __all__ = ["PrecisionCheck"]
 

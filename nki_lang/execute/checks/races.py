@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.history import History, Marks, Spot, Touch
 from nki_lang.execute.checks.order import Clock, Order, join
@@ -32,7 +33,6 @@ from nki_lang.execute.checks.transfers import InstructionOrder, is_suspect
 from nki_lang.execute.memory import Rows
 from nki_lang.execute.regions import may_overlap
 from nki_lang.ir.types import Access, Instruction
-from nki_lang.memory import MemoryRegion
 
 __all__ = ["RaceCheck"]
 

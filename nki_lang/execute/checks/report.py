@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from nki_lang.source import SourceLocation
+from nki_lang.base.source import SourceLocation
 
 __all__ = ["Finding", "Report"]
 

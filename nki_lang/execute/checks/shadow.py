@@ -6,7 +6,7 @@ from math import gcd
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.execute.memory import Rows
 from nki_lang.execute.storage import Layout
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.dtypes import Array
+from nki_lang.base.dtypes import Array
 from nki_lang.execute.checks.base import Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory

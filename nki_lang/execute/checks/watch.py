@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.execute.checks.report import Finding, Report
 
 __all__ = ["CHECKS_VARIABLE", "JOURNAL_VARIABLE", "LISTENERS", "report_to", "requested_checks"]

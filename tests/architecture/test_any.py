@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.house.imports import modules
+from tests.architecture.imports import modules
 
 MOST = {"hlo_tools": 976, "nki_lang": 1060, "neff": 585}
 """Lower the number of a package where there are fewer."""

@@ -46,10 +46,10 @@ from neff.profile.budgets import budget_of
 from neff.profile.page.write import _sources
 from neff.timing.project import project_table
 from nki_lang import klir
-from nki_lang.errors import NkiError
-from nki_lang.plain_files import MAX_SOURCE_BYTES, UnfitFileError, read_plain
+from nki_lang.base.errors import NkiError
+from nki_lang.base.plain_files import MAX_SOURCE_BYTES, UnfitFileError, read_plain
 from nki_lang.strict.modules import Modules
-from tests.house.test_security import with_a_constant
+from tests.architecture.test_security import with_a_constant
 from tests.neff.programs import addition
 
 TEXT = b"HloModule m\nENTRY e { ROOT c = f32[4] constant({1, 2, 3, 4}) }"

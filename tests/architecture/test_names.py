@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from tests.house.imports import ROOT
+from tests.architecture.imports import ROOT
 
 MEANINGLESS_NAME = re.compile(
     r"(apart|at|both|each|few|found|given|held|kept|known|made|many|mine|one|other|others|own|part"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
-from nki_lang.source import PACKAGE_FOLDER
+from nki_lang.base.source import PACKAGE_FOLDER
 
 __all__ = ["DEBUG_VARIABLE", "without_package_frames"]
 

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import EntryPoints, PackageNotFoundError, distribution
 from typing import Any
 
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 
 __all__ = ["COMMANDS", "DISTRIBUTION", "service"]
 

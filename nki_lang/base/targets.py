@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from nki_lang.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError
 
 __all__ = ["TARGETS", "Target", "current_target", "target_of"]
 

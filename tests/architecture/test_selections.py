@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.house.imports import modules, room
+from tests.architecture.imports import modules, room
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ROOT / "tests" / "quick.txt"

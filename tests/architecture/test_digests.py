@@ -1,7 +1,7 @@
 """Extracted modules and built NEFFs keep every byte, unless a change means them to differ.
 
 ``golden/digests.json`` holds their SHA-256. A change that moves bytes on purpose renews it with
-``pytest tests/house/test_digests.py --update`` and says why in its commit.
+``pytest tests/architecture/test_digests.py --update`` and says why in its commit.
 """
 
 from __future__ import annotations

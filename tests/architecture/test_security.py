@@ -23,7 +23,7 @@ from hlo_tools.kernels.files import KernelFile
 from hlo_tools.kernels.location import MOST_BYTES, allow, locate
 from neff.errors import NeffError
 from nki_lang import klir
-from nki_lang.errors import NkiFileError
+from nki_lang.base.errors import NkiFileError
 from nki_lang.ir import KernelIR
 from nki_lang.kernel import trace
 

@@ -23,7 +23,7 @@ __all__ = [
     "shortest_names",
 ]
 
-PACKAGE_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """Where this package's own code lies: frames of files below it are not the user's."""
 
 MAX_CALLERS = 32

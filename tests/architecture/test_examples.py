@@ -15,7 +15,7 @@ IMPORTS = ((), ("hlo_tools.passes",), ("neff.timing.parameter_table", "hlo_tools
 def test_examples_depend_on_imports_only_at_night(
     profile: str, digests: int, python_environment: dict[str, str]
 ) -> None:
-    command = [sys.executable, "-m", "tests.house.drawn_examples", profile]
+    command = [sys.executable, "-m", "tests.architecture.drawn_examples", profile]
     runs = [
         subprocess.Popen(
             [*command, *modules], env=python_environment, stdout=subprocess.PIPE, text=True

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from nki_lang.source import SourceLocation, caller_location, in_package
+from nki_lang.base.source import SourceLocation, caller_location, in_package
 
 __all__ = [
     "NkiAttributeError",

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from nki_lang.plain_files import check_path
+from nki_lang.base.plain_files import check_path
 
 __all__ = ["atomic_file", "staging_name", "sweep"]
 

@@ -29,7 +29,7 @@ from neff.container import Limits, open_package, strict_json
 from neff.encoding import reader
 from neff.errors import NeffError
 from nki_lang import klir
-from nki_lang.errors import NkiError
+from nki_lang.base.errors import NkiError
 from nki_lang.klir import companion, reach, schema
 from nki_lang.klir import file as klir_file
 from tests.cli import test_damaged_modules as damaged

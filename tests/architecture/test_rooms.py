@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.house.imports import circles, edges, modules, room
+from tests.architecture.imports import circles, edges, modules, room
 
 RANKS: dict[str, list[set[str]]] = {
     "hlo_tools": [
@@ -31,15 +31,19 @@ RANKS: dict[str, list[set[str]]] = {
         {"cli", "pytest_plugin"},
     ],
     "nki_lang": [
-        {"plain_files"},
-        {"dtypes", "memory", "source", "atomic"},
-        {"errors", "tracebacks"},
-        {"services", "targets", "strict"},
+        {"base"},
+        {"strict"},
         {"ir"},
         {"frontend", "semantics", "klir"},
         {"isa", "tracing"},
         {"language", "collectives", "execute"},
         {"kernel"},
+    ],
+    "nki_lang.base": [
+        {"plain_files"},
+        {"dtypes", "memory", "source", "atomic"},
+        {"errors", "tracebacks"},
+        {"services", "targets"},
     ],
     "neff": [
         {"errors", "in_place", "program", "version"},

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.test_packaging import ROOT, Environment, build
+from tests.architecture.test_packaging import ROOT, Environment, build
 
 COMMANDS = ROOT / "scripts" / "packaging" / "vendor-commands"
 THEIRS = "the vendor's compiler"

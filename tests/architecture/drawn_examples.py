@@ -1,4 +1,4 @@
-"""Print a digest of drawn examples: ``python -m tests.house.drawn_examples PROFILE [MODULE ...]``.
+"""Print a digest of drawn examples: ``python -m tests.architecture.drawn_examples PROFILE [MODULE ...]``.
 
 The modules are imported before the examples are drawn.
 """
