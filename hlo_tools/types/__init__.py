@@ -1,5 +1,5 @@
 """What messages are made of: element types, shapes, literals, opcodes, ids.
 
-Other rooms use the names in each file's ``__all__``. Nothing is imported here, because loading a
+Other modules use the names in each file's ``__all__``. Nothing is imported here, because loading a
 module needs half of the files.
 """

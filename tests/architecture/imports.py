@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["ROOT", "circles", "edges", "modules", "room"]
+__all__ = ["ROOT", "circles", "edges", "modules", "top_module"]
 
 ROOT = Path(__file__).resolve().parents[2]
 Edge = tuple[str, str]
@@ -21,7 +21,7 @@ def modules(package: str) -> dict[str, Path]:
     return found
 
 
-def room(module: str, package: str) -> str:
+def top_module(module: str, package: str) -> str:
     """``hlo_tools.text.parser`` in ``hlo_tools`` -> ``text``."""
     return module.removeprefix(f"{package}.").split(".")[0]
 

@@ -1,4 +1,4 @@
-"""What the suite's selections promise: quick ones cover every room, slow ones say why they are."""
+"""What the suite's selections promise: quick tests cover every module, slow ones say why they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.imports import modules, room
+from tests.architecture.imports import modules, top_module
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ROOT / "tests" / "quick.txt"
@@ -14,14 +14,14 @@ PACKAGES = ["nki_lang", "hlo_tools", "neff"]
 
 
 def quick() -> dict[str, list[str]]:
-    """Test file -> ``package/room`` of every room that it covers."""
+    """Test file -> ``package/module`` of every module that it covers."""
     found: dict[str, list[str]] = {}
     for line in QUICK.read_text().splitlines():
         if line.startswith("#"):
             continue
         file, *rest = line.split()
         package = rest[0].rstrip(":") if rest else ""
-        found[file] = [f"{package}/{room}" for room in rest[1:]]
+        found[file] = [f"{package}/{name}" for name in rest[1:]]
     return found
 
 
@@ -38,10 +38,10 @@ def says_why(mark: ast.expr) -> bool:
     return any(isinstance(one, ast.Constant) and len(str(one.value)) > 10 for one in reasons)
 
 
-def test_quick_covers_every_room() -> None:
-    covered = {room for rooms in quick().values() for room in rooms}
+def test_quick_covers_every_module() -> None:
+    covered = {name for names in quick().values() for name in names}
     wanted = {
-        f"{package}/{room(module, package)}"
+        f"{package}/{top_module(module, package)}"
         for package in PACKAGES
         for module in modules(package)
         if module != package

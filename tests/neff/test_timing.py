@@ -18,7 +18,7 @@ from nki_lang.base.dtypes import BY_NAME
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Engine, Instruction, Register, Tensor
 from nki_lang.isa.table import TABLE
-from tests.architecture.imports import edges, room
+from tests.architecture.imports import edges, top_module
 from tests.neff.programs import F32, addition, binary, counted, engines, sbuf, whole
 
 
@@ -289,9 +289,9 @@ def test_a_store_that_nobody_allows_is_a_deadlock() -> None:
 def test_the_compiler_could_import_it() -> None:
     allowed = {"errors", "program", "options", "timing"}
     used = {
-        room(other, "neff")
+        top_module(other, "neff")
         for one, other in edges("neff", typing=True)
-        if room(one, "neff") == "timing"
+        if top_module(one, "neff") == "timing"
     }
     assert used <= allowed
 

@@ -1,6 +1,6 @@
-"""Inside a package imports go down the ranks; neither rooms nor files form circles.
+"""Inside a package imports go down the ranks; neither modules nor files form import cycles.
 
-A room is a file or folder that stands directly in a package. A new room, or a room at another
+A module here is a file or folder directly in a package. A new one, or one at another
 rank, is a decision: it is written down here. ``neff.timing`` stands below the compiler, which may
 ask it for costs; it knows programs and the kernel language only. ``neff.profile`` stands above
 both and below what runs programs: what it shows is derived from the model's events, and its advice
@@ -10,9 +10,11 @@ since its functions are public: other schedulers of builds call them.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.architecture.imports import circles, edges, modules, room
+from tests.architecture.imports import ROOT, circles, edges, modules, top_module
 
 RANKS: dict[str, list[set[str]]] = {
     "hlo_tools": [
@@ -77,7 +79,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"frameworks"},
     ],
 }
-"""Lowest rank first; rooms of one rank do not import each other."""
+"""Lowest rank first; modules of one rank do not import each other."""
 
 KNOWN_CIRCLES = {("nki_lang.ir.text", "nki_lang.ir.types")}
 """Circles of files at run time that stay: ``__str__`` of the IR's values prints them."""
@@ -101,13 +103,15 @@ KNOWN_TYPING_CIRCLES: list[set[str]] = [
 
 
 @pytest.mark.parametrize("package", RANKS)
-def test_every_room_has_a_rank(package: str) -> None:
+def test_every_module_has_a_rank(package: str) -> None:
     ranked = {name for names in RANKS[package] for name in names}
-    assert {room(module, package) for module in modules(package) if module != package} == ranked
+    assert {
+        top_module(module, package) for module in modules(package) if module != package
+    } == ranked
 
 
 @pytest.mark.parametrize("package", RANKS)
-def test_rooms_import_down_only(package: str) -> None:
+def test_ranks_import_down_only(package: str) -> None:
     wrong = violations(package)
     assert not wrong, "\n".join(wrong)
 
@@ -125,14 +129,22 @@ def test_no_new_file_circles_in_annotations(package: str) -> None:
 
 
 def violations(package: str) -> list[str]:
-    """Imports between rooms that do not go down."""
+    """Imports between modules that do not go down."""
     rank = {name: number for number, names in enumerate(RANKS[package]) for name in names}
-    rooms = [
-        (one, other, room(one, package), room(other, package))
+    module_names = [
+        (one, other, top_module(one, package), top_module(other, package))
         for one, other in edges(package, typing=True)
     ]
     return [
         f"{one} imports {other}"
-        for one, other, its, others in rooms
+        for one, other, its, others in module_names
         if its != others and rank[its] <= rank[others]
     ]
+
+
+@pytest.mark.parametrize("package", RANKS)
+def test_the_architecture_page_names_every_module(package: str) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    modules_of_package = {name for names in RANKS[package] for name in names}
+    missing = {name for name in modules_of_package if not re.search(rf"\b{name}\b", page)}
+    assert not missing, f"docs/architecture.md lacks {sorted(missing)} of {package}"

@@ -1,4 +1,4 @@
-"""Imports go down the floors only, and importing a package stays cheap and framework free."""
+"""Imports go down the layers only, and importing a package stays cheap and framework free."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FLOORS = {"nki_lang": 1, "hlo_tools": 2, "neff": 3}
+LAYERS = {"nki_lang": 1, "hlo_tools": 2, "neff": 3}
 COMPAT = {path.name for path in (ROOT / "compat").iterdir() if path.is_dir()}
 FRAMEWORKS = ("jax", "jaxlib", "torch", "torch_xla")
 NEEDS_NKI_LANG = (
@@ -48,20 +48,20 @@ def sources(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
-@pytest.mark.parametrize("package", FLOORS)
+@pytest.mark.parametrize("package", LAYERS)
 def test_imports_go_down_only(package: str) -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in sources(package)
         for line, name in imports_of(path)
-        if FLOORS.get(name, 0) > FLOORS[package] or name in COMPAT
+        if LAYERS.get(name, 0) > LAYERS[package] or name in COMPAT
     ]
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("package", FLOORS)
+@pytest.mark.parametrize("package", LAYERS)
 def test_no_string_names_a_module_of_a_higher_layer(package: str) -> None:
-    higher = [name for name, layer in FLOORS.items() if layer > FLOORS[package]]
+    higher = [name for name, layer in LAYERS.items() if layer > LAYERS[package]]
     if not higher:
         return
     module_name = re.compile(rf"(?:{'|'.join(higher)})\.[a-z_][\w.]*(?::\w+)?")
@@ -99,14 +99,14 @@ def test_only_some_of_hlo_tools_knows_the_kernel_language() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("package", FLOORS)
+@pytest.mark.parametrize("package", LAYERS)
 def test_import_brings_in_no_framework(package: str) -> None:
     code = f"import {package}, sys; print(sorted(set(sys.modules) & set({FRAMEWORKS!r})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("package", FLOORS)
+@pytest.mark.parametrize("package", LAYERS)
 def test_import_stays_cheap(package: str) -> None:
     """Modules are counted; scripts/bench/bench_start.py has the milliseconds (bound 100)."""
     code = (
@@ -120,7 +120,7 @@ def test_import_stays_cheap(package: str) -> None:
 
 def test_no_conflict_markers_are_left() -> None:
     suffixes = {".py", ".md", ".toml", ".cpp", ".h", ".json", ".yml", ".txt"}
-    folders = [ROOT / name for name in (*FLOORS, "compat", "scripts", "tests", "docs", "examples")]
+    folders = [ROOT / name for name in (*LAYERS, "compat", "scripts", "tests", "docs", "examples")]
     files = [path for folder in folders for path in folder.rglob("*") if path.suffix in suffixes]
     marker = re.compile(r"^(<{7} |>{7} )", re.MULTILINE)
     found = [path for path in [*files, *ROOT.glob("*.md")] if marker.search(path.read_text())]
