@@ -31,3 +31,7 @@ def __getattr__(name: str) -> "Any":
     import importlib
 
     return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> "list[str]":
+    return sorted({*globals(), *__all__})

@@ -42,3 +42,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'nki_lang' has no attribute {name!r}")
     return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

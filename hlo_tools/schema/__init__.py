@@ -109,3 +109,7 @@ def _find(name: str) -> object:
         except KeyError:
             continue
     return enum_values().get(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
