@@ -100,3 +100,16 @@ def test_a_cumulative_sum_has_few_instructions(shape: tuple[int, ...]) -> None:
     dim = len(shape) - 1
     program = compile(lowered(lambda x: lax.cumsum(x, dim), integers(*shape)), target="trn2")
     assert program.metadata["statistics"]["instructions"] < 400
+
+
+@pytest.mark.parametrize("size", [39_991, 40_000])
+def test_a_short_window_over_a_long_row_has_few_instructions(size: int) -> None:
+    """39,998 results divide into 2857 or 14 equal blocks; a block costs two transfers."""
+    x = np.random.default_rng(size).standard_normal(size).astype(np.float32)
+
+    def sums(x: Any) -> Any:
+        return lax.reduce_window(x, np.float32(0), lax.add, (3,), (1,), "VALID")
+
+    program = compile(lowered(sums, x), target="trn2")
+    assert program.metadata["statistics"]["instructions"] < 400
+    check(sums, x)

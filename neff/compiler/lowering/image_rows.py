@@ -101,7 +101,8 @@ class ImageRows:
         columns = self.axes[2]
         rows = self.port.view.shape[2] * self.axes[0].window * self.axes[1].window
         found, least = 1, float("inf")
-        for parts in range(1, columns.window + 1):
+        # More parts than partitions cost a transfer each and compute nothing faster.
+        for parts in range(1, min(columns.window, PARTITIONS) + 1):
             if columns.window % parts or (parts > 1 and columns.window // parts < columns.places):
                 continue
             steps = -(-rows * parts // PARTITIONS) * (columns.window // parts)
