@@ -1,4 +1,4 @@
-"""What several documents of one profile need: each computed once, when it is first asked for."""
+"""Intermediate results that several documents of a profile share, computed on first use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Analysis:
 
     @cached_property
     def shares(self) -> list[list[Share]]:
-        """What the events of each kind take; without names."""
+        """Return the costs of each kind of event; without names."""
         slowest = slowest_core(self.profile)
         return [
             shares_of(self.profile, core, self.kinds[core], self.gaps[core],
@@ -62,18 +62,18 @@ class Analysis:
 
     @cached_property
     def held(self) -> list[Holding]:
-        """Who holds SBUF, PSUM and HBM, of all cores."""
+        """Return the holdings of SBUF, PSUM and HBM, of all cores."""
         return holdings(self.profile)
 
     @cached_property
     def counters(self) -> list[list[Counter]]:
-        """What is held and how busy everything is over time."""
+        """Return the counters of each core."""
         return counters(self.profile, self.held)
 
 
-def analysis_of(given: Profile | Analysis) -> Analysis:
-    """The analysis of ``given``, or the one that it is."""
-    return given if isinstance(given, Analysis) else Analysis(given)
+def analysis_of(source: Profile | Analysis) -> Analysis:
+    """Return the analysis of a profile, or ``source`` itself when it is an analysis."""
+    return source if isinstance(source, Analysis) else Analysis(source)
 
 
 def by(profile: Profile | Analysis, grouping: str) -> list[Share]:

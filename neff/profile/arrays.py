@@ -1,4 +1,4 @@
-"""The events of a core as NumPy arrays, for what looks at all of them."""
+"""The events of a core as NumPy arrays, for analyses of all events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 
 _Number = TypeVar("_Number", np.float64, np.int64)
 
-_EXACT = 2.0**53
+_MAX_EXACT_FLOAT = 2.0**53
 """Whole numbers below it are exact as floats."""
 
 
@@ -53,14 +53,14 @@ class EventArrays:
 
     @property
     def self_ns(self) -> Floats:
-        """What each event adds to the time in which its lane is busy; what overlaps counts once."""
-        own = self.end - np.maximum(self.start, self.until)
-        return np.where(self.end > self.until, own, 0.0)
+        """Return the addition of each event to its lane's busy time; overlaps count once."""
+        unshared = self.end - np.maximum(self.start, self.until)
+        return np.where(self.end > self.until, unshared, 0.0)
 
     def of_lanes(self, names: Iterable[str]) -> NDArray[np.bool_]:
-        """For each event, whether its lane is one of those."""
-        wanted = set(names)
-        return np.array([lane in wanted for lane in self.lanes], np.bool_)[self.lane]
+        """Return for each event whether its lane is one of ``names``."""
+        selected = set(names)
+        return np.array([lane in selected for lane in self.lanes], np.bool_)[self.lane]
 
 
 def arrays_of(events: list[Event]) -> EventArrays:
@@ -72,9 +72,9 @@ def arrays_of(events: list[Event]) -> EventArrays:
     opcodes, opcode_of = as_numbers([event[2] for event in events])
     previous, until = np.full(len(events), -1, np.int64), np.zeros(len(events))
     for number in range(len(lanes)):
-        own = np.flatnonzero(lane_of == number)
-        previous[own[1:]] = own[:-1]
-        until[own[1:]] = np.maximum(np.maximum.accumulate(ends[own[:-1]]), 0.0)
+        lane_events = np.flatnonzero(lane_of == number)
+        previous[lane_events[1:]] = lane_events[:-1]
+        until[lane_events[1:]] = np.maximum(np.maximum.accumulate(ends[lane_events[:-1]]), 0.0)
     return EventArrays(
         lanes, opcodes, lane_of, opcode_of, start, ends, since,
         _column(events, "after", np.int64), _column(events, "waits_for", np.int64),
@@ -107,10 +107,10 @@ def sums(groups: Ints, values: Floats, count: int, exact: Iterable[int]) -> list
         count: of groups.
         exact: the same values, which are only looked at when floats cannot hold the sums.
     """
-    found = np.bincount(groups, values, count)
-    if not found.size or found.max() < _EXACT:
-        return whole(found.astype(np.float64))
-    slowly = [0] * count
+    totals = np.bincount(groups, values, count)
+    if not totals.size or totals.max() < _MAX_EXACT_FLOAT:
+        return whole(totals.astype(np.float64))
+    exact_sums = [0] * count
     for group, value in zip(groups.tolist(), exact, strict=True):
-        slowly[group] += value
-    return slowly
+        exact_sums[group] += value
+    return exact_sums

@@ -35,15 +35,15 @@ GROUPINGS: dict[str, Callable[[Site, str, str], str]] = {
     "opcode": lambda site, lane, opcode: opcode,
     "scope": lambda site, lane, opcode: site.scope or "(unknown)",
 }
-"""What time can be attributed to; the lane stands for the engine, its queues beside it."""
+"""Criteria of attribution; a lane is an engine or one of its queues."""
 
 SPLIT_BY_FUSION = frozenset({"line", "op", "scope"})
-"""Groupings that would have to divide the time of what the compiler fused."""
+"""Groupings that would have to divide the time of fused instructions."""
 
 
 @dataclass(slots=True)
 class Share:
-    """What one line, operation, kernel, engine or opcode takes; all turns of loops, all cores.
+    """The cost of one line, operation, kernel, engine or opcode: all iterations, all cores.
 
     Attributes:
         name: of the group.
@@ -72,7 +72,7 @@ class Share:
 
 
 Cells = dict[tuple[Site, str, str], Share]
-"""Time by site, lane and opcode: what every grouping is a sum of."""
+"""Time by site, lane and opcode: every grouping sums these."""
 
 
 def grouped(cells: Cells, grouping: str) -> list[Share]:
@@ -90,17 +90,17 @@ def grouped(cells: Cells, grouping: str) -> list[Share]:
             code="NEFF-GROUPING",
             remedy=f"use one of {', '.join(GROUPINGS)}",
         )
-    found: dict[str, Share] = {}
+    shares: dict[str, Share] = {}
     for key, cell in cells.items():
         name = name_of(*key)
-        _add_to(found.setdefault(name, Share(name)), cell)
-        found[name].is_approximate |= key[0].is_fused and grouping in SPLIT_BY_FUSION
-        around = key[0].frames if grouping == "line" else ()
-        for place in dict.fromkeys((name, *around)):
-            share = found.setdefault(place, Share(place))
+        _add_to(shares.setdefault(name, Share(name)), cell)
+        shares[name].is_approximate |= key[0].is_fused and grouping in SPLIT_BY_FUSION
+        frames = key[0].frames if grouping == "line" else ()
+        for place in dict.fromkeys((name, *frames)):
+            share = shares.setdefault(place, Share(place))
             share.cumulative_ns += cell.self_ns
             share.cumulative_path_ns += cell.path_ns
-    return sorted(found.values(), key=_rank)
+    return sorted(shares.values(), key=_rank)
 
 
 def _rank(share: Share) -> tuple[float, float, float, str]:
@@ -108,13 +108,13 @@ def _rank(share: Share) -> tuple[float, float, float, str]:
 
 
 def by_line_and_opcode(cells: Cells) -> dict[tuple[str, str, str], Share]:
-    """What the instructions of each line take: (place, lane, opcode) -> their sum."""
-    found: dict[tuple[str, str, str], Share] = {}
+    """Return the summed costs of each line's instructions by (place, lane, opcode)."""
+    shares: dict[tuple[str, str, str], Share] = {}
     for (site, lane, opcode), cell in cells.items():
-        share = found.setdefault((site.place, lane, opcode), Share(opcode))
+        share = shares.setdefault((site.place, lane, opcode), Share(opcode))
         _add_to(share, cell)
         share.is_approximate |= site.is_fused
-    return found
+    return shares
 
 
 def _add_to(share: Share, cell: Share) -> None:
@@ -158,30 +158,32 @@ def cells_of(profile: Profile, kinds: list[Kinds], shares: list[list[Share]]) ->
         profile: of the program.
         kinds, shares: for each core :func:`kinds_of` and :func:`shares_of`.
     """
-    found: Cells = {}
-    for core, (kind, own) in enumerate(zip(kinds, shares, strict=True)):
+    cells: Cells = {}
+    for core, (kind, core_shares) in enumerate(zip(kinds, shares, strict=True)):
         events, sites = profile.estimate.cores[core].events, profile.site_of[core]
-        for index, share in zip(kind.first, own, strict=True):
+        for index, share in zip(kind.first, core_shares, strict=True):
             key = profile.sites[sites[index]], events[index].lane, events[index].opcode
-            _add_to(found.setdefault(key, Share("")), share)
-    return found
+            _add_to(cells.setdefault(key, Share("")), share)
+    return cells
 
 
 def shares_of(
     profile: Profile, core: int, kinds: Kinds, gaps: Gaps, path: dict[int, float]
 ) -> list[Share]:
-    """What the events of each kind of a core take; ``path`` is empty unless it is the slowest."""
+    """Return the costs of each kind of a core's events; ``path`` is empty unless it is the
+    slowest.
+    """
     columns, events = profile.arrays[core], profile.estimate.cores[core].events
     number, count, turns = kinds.number, len(kinds.first), columns.turns
     flops = profile.flops[core]
-    own = np.bincount(number, columns.self_ns * turns, count)
+    self_ns = np.bincount(number, columns.self_ns * turns, count)
     waiting = np.bincount(number[gaps.events], gaps.waiting_ns * turns[gaps.events], count)
     on_path = number[np.fromiter(path, np.int64, len(path))]
     times = np.bincount(on_path, np.fromiter(path.values(), float, len(path)), count)
     happened = sums(number, turns, count, (event.turns for event in events))
     moved = (event.nbytes * event.turns for event in events)
     nbytes = sums(number, columns.nbytes * turns, count, moved)
-    computed = (one * event.turns for one, event in zip(flops, events, strict=True))
+    computed = (count * event.turns for count, event in zip(flops, events, strict=True))
     products = sums(number, np.array(flops, float) * turns, count, computed)
-    figures = happened, own.tolist(), times.tolist(), waiting.tolist(), nbytes, products
+    figures = happened, self_ns.tolist(), times.tolist(), waiting.tolist(), nbytes, products
     return [Share("", *row) for row in zip(*figures, strict=True)]

@@ -25,8 +25,8 @@ _TIMES = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SHARES = {"%": 0.01}
 
-_ROUNDED_NS = 0.5
-"""By which a summary's total may be below the figure that it was rounded from."""
+_ROUNDING_NS = 0.5
+"""A summary's total may be lower by this than the figure that it was rounded from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Check:
 
     def __str__(self) -> str:
         place = f"{self.place}: " if self.place else ""
-        found, limit = _shown(self.found), _shown(self.limit)
-        return f"{place}{self.name}: {found} {self.unit}, limit {limit} (estimated)"
+        estimated, limit = _shown(self.found), _shown(self.limit)
+        return f"{place}{self.name}: {estimated} {self.unit}, limit {limit} (estimated)"
 
 
 def _shown(value: float) -> str:
@@ -113,14 +113,14 @@ def budget_of(
 
 
 def _quantity(text: str, units: dict[str, float] | dict[str, int]) -> float:
-    found = re.fullmatch(r"\s*([0-9]{0,15}\.?[0-9]{1,15})\s*(\S+)\s*", text)
-    if found is None or found[2] not in units:
+    match = re.fullmatch(r"\s*([0-9]{0,15}\.?[0-9]{1,15})\s*(\S+)\s*", text)
+    if match is None or match[2] not in units:
         raise NeffError(
             f"{text!r} is not a number with a unit",
             code="NEFF-BUDGET",
             remedy=f"write a number and {' or '.join(', '.join(units).rsplit(', ', 1))}",
         )
-    return float(found[1]) * units[found[2]]
+    return float(match[1]) * units[match[2]]
 
 
 def _baseline(path: Path) -> float:
@@ -162,7 +162,9 @@ def _latencies(profile: Profile, budget: Budget) -> Iterator[Check]:
         yield Check("latency", total / 1e3, limit / 1e3, "µs", total <= limit, place)
     if budget.baseline_ns is not None:
         limit = budget.baseline_ns * (1 + budget.tolerance)
-        yield Check("baseline", total / 1e3, limit / 1e3, "µs", total <= limit + _ROUNDED_NS, place)
+        yield Check(
+            "baseline", total / 1e3, limit / 1e3, "µs", total <= limit + _ROUNDING_NS, place
+        )
 
 
 def _memory(program: Program, budget: Budget) -> Iterator[Check]:

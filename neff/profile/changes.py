@@ -1,4 +1,7 @@
-"""What changed between two NEFFs, or two folders of them: size, memory, time, and where.
+"""Changes between two NEFFs, or two folders of them: size, memory, time, and where.
+
+The steps: files are paired, each is measured (:class:`Figures`), each pair is one
+:class:`Change`. :mod:`neff.cli.diff` prints them.
 
 One way through: files are paired, each is measured (:class:`Figures`), each pair is one
 :class:`Change`. :mod:`neff.cli.diff` prints them.
@@ -34,7 +37,7 @@ _MEMORY: Final = tuple(FIGURES)[1:8]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one NEFF takes.
+    """The size, memory and time of one NEFF.
 
     Attributes:
         target: its family, "unknown" for a NEFF of the vendor's.
@@ -65,7 +68,11 @@ class Change:
 
 
 def changes(
-    one: Path, two: Path, *, check_hash: bool = True, overrides: Mapping[str, float] | None = None
+    before_path: Path,
+    after_path: Path,
+    *,
+    check_hash: bool = True,
+    overrides: Mapping[str, float] | None = None,
 ) -> list[Change]:
     """Compare two files, or the NEFFs of two folders.
 
@@ -73,7 +80,7 @@ def changes(
     inputs and outputs, and no third one, are a pair too (a build names alike modules by their key).
 
     Args:
-        one, two: files or folders, before and after.
+        before_path, after_path: files or folders.
         check_hash: reject files whose payload does not match their hash.
         overrides: parameters of the timing model that have other values.
 
@@ -81,46 +88,46 @@ def changes(
         NeffError: ``NEFF-USAGE`` for a file and a folder.
         NeffFileError: a file cannot be read.
     """
-    if one.is_dir() != two.is_dir():
+    if before_path.is_dir() != after_path.is_dir():
         raise NeffError(
             "a file and a folder cannot be compared",
             code="NEFF-USAGE",
-            place=f"{one} and {two}",
+            place=f"{before_path} and {after_path}",
             remedy="give two NEFFs, or two folders of them",
         )
     rates = overrides or {}
-    if not one.is_dir():
-        packages = [open_package(file, check_hash=check_hash) for file in (one, two)]
-        return [_change(two.name, packages[0], packages[1], rates)]
+    if not before_path.is_dir():
+        packages = [open_package(file, check_hash=check_hash) for file in (before_path, after_path)]
+        return [_change(after_path.name, packages[0], packages[1], rates)]
     before, after = (
         {
             file.relative_to(folder).as_posix(): open_package(file, check_hash=check_hash)
             for file in sorted(folder.rglob("*.neff"))
         }
-        for folder in (one, two)
+        for folder in (before_path, after_path)
     )
     pairs = {name: name for name in before if name in after}
     pairs |= _renamed(before, after, pairs)
     old = {later: name for name, later in pairs.items()}
-    found = [
+    current = [
         _change(name, before.get(old.get(name, "")), package, rates)
         for name, package in after.items()
     ]
-    gone = [
+    removed = [
         _change(name, package, None, rates) for name, package in before.items() if name not in pairs
     ]
-    return sorted([*found, *gone], key=lambda change: change.name)
+    return sorted([*current, *removed], key=lambda change: change.name)
 
 
 def _renamed(
     before: Mapping[str, Package], after: Mapping[str, Package], pairs: Mapping[str, str]
 ) -> dict[str, str]:
-    """Names before -> after of files that are alike under another name."""
+    """Return names before -> after of files with equal interfaces and different names."""
     old: dict[object, list[str]] = {}
     new: dict[object, list[str]] = {}
-    for into, packages, known in ((old, before, pairs), (new, after, set(pairs.values()))):
+    for into, packages, paired in ((old, before, pairs), (new, after, set(pairs.values()))):
         for name, package in packages.items():
-            if name not in known and package.is_ours:
+            if name not in paired and package.is_ours:
                 into.setdefault(_interface(package), []).append(name)
     return {
         names[0]: new[key][0]
@@ -137,13 +144,13 @@ def _interface(package: Package) -> object:
 
 
 def _change(
-    name: str, one: Package | None, two: Package | None, overrides: Mapping[str, float]
+    name: str, old: Package | None, new: Package | None, overrides: Mapping[str, float]
 ) -> Change:
-    before, after = (_figures(package, overrides) if package else None for package in (one, two))
-    if one is None or two is None:
-        return Change(name, "removed" if two is None else "added", before, after)
-    found = tuple(compare(one, two))
-    return Change(name, "changed" if found else "equal", before, after, found)
+    before, after = (_figures(package, overrides) if package else None for package in (old, new))
+    if old is None or new is None:
+        return Change(name, "removed" if new is None else "added", before, after)
+    differences = tuple(compare(old, new))
+    return Change(name, "changed" if differences else "equal", before, after, differences)
 
 
 def _figures(package: Package, overrides: Mapping[str, float]) -> Figures:

@@ -1,4 +1,4 @@
-"""What is held and how busy everything is over time: the counters of a trace."""
+"""Memory use and utilization over time: the counters of a trace."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from neff.timing.events import QUEUE
 
 __all__ = ["Counter", "counters"]
 
-_WINDOWS = 256
-"""Parts of the time in which the utilisation of an engine is counted."""
+_WINDOW_COUNT = 256
+"""The utilization of an engine is counted in this many windows of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +33,25 @@ class Counter:
     samples: list[tuple[int, int]]
 
 
-def counters(profile: Profile, known: list[Holding] | None = None) -> list[list[Counter]]:
-    """Those of each core: bytes held in SBUF and PSUM, MB/s of transfers, busy engines in per mille.
+def counters(profile: Profile, cached_holdings: list[Holding] | None = None) -> list[list[Counter]]:
+    """Return the counters of each core: bytes in SBUF and PSUM, MB/s, busy engines in per mille.
 
     Args:
         profile: of the program.
-        known: its :func:`~neff.profile.memory.holdings`, if they are known.
+        cached_holdings: its :func:`~neff.profile.memory.holdings`, when already computed.
     """
-    held: dict[tuple[int, str], list[tuple[float, float]]] = {}
-    for one in holdings(profile) if known is None else known:
-        changes = held.setdefault((one.core, one.memory), [])
-        changes += [(one.start_ns, one.nbytes), (one.end_ns, -one.nbytes)]
+    changes_by_memory: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    for holding in holdings(profile) if cached_holdings is None else cached_holdings:
+        changes = changes_by_memory.setdefault((holding.core, holding.memory), [])
+        changes += [(holding.start_ns, holding.nbytes), (holding.end_ns, -holding.nbytes)]
     return [
         [
-            Counter("SBUF", "bytes", _sums(np.array(held.get((number, "sbuf"), []), float))),
-            Counter("PSUM", "bytes", _sums(np.array(held.get((number, "psum"), []), float))),
+            Counter(
+                "SBUF", "bytes", _sums(np.array(changes_by_memory.get((number, "sbuf"), []), float))
+            ),
+            Counter(
+                "PSUM", "bytes", _sums(np.array(changes_by_memory.get((number, "psum"), []), float))
+            ),
             Counter("DMA bandwidth", "MB/s", _sums(_rates(columns))),
             *_utilisation(columns, list(core.engines), core.total.value),
         ]
@@ -83,43 +87,43 @@ def _rates(columns: EventArrays) -> Floats:
 
 def _utilisation(columns: EventArrays, engines: list[str], total: float) -> Iterator[Counter]:
     """Per mille of each window in which an engine is busy; its events are in order."""
-    width = max(1.0, total / _WINDOWS)
+    width = max(1.0, total / _WINDOW_COUNT)
     for engine in engines:
-        own = columns.of_lanes([engine])
-        shares = np.rint(1000 * _busy(columns, own, width) / width)
+        is_event = columns.of_lanes([engine])
+        shares = np.rint(1000 * _busy(columns, is_event, width) / width)
         shares = np.minimum(shares, 1000.0)
         distinct = np.append(True, shares[1:] != shares[:-1])
-        times = np.rint(np.arange(_WINDOWS + 1) * width)
+        times = np.rint(np.arange(_WINDOW_COUNT + 1) * width)
         samples = _samples(times[distinct], shares[distinct])
         yield Counter(f"{engine} utilisation", "‰", samples)
 
 
-def _busy(columns: EventArrays, own: NDArray[np.bool_], width: float) -> Floats:
-    """Nanoseconds of each window in which one of the events happens; what overlaps counts once."""
+def _busy(columns: EventArrays, is_event: NDArray[np.bool_], width: float) -> Floats:
+    """Return nanoseconds of each window in which an event happens; overlaps count once."""
     begin = np.maximum(columns.start, columns.until)
-    own = own & (begin < columns.end)
-    start, end = begin[own], columns.end[own]
-    windows = np.minimum(_WINDOWS, (start / width).astype(np.int64))
-    until = np.where(windows == _WINDOWS, end, np.minimum(end, (windows + 1) * width))
-    spent, orders = until - start, np.arange(len(start))
-    more: list[tuple[int, int, float]] = []
+    is_event = is_event & (begin < columns.end)
+    start, end = begin[is_event], columns.end[is_event]
+    windows = np.minimum(_WINDOW_COUNT, (start / width).astype(np.int64))
+    until = np.where(windows == _WINDOW_COUNT, end, np.minimum(end, (windows + 1) * width))
+    busy_ns, orders = until - start, np.arange(len(start))
+    later_windows: list[tuple[int, int, float]] = []
     for place in np.flatnonzero((until < end) & (until > start)).tolist():
-        more += _later_windows(place, float(until[place]), float(end[place]), width)
-    if more:
-        places, numbers, lengths = zip(*more, strict=True)
+        later_windows += _later_windows(place, float(until[place]), float(end[place]), width)
+    if later_windows:
+        places, numbers, lengths = zip(*later_windows, strict=True)
         order = np.argsort(np.concatenate([orders, np.array(places)]), kind="stable")
         windows = np.concatenate([windows, np.array(numbers)])[order]
-        spent = np.concatenate([spent, np.array(lengths)])[order]
-    return np.bincount(windows, spent, _WINDOWS + 1).astype(np.float64)
+        busy_ns = np.concatenate([busy_ns, np.array(lengths)])[order]
+    return np.bincount(windows, busy_ns, _WINDOW_COUNT + 1).astype(np.float64)
 
 
 def _later_windows(
     place: int, start: float, end: float, width: float
 ) -> Iterator[tuple[int, int, float]]:
-    """What an event spends in the windows behind its first one."""
+    """Yield the time of an event in each window after its first one."""
     while start < end:
-        window = min(_WINDOWS, int(start / width))
-        until = end if window == _WINDOWS else min(end, (window + 1) * width)
+        window = min(_WINDOW_COUNT, int(start / width))
+        until = end if window == _WINDOW_COUNT else min(end, (window + 1) * width)
         yield place, window, until - start
         if until <= start:
             return

@@ -1,4 +1,4 @@
-"""What the compiler did and why, with the cost of each unit by the timing model."""
+"""The compiler's decisions and their reasons, with the cost of each unit by the timing model."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from neff.timing import Estimate, Trips
 __all__ = ["Explanation", "Told", "UnitCost", "explained"]
 
 _DMA = "DMA"
-_ROWS = 12
-"""Lines of each table that the text shows."""
+_MAX_TABLE_ROWS = 12
+"""The text shows this many lines of each table; the document has all."""
 
 Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
 """Names of the columns, and rows."""
@@ -27,12 +27,11 @@ Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
 
 @dataclass(slots=True)
 class UnitCost:
-    """A unit, and what it costs.
+    """A unit, and its cost by the timing model.
 
     Attributes:
-        unit: what the compiler wrote down.
-        path_ns: of the slowest core's critical path; the sum over all units is what the program
-            takes.
+        unit: the compiler's record of it.
+        path_ns: of the slowest core's critical path; the sum over all units is the program's time.
         busy_ns: by engine, and ``DMA`` for its queues: for how long its events alone keep them.
         nbytes: of its transfers.
     """
@@ -58,13 +57,15 @@ class UnitCost:
     @property
     def instructions(self) -> list[str]:
         """Names of the HLO instructions, each once."""
-        return list(dict.fromkeys(one.name for one in self.unit.members if one.name))
+        return list(dict.fromkeys(member.name for member in self.unit.members if member.name))
 
     @property
     def places(self) -> list[str]:
         """Lines of the user's program, each once; without line numbers, the framework's names."""
-        known = (one.place for one in self.unit.members if one.place not in ("", one.name))
-        return list(dict.fromkeys(known))
+        places = (
+            member.place for member in self.unit.members if member.place not in ("", member.name)
+        )
+        return list(dict.fromkeys(places))
 
     @property
     def title(self) -> str:
@@ -94,14 +95,14 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a compilation did.
+    """The decisions of a compilation.
 
     Attributes:
         name: of the program.
         estimate: of its time.
         units: those that cost most first.
-        record: what the compiler wrote down.
-        other_ns: of the critical path that belongs to no unit: the first issue, tables of functions.
+        record: of the compiler's decisions.
+        other_ns: time on the critical path outside of all units: the first issue, function tables.
     """
 
     name: str
@@ -118,9 +119,9 @@ class Explanation:
             "optlevel": self.record.level,
             "total_ns": round(self.estimate.total.value, 1),
             "other_ns": round(self.other_ns, 1),
-            "units": [_unit(one) for one in self.units],
-            "rewrites": [asdict(one) for one in self.record.rewrites],
-            "registered_kernels": [_replacement(one) for one in self.record.replaced],
+            "units": [_unit(record) for record in self.units],
+            "rewrites": [asdict(record) for record in self.record.rewrites],
+            "registered_kernels": [_replacement(record) for record in self.record.replaced],
             "searched": [
                 {"choice": name, "total_ns": round(total, 1)}
                 for name, total in self.record.searched
@@ -139,106 +140,110 @@ class Explanation:
             f"{self.record.level}: {self.estimate}"
         )
 
-    def tables(self, most: int = _ROWS) -> list[tuple[str, Table]]:
-        """Titled tables, each of so many rows at most; what follows is summed up in the title."""
-        made = [
-            ("units", self._units(most)),
-            ("registered kernels in place of operations", self._replaced(most)),
-            ("rewrites", self._rewrites(most)),
-            ("values that go to HBM between units", self._stored(most)),
-            ("programs that were compared", self._searched(most)),
+    def tables(self, max_rows: int = _MAX_TABLE_ROWS) -> list[tuple[str, Table]]:
+        """Return titled tables of at most ``max_rows`` rows; a last row sums up the others."""
+        titled_tables = [
+            ("units", self._units(max_rows)),
+            ("registered kernels in place of operations", self._replaced(max_rows)),
+            ("rewrites", self._rewrites(max_rows)),
+            ("values that go to HBM between units", self._stored(max_rows)),
+            ("programs that were compared", self._searched(max_rows)),
         ]
-        return [(title, table) for title, table in made if table[1]]
+        return [(title, table) for title, table in titled_tables if table[1]]
 
-    def _units(self, most: int) -> Table:
+    def _units(self, max_rows: int) -> Table:
         columns = ("us", "share", "bound by", "unit", "kind", "computes", "lines")
         total = self.estimate.total.value or 1.0
         rows = [
             (
-                f"{one.path_ns / 1e3:.1f}",
-                f"{one.path_ns / total:.0%}",
-                one.bound or "-",
-                one.title,
-                one.unit.kind,
-                f"{one.what} [{one.unit.choice}]" if one.unit.choice else one.what,
-                _few([os.path.basename(place) for place in one.places]) or "-",
+                f"{unit.path_ns / 1e3:.1f}",
+                f"{unit.path_ns / total:.0%}",
+                unit.bound or "-",
+                unit.title,
+                unit.unit.kind,
+                f"{unit.what} [{unit.unit.choice}]" if unit.unit.choice else unit.what,
+                _abbreviated([os.path.basename(place) for place in unit.places]) or "-",
             )
-            for one in self.units[:most]
+            for unit in self.units[:max_rows]
         ]
-        if rest := self.units[most:]:
-            spent = sum(one.path_ns for one in rest)
-            more = f"{len(rest)} more", "-", "-", "-"
-            rows.append((f"{spent / 1e3:.1f}", f"{spent / total:.0%}", "-", *more))
+        if omitted := self.units[max_rows:]:
+            omitted_ns = sum(unit.path_ns for unit in omitted)
+            omitted_cells = f"{len(omitted)} more", "-", "-", "-"
+            rows.append(
+                (f"{omitted_ns / 1e3:.1f}", f"{omitted_ns / total:.0%}", "-", *omitted_cells)
+            )
         return columns, list(rows)
 
-    def _replaced(self, most: int) -> Table:
+    def _replaced(self, max_rows: int) -> Table:
         columns = ("kernel", "call", "for", "instruction", "line", "difference")
         rows = [
-            (one.kernel, one.call, one.opcode, one.name, os.path.basename(one.place) or "-",
-             "-" if one.checked is None else f"{one.checked:.1e}")
-            for one in self.record.replaced
+            (replacement.kernel, replacement.call, replacement.opcode, replacement.name, os.path.basename(replacement.place) or "-",
+             "-" if replacement.checked is None else f"{replacement.checked:.1e}")
+            for replacement in self.record.replaced
         ]  # fmt: skip
-        return columns, list(rows[:most])
+        return columns, list(rows[:max_rows])
 
-    def _rewrites(self, most: int) -> Table:
-        found: dict[str, list[str]] = {}
-        for one in self.record.rewrites:
-            found.setdefault(one.rule, []).append(one.name)
-        idioms = Counter(name for one in self.units for name in one.unit.idioms)
-        rows = [(len(names), rule, _few(names)) for rule, names in found.items()]
+    def _rewrites(self, max_rows: int) -> Table:
+        names_by_rule: dict[str, list[str]] = {}
+        for rewrite in self.record.rewrites:
+            names_by_rule.setdefault(rewrite.rule, []).append(rewrite.name)
+        idioms = Counter(name for unit in self.units for name in unit.unit.idioms)
+        rows = [(len(names), rule, _abbreviated(names)) for rule, names in names_by_rule.items()]
         rows += [(count, name, "units") for name, count in sorted(idioms.items())]
-        return ("times", "rule", "at"), list(rows[: 2 * most])
+        return ("times", "rule", "at"), list(rows[: 2 * max_rows])
 
-    def _stored(self, most: int) -> Table:
-        kept = [one for unit in self.units for one in unit.unit.stored]
-        inner = [one for one in kept if not _is_result(one)]
-        inner.sort(key=lambda one: -one.nbytes)
-        rows = [(f"{one.nbytes:,}", one.name, one.why) for one in inner[:most]]
-        if rest := inner[most:]:
-            rows.append((f"{sum(one.nbytes for one in rest):,}", f"{len(rest)} more", "-"))
+    def _stored(self, max_rows: int) -> Table:
+        stored = [value for unit in self.units for value in unit.unit.stored]
+        inner = [value for value in stored if not _is_result(value)]
+        inner.sort(key=lambda value: -value.nbytes)
+        rows = [(f"{value.nbytes:,}", value.name, value.why) for value in inner[:max_rows]]
+        if omitted := inner[max_rows:]:
+            rows.append(
+                (f"{sum(value.nbytes for value in omitted):,}", f"{len(omitted)} more", "-")
+            )
         return ("bytes", "value", "why"), list(rows)
 
-    def _searched(self, most: int) -> Table:
+    def _searched(self, max_rows: int) -> Table:
         rows = [(f"{total / 1e3:.1f}", name) for name, total in self.record.searched]
-        return ("us", "choice"), list(rows[:most])
+        return ("us", "choice"), list(rows[:max_rows])
 
 
-def _is_result(one: Stored) -> bool:
-    return one.why.startswith("it is a result")
+def _is_result(value: Stored) -> bool:
+    return value.why.startswith("it is a result")
 
 
-def _few(names: list[str], most: int = 3) -> str:
+def _abbreviated(names: list[str], max_names: int = 3) -> str:
     names = list(dict.fromkeys(names))
-    more = f", {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    suffix = f", {len(names) - max_names} more" if len(names) > max_names else ""
+    return ", ".join(names[:max_names]) + suffix
 
 
-def _replacement(one: Replacement) -> dict[str, object]:
+def _replacement(replacement: Replacement) -> dict[str, object]:
     fields = ("kernel", "call", "opcode", "name", "place", "checked")
-    return {name: getattr(one, name) for name in fields}
+    return {name: getattr(replacement, name) for name in fields}
 
 
-def _unit(one: UnitCost) -> dict[str, Any]:
+def _unit(cost: UnitCost) -> dict[str, Any]:
     return {
-        "kind": one.unit.kind,
-        "calls": one.unit.labels,
-        "kernels": one.unit.kernels,
-        "path_ns": round(one.path_ns, 1),
-        "busy_ns": {name: round(spent, 1) for name, spent in sorted(one.busy_ns.items())},
-        "bound": one.bound,
-        "bytes": one.nbytes,
-        "members": [asdict(member) for member in one.unit.members],
-        "idioms": sorted(one.unit.idioms),
-        "stored": [asdict(value) for value in one.unit.stored],
-        "choice": one.unit.choice,
+        "kind": cost.unit.kind,
+        "calls": cost.unit.labels,
+        "kernels": cost.unit.kernels,
+        "path_ns": round(cost.path_ns, 1),
+        "busy_ns": {name: round(busy_ns, 1) for name, busy_ns in sorted(cost.busy_ns.items())},
+        "bound": cost.bound,
+        "bytes": cost.nbytes,
+        "members": [asdict(member) for member in cost.unit.members],
+        "idioms": sorted(cost.unit.idioms),
+        "stored": [asdict(value) for value in cost.unit.stored],
+        "choice": cost.unit.choice,
     }
 
 
 def explained(program: Program, record: Record, *, trips: Trips = None) -> Explanation:
-    """The costs of what was written down when a program was compiled.
+    """Return the costs of the decisions that were recorded when a program was compiled.
 
     Args:
-        program: that very program, not one that was read from a file.
+        program: the compiled object, not one that was read from a file.
         record: of its compilation.
         trips: see :func:`neff.timing.estimate`.
     """
@@ -246,10 +251,10 @@ def explained(program: Program, record: Record, *, trips: Trips = None) -> Expla
     costs = [UnitCost(unit, 0.0, {}, 0) for unit in record.units]
     by_label = {label: cost for cost in costs for label in cost.unit.labels}
     _charge(profile, record.owners, by_label)
-    other = profile.estimate.total.value - sum(cost.path_ns for cost in costs)
-    known = [cost for cost in costs if cost.unit.labels or cost.unit.stored]
-    known.sort(key=lambda cost: -cost.path_ns)
-    return Explanation(program.name, profile.estimate, known, record, other)
+    other_ns = profile.estimate.total.value - sum(cost.path_ns for cost in costs)
+    costs_with_work = [cost for cost in costs if cost.unit.labels or cost.unit.stored]
+    costs_with_work.sort(key=lambda cost: -cost.path_ns)
+    return Explanation(program.name, profile.estimate, costs_with_work, record, other_ns)
 
 
 def _charge(profile: Profile, owners: dict[int, str], by_label: dict[str, UnitCost]) -> None:
@@ -262,7 +267,7 @@ def _charge(profile: Profile, owners: dict[int, str], by_label: dict[str, UnitCo
             if cost is None:
                 continue
             lane = event.lane if event.lane in core.engines else _DMA
-            own = profile.self_ns[number][index] * event.turns
-            cost.busy_ns[lane] = cost.busy_ns.get(lane, 0.0) + own
+            self_ns = profile.self_ns[number][index] * event.turns
+            cost.busy_ns[lane] = cost.busy_ns.get(lane, 0.0) + self_ns
             cost.nbytes += event.nbytes * event.turns
             cost.path_ns += on_path.get(index, 0.0)

@@ -40,8 +40,8 @@ def write_files(
         NeffError: ``NEFF-WRITE``; the folder cannot be written.
     """
     analysis = analysis_of(profile)
-    both = [analysis] if before is None else [before, analysis]
-    page = render_page(both, root=root, is_comparison=before is not None)
+    analyses = [analysis] if before is None else [before, analysis]
+    page = render_page(analyses, root=root, is_comparison=before is not None)
     try:
         check_path(folder)
         folder.mkdir(parents=True, exist_ok=True)

@@ -20,9 +20,9 @@ def lanes_of(columns: EventArrays) -> list[Lane]:
     if is_load.any():
         lanes["tensor weights"] = np.flatnonzero(is_load)
     for number, name in enumerate(columns.lanes):
-        own = np.flatnonzero((columns.lane == number) & ~is_load)
-        if own.size:
-            lanes[name] = own
+        lane_events = np.flatnonzero((columns.lane == number) & ~is_load)
+        if lane_events.size:
+            lanes[name] = lane_events
     starts = columns.start
     return [
         (lane, _tracks(columns, lanes[lane][np.argsort(starts[lanes[lane]], kind="stable")]))

@@ -1,4 +1,4 @@
-"""Who holds SBUF, PSUM and HBM, from when to when."""
+"""The tensors that occupy SBUF, PSUM and HBM, and when."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The moment at which a memory holds most.
+    """The moment of the highest use of a memory.
 
     Attributes:
         used: bytes held then.
         capacity: bytes of the memory.
         at_ns: when that begins.
-        holders: what is held then, the largest first.
+        holders: the tensors held then, the largest first.
     """
 
     used: int
@@ -73,19 +73,20 @@ class Peak:
 
 
 def holdings(profile: Profile) -> list[Holding]:
-    """Everything that is held, in the order of its beginning."""
-    found: list[Holding] = []
+    """Return all holdings, in the order of their starts."""
+    on_chip: list[Holding] = []
     for core in range(len(profile.estimate.cores)):
-        found += _of_core(profile, core)
+        on_chip += _core_holdings(profile, core)
     return sorted(
-        [*found, *_variables(profile)], key=lambda one: (one.start_ns, one.memory, one.name)
+        [*on_chip, *_variables(profile)],
+        key=lambda holding: (holding.start_ns, holding.memory, holding.name),
     )
 
 
 _Key = tuple[str, tuple[int, int]]
 
 
-def _of_core(profile: Profile, core: int) -> Iterator[Holding]:
+def _core_holdings(profile: Profile, core: int) -> Iterator[Holding]:
     spans: dict[_Key, list[float]] = {}
     tensors: dict[_Key, tuple[Tensor, str]] = {}
     touched: dict[int, list[list[float]]] = {}
@@ -94,17 +95,17 @@ def _of_core(profile: Profile, core: int) -> Iterator[Holding]:
     ].events:
         if type(instruction) is not Instruction or opcode in _TOUCH_NOTHING:
             continue
-        own = touched.get(id(instruction))
-        if own is None:
-            own = touched[id(instruction)] = []
+        inst_spans = touched.get(id(instruction))
+        if inst_spans is None:
+            inst_spans = touched[id(instruction)] = []
             for tensor in _on_chip(instruction):
                 key = tensor.name, tensor.address or (0, 0)
                 span = spans.get(key)
                 if span is None:
                     span = spans[key] = [start, end]
                     tensors[key] = tensor, _place(instruction)
-                own.append(span)
-        for span in own:
+                inst_spans.append(span)
+        for span in inst_spans:
             if start < span[0]:
                 span[0] = start
             if end > span[1]:
@@ -120,21 +121,23 @@ def _of_core(profile: Profile, core: int) -> Iterator[Holding]:
 
 
 def _on_chip(instruction: Instruction) -> list[Tensor]:
-    """The tensors in SBUF and PSUM that it touches, in the order of its operands."""
-    found: list[Tensor] = []
+    """Return the tensors in SBUF and PSUM that an instruction touches, in operand order."""
+    tensors: list[Tensor] = []
     for value in instruction.operands.values():
         if type(value) is Access:
             tensor, _, _, scalar, vector, _, _, _ = value
             if tensor.buffer is _SBUF or tensor.buffer is _PSUM:
-                found.append(tensor)
+                tensors.append(tensor)
             if scalar is None and vector is None:
                 continue
         elif type(value) not in (tuple, list):
             continue
         # Rare: operands within operands.
-        touched = (what for what, _ in operands_touched(instruction) if type(what) is Access)
-        return [what.tensor for what in touched if what.tensor.buffer in (_SBUF, _PSUM)]
-    return found
+        touched = (
+            operand for operand, _ in operands_touched(instruction) if type(operand) is Access
+        )
+        return [operand.tensor for operand in touched if operand.tensor.buffer in (_SBUF, _PSUM)]
+    return tensors
 
 
 def _place(instruction: Instruction) -> str:
@@ -143,15 +146,17 @@ def _place(instruction: Instruction) -> str:
 
 
 def _variables(profile: Profile) -> Iterator[Holding]:
-    """Inputs, outputs and constants last; scratch from the first to the last transfer."""
+    """Yield the variables: inputs, outputs and constants last; scratch spans its transfers."""
     spans: dict[str, list[float]] = {}
-    scratch = {name for name, one in profile.program.variables.items() if one.kind == "scratch"}
+    scratch = {
+        name for name, variable in profile.program.variables.items() if variable.kind == "scratch"
+    }
     for event in (event for core in profile.estimate.cores if scratch for event in core.events):
         if not event.nbytes or type(event.source) is not Instruction:
             continue
-        for what, _ in operands_touched(event.source):
-            if type(what) is Access and what.tensor.name in scratch:
-                span = spans.setdefault(what.tensor.name, [event.start, event.end])
+        for operand, _ in operands_touched(event.source):
+            if type(operand) is Access and operand.tensor.name in scratch:
+                span = spans.setdefault(operand.tensor.name, [event.start, event.end])
                 span[0], span[1] = min(span[0], event.start), max(span[1], event.end)
     total = profile.estimate.total.value
     for variable in profile.program.variables.values():
@@ -166,22 +171,28 @@ def _variables(profile: Profile) -> Iterator[Holding]:
         )  # fmt: skip
 
 
-def peak(profile: Profile, found: Iterable[Holding], memory: str, core: int) -> Peak:
-    """When a memory of a core holds most, and what."""
-    own = [one for one in found if one.memory == memory and one.core in (core, -1)]
+def peak(profile: Profile, holdings: Iterable[Holding], memory: str, core: int) -> Peak:
+    """Return the moment at which a memory of a core holds most, and the tensors then."""
+    in_memory = [
+        holding for holding in holdings if holding.memory == memory and holding.core in (core, -1)
+    ]
     changes = sorted(
-        [(one.start_ns, 1, one.nbytes) for one in own]
-        + [(one.end_ns, 0, -one.nbytes) for one in own]
+        [(holding.start_ns, 1, holding.nbytes) for holding in in_memory]
+        + [(holding.end_ns, 0, -holding.nbytes) for holding in in_memory]
     )
-    used = most = 0
-    at = 0.0
+    used = peak_bytes = 0
+    peak_ns = 0.0
     for time, _, change in changes:
         used += change
-        if used > most:
-            most, at = used, time
-    holders = [one for one in own if one.start_ns <= at < one.end_ns or one.start_ns == at]
-    holders.sort(key=lambda one: (-one.nbytes, one.name))
-    return Peak(most, _capacity(profile, memory), at, tuple(holders))
+        if used > peak_bytes:
+            peak_bytes, peak_ns = used, time
+    holders = [
+        holding
+        for holding in in_memory
+        if holding.start_ns <= peak_ns < holding.end_ns or holding.start_ns == peak_ns
+    ]
+    holders.sort(key=lambda holding: (-holding.nbytes, holding.name))
+    return Peak(peak_bytes, _capacity(profile, memory), peak_ns, tuple(holders))
 
 
 def _capacity(profile: Profile, memory: str) -> int:
@@ -194,49 +205,52 @@ def _capacity(profile: Profile, memory: str) -> int:
     return sizes[memory]
 
 
-def memory_document(profile: Profile, held: list[Holding] | None = None) -> dict[str, object]:
+def memory_document(
+    profile: Profile, cached_holdings: list[Holding] | None = None
+) -> dict[str, object]:
     """Holdings, and the peak of each memory of each core; bytes and microseconds.
 
     Args:
         profile: of the program.
-        held: its :func:`holdings`, if they are known.
+        cached_holdings: its :func:`holdings`, when they are already computed.
     """
-    found = holdings(profile) if held is None else held
+    holding_list = holdings(profile) if cached_holdings is None else cached_holdings
     return {
         "estimated": True,
         "program": profile.name,
         "peaks": [
-            {"core": core, "memory": memory, **_peak_row(peak(profile, found, memory, core))}
+            {"core": core, "memory": memory, **_peak_row(peak(profile, holding_list, memory, core))}
             for core in range(len(profile.estimate.cores))
             for memory in MEMORIES
         ],
-        "holdings": [_row(one) for one in found],
+        "holdings": [_row(holding) for holding in holding_list],
     }
 
 
-def _peak_row(found: Peak) -> dict[str, object]:
+def _peak_row(peak_use: Peak) -> dict[str, object]:
     return {
-        "used": found.used,
-        "capacity": found.capacity,
-        "at_us": round(found.at_ns / 1e3, 3),
+        "used": peak_use.used,
+        "capacity": peak_use.capacity,
+        "at_us": round(peak_use.at_ns / 1e3, 3),
         "holders": [
-            {"name": one.name, "bytes": one.nbytes, "place": one.place} for one in found.holders
+            {"name": holding.name, "bytes": holding.nbytes, "place": holding.place}
+            for holding in peak_use.holders
         ],
     }
 
 
-def _row(one: Holding) -> dict[str, object]:
+def _row(holding: Holding) -> dict[str, object]:
     return {
-        "core": one.core,
-        "memory": one.memory,
-        "name": one.name,
-        "shape": list(one.shape),
-        "dtype": one.dtype,
-        "first_partition": one.first,
-        "partitions": one.partitions,
-        "address": one.address,
-        "bytes_per_partition": one.size,
-        "start_us": round(one.start_ns / 1e3, 3),
-        "end_us": round(one.end_ns / 1e3, 3),
-        "place": one.place,
+        "core": holding.core,
+        "memory": holding.memory,
+        "name": holding.name,
+        "shape": list(holding.shape),
+        "dtype": holding.dtype,
+        "first_partition": holding.first,
+        "partitions": holding.partitions,
+        "address": holding.address,
+        "bytes_per_partition": holding.size,
+        "start_us": round(holding.start_ns / 1e3, 3),
+        "end_us": round(holding.end_ns / 1e3, 3),
+        "place": holding.place,
     }

@@ -12,9 +12,9 @@ of a trace in silence, so the writer never makes them:
 * an event on a track without a descriptor is taken for one of another kind: tracks are described
   before their events, and only tracks of counters have samples.
 
-What would break one of these raises ``NEFF-TRACE``, in place of a trace that is wrong.
+A violation raises ``NEFF-TRACE`` instead of writing a wrong trace.
 
-The colour of a slice is that of its name, so the name is the opcode; the rest are arguments.
+Perfetto colors a slice by its name, so the name is the opcode; all other facts are arguments.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _EXPLICIT_ORDER = 3
 _COMPRESSED_BYTES = 1 << 19
 
-_BELOW = 1000
+_FIRST_COUNTER_RANK = 1000
 """Rank of the first counter, below all lanes."""
 
 _STRINGS = ("operands", "place", "called from", "op", "kernel", "scope")
@@ -61,19 +61,21 @@ def write_trace(profile: Profile | Analysis, file: BinaryIO) -> None:
 # --- the protobuf wire format ---------------------------------------------------------------
 
 
-_MORE_THAN_SEVEN = [bytes((one & 0x7F | 0x80, one >> 7)) for one in range(0x80, 0x4000)]
-_MORE = [bytes((low | 0x80, high | 0x80)) for high in range(0x80) for low in range(0x80)]
-"""The two bytes of the lowest 14 bits when more follow; tables, for a trace has millions of them."""
+_TWO_BYTE_VARINTS = [bytes((number & 0x7F | 0x80, number >> 7)) for number in range(0x80, 0x4000)]
+_CONTINUED_14_BITS = [
+    bytes((low | 0x80, high | 0x80)) for high in range(0x80) for low in range(0x80)
+]
+"""The lowest 14 bits as two bytes when more follow: a table, as traces have millions of them."""
 
-_SHORT = [bytes((one,)) for one in range(0x80)] + _MORE_THAN_SEVEN
+_SHORT_VARINTS = [bytes((number,)) for number in range(0x80)] + _TWO_BYTE_VARINTS
 
 
 def _varint(number: int) -> bytes:
     if number < 0x4000:
-        return _SHORT[number]
+        return _SHORT_VARINTS[number]
     if number < 0x10000000:
-        return _MORE[number & 0x3FFF] + _SHORT[number >> 14]
-    return _MORE[number & 0x3FFF] + _varint(number >> 14)
+        return _CONTINUED_14_BITS[number & 0x3FFF] + _SHORT_VARINTS[number >> 14]
+    return _CONTINUED_14_BITS[number & 0x3FFF] + _varint(number >> 14)
 
 
 def _number(field: int, value: int) -> bytes:
@@ -168,7 +170,7 @@ class _Trace:
             for place, indices in enumerate(tracks):
                 track = self._track(f"{lane} {place + 1}", above, place) if place else above
                 self._slices(core, track, indices, starting, ending)
-        for rank, counter in enumerate(self._counters[core], _BELOW):
+        for rank, counter in enumerate(self._counters[core], _FIRST_COUNTER_RANK):
             self._samples(counter, self._track(counter.name, parent, rank, counter.unit))
 
     def _samples(self, counter: Counter, track: int) -> None:
@@ -205,17 +207,19 @@ class _Trace:
         ending: dict[int, bytes],
     ) -> None:
         pending, columns = self._packets.pending, self._profile.arrays[core]
-        own = np.array(indices, np.int64)
-        begins, ends = np.rint(columns.start[own]), np.rint(columns.end[own])
+        events = np.array(indices, np.int64)
+        begins, ends = np.rint(columns.start[events]), np.rint(columns.end[events])
         self._check(core, indices, begins, ends)
         waited = np.where(
-            columns.waits_for[own] >= 0, np.rint(columns.start[own] - columns.since[own]), 0.0
+            columns.waits_for[events] >= 0,
+            np.rint(columns.start[events] - columns.since[events]),
+            0.0,
         )
         on_track, tail = _number(11, track), self._tail + b"\x5a"
         end_event = self._tail + _bytes(11, _END + on_track)
         rows = zip(
             indices, whole(begins), whole(ends), whole(waited),
-            self._same(core, own, _BEGIN + on_track), strict=True,
+            self._same(core, events, _BEGIN + on_track), strict=True,
         )  # fmt: skip
         for index, begin, until, wait, event in rows:
             if wait:
@@ -245,26 +249,26 @@ class _Trace:
                 f"{before[place]:.0f} ns"
             )
 
-    def _same(self, core: int, own: Ints, head: bytes) -> Iterator[bytes]:
-        """What each slice's event says besides its times and flows."""
+    def _same(self, core: int, events: Ints, head: bytes) -> Iterator[bytes]:
+        """Yield the fields of each slice's event except its times and flows."""
         columns, sites, flops = (
             self._profile.arrays[core],
             self._profile.site_of[core],
             self._profile.flops[core],
         )
-        known: dict[tuple[int, int, int, int, int], bytes] = {}
-        opcodes, counts = whole(columns.opcode[own]), whole(columns.turns[own])
-        rows = zip(whole(own), opcodes, whole(columns.nbytes[own]), counts, strict=True)
+        cached_events: dict[tuple[int, int, int, int, int], bytes] = {}
+        opcodes, counts = whole(columns.opcode[events]), whole(columns.turns[events])
+        rows = zip(whole(events), opcodes, whole(columns.nbytes[events]), counts, strict=True)
         for index, opcode, nbytes, turns in rows:
             key = sites[index], opcode, nbytes, flops[index], turns
-            event = known.get(key)
+            event = cached_events.get(key)
             if event is None:
                 fields = self._fields(key[0], columns.opcodes[opcode], nbytes, key[3], turns)
-                event = known[key] = head + fields
+                event = cached_events[key] = head + fields
             yield event
 
     def _fields(self, site: int, opcode: str, nbytes: int, flops: int, turns: int) -> bytes:
-        """What a slice's event says besides its times; of most slices the same as of others."""
+        """Return the fields of a slice's event except its times; most slices share them."""
         fields = self._site(site, opcode)
         if nbytes:
             fields += self._argument("bytes", nbytes)
@@ -275,23 +279,23 @@ class _Trace:
         return fields
 
     def _argument(self, name: str, value: int) -> bytes:
-        found = self._known.get((name, value))
-        if found is None:
+        content_bytes = self._known.get((name, value))
+        if content_bytes is None:
             content = _number(1, self._arguments[name]) + _number(4, value)
-            found = self._known[name, value] = _bytes(4, content)
-        return found
+            content_bytes = self._known[name, value] = _bytes(4, content)
+        return content_bytes
 
     def _site(self, number: int, opcode: str) -> bytes:
-        """The opcode as name, and the arguments that a site has."""
-        found = self._texts.get((number, opcode))
-        if found is None:
-            found = _number(10, self._opcodes[opcode])
+        """Return the opcode as name, and the arguments of a site."""
+        fields = self._texts.get((number, opcode))
+        if fields is None:
+            fields = _number(10, self._opcodes[opcode])
             for name, text in zip(_STRINGS, _texts(self._profile.sites[number]), strict=True):
                 if text:
                     argument = _number(1, self._arguments[name]) + _number(17, self._values[text])
-                    found += _bytes(4, argument)
-            self._texts[number, opcode] = found
-        return found
+                    fields += _bytes(4, argument)
+            self._texts[number, opcode] = fields
+        return fields
 
 
 def _wrong(what: str) -> NeffError:

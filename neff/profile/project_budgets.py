@@ -43,13 +43,13 @@ class ProjectBudgets:
             profile: of the program.
             names: what the program is called: its own name, that of its file.
         """
-        found: list[Check] = []
+        checks: list[Check] = []
         for glob, budget in self.entries:
             if any(fnmatchcase(name, glob) for name in names):
-                found += _named(glob, check_budget(program, profile, budget))
+                checks += _named(glob, check_budget(program, profile, budget))
             elif budget.latency_ns is not None:
-                found += _kernels(profile, glob, budget.latency_ns)
-        return found
+                checks += _kernels(profile, glob, budget.latency_ns)
+        return checks
 
 
 def _named(glob: str, checks: list[Check]) -> Iterator[Check]:
@@ -64,15 +64,15 @@ def _kernels(profile: Profile, glob: str, limit: float) -> Iterator[Check]:
         if function and fnmatchcase(function, glob):
             place = _costliest(profile, share.name)
             name = f"latency of {function} ({label})"
-            kept = share.path_ns <= limit
-            yield Check(name, share.path_ns / 1e3, limit / 1e3, "µs", kept, place)
+            is_kept = share.path_ns <= limit
+            yield Check(name, share.path_ns / 1e3, limit / 1e3, "µs", is_kept, place)
 
 
 def _costliest(profile: Profile, kernel: str) -> str:
     """The line of a kernel with most of the critical path."""
     lines = {site.place for site in profile.sites if site.kernel == kernel}
-    found = [share for share in by(profile, "line") if share.name in lines]
-    return max(found, key=lambda share: share.path_ns).name if found else ""
+    shares = [share for share in by(profile, "line") if share.name in lines]
+    return max(shares, key=lambda share: share.path_ns).name if shares else ""
 
 
 def project_budgets(folder: Path) -> ProjectBudgets:

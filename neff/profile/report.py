@@ -29,7 +29,7 @@ __all__ = ["CostReport", "ProfileReport"]
 
 
 class _Report:
-    """What is shown: a line that says what is estimated, then tables."""
+    """A report: a line that names the estimate, then tables."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -52,7 +52,7 @@ class _Report:
 
 
 class CostReport(_Report):
-    """What the instructions of each line cost by ``profile``, all iterations of loops in one row."""
+    """The cost of each line's instructions by ``profile``, all iterations in one row."""
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
@@ -85,7 +85,7 @@ class ProfileReport(_Report):
     """Where a program's time goes.
 
     Args:
-        profile: what is shown.
+        profile: the reported profile.
         again: estimates the same program on a changed machine.
     """
 

@@ -1,4 +1,4 @@
-"""What each kernel and HLO instruction reaches of what the machine could do."""
+"""The share of the machine's peak rates that each kernel and HLO instruction reaches."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from nki_lang.ir import Access, Instruction
 
 __all__ = ["Roof", "RooflineRow", "roof_of", "roofline", "roofline_document"]
 
-_ROWS, _COLUMNS = 128, 128
-"""Of the tensor engine; two operations each."""
+_TENSOR_ROWS, _TENSOR_COLUMNS = 128, 128
+"""Size of the tensor engine; each element does two operations a cycle."""
 
-_MOSTLY = 0.5
-"""Share of its time for which the busiest lane has to work, or nothing bounds a group but waiting."""
+_MIN_BUSY_SHARE = 0.5
+"""A group whose busiest lane works for a smaller share of the time is bound by waiting."""
 
 
-_ROUNDING = 1e-9
-"""Relative rounding error of sums of times."""
+_RELATIVE_ROUNDING_ERROR = 1e-9
+"""Rounding error of sums of times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """What one core could do: FLOPs and bytes of HBM a nanosecond."""
+    """The peak rates of one core: FLOPs and bytes of HBM a nanosecond."""
 
     half: float
     full: float
@@ -46,7 +46,7 @@ class Roof:
 
 def roof_of(parameters: Parameters, cores: int) -> Roof:
     """The roof of one of the cores that share an HBM."""
-    half = parameters["tensor.clock_ghz"].value * 2 * _ROWS * _COLUMNS
+    half = parameters["tensor.clock_ghz"].value * 2 * _TENSOR_ROWS * _TENSOR_COLUMNS
     full = half / (2 * parameters["tensor.fp32_cycles"].value)
     hbm = parameters["dma.hbm_gb_per_s"].value / max(1, cores)
     return Roof(half, full, min(hbm, LANES * parameters["dma.bytes_per_ns"].value))
@@ -84,18 +84,18 @@ class RooflineRow:
         if not self.busy_ns:
             return "waiting"
         name, busy = max(self.busy_ns.items(), key=lambda item: item[1])
-        return name if busy >= _MOSTLY * self.time_ns else "waiting"
+        return name if busy >= _MIN_BUSY_SHARE * self.time_ns else "waiting"
 
     def share(self, roof: Roof) -> float:
-        """Of the time, what the products or the bytes would take on a perfect machine."""
+        """Return the share of the time that a perfect machine would need."""
         return min(1.0, self._least_ns(roof) / self.time_ns) if self.time_ns else 0.0
 
     def is_approximate(self, roof: Roof) -> bool:
         """True above the roof: a part of the row's work overlaps the time of other rows."""
-        return self.is_fused or self._least_ns(roof) > self.time_ns * (1 + _ROUNDING)
+        return self.is_fused or self._least_ns(roof) > self.time_ns * (1 + _RELATIVE_ROUNDING_ERROR)
 
     def _least_ns(self, roof: Roof) -> float:
-        """What the products or the bytes would take on a perfect machine."""
+        """Return the time of the products or the bytes on a perfect machine."""
         half = self.flops - self.full_flops
         products = half / roof.half + self.full_flops / roof.full
         return max(products, self.nbytes / roof.bandwidth)
@@ -110,7 +110,7 @@ def roofline(profile: Profile | Analysis, grouping: str = "kernel") -> list[Roof
     columns, kinds = profile.arrays[core], analysis.kinds[core]
     events, sites = profile.estimate.cores[core].events, profile.site_of[core]
     firsts = [events[index] for index in kinds.first]
-    names, of_kind = as_numbers(
+    names, group_of_kind = as_numbers(
         [
             GROUPINGS[grouping](profile.sites[sites[index]], event.lane, event.opcode)
             for index, event in zip(kinds.first, firsts, strict=True)
@@ -120,23 +120,25 @@ def roofline(profile: Profile | Analysis, grouping: str = "kernel") -> list[Roof
     path = analysis.paths[core]
     times = np.zeros(len(events))
     times[np.fromiter(path, np.int64, len(path))] = np.fromiter(path.values(), float, len(path))
-    for row, spent in zip(rows, np.bincount(of_kind[kinds.number], times, len(rows)), strict=True):
-        row.time_ns = float(spent)
+    for row, path_ns in zip(
+        rows, np.bincount(group_of_kind[kinds.number], times, len(rows)), strict=True
+    ):
+        row.time_ns = float(path_ns)
     shares = analysis.shares[core]
-    for event, number, share in zip(firsts, whole(of_kind), shares, strict=True):
+    for event, number, share in zip(firsts, whole(group_of_kind), shares, strict=True):
         rows[number].flops += share.flops
         rows[number].full_flops += share.flops * _is_full(event)
         if event.lane.startswith(QUEUE):
             rows[number].nbytes += share.nbytes * _crossings(event)
     if grouping in SPLIT_BY_FUSION:
-        for index, number in zip(kinds.first, whole(of_kind), strict=True):
+        for index, number in zip(kinds.first, whole(group_of_kind), strict=True):
             rows[number].is_fused |= profile.sites[sites[index]].is_fused
-    _add_busy(rows, columns, of_kind[kinds.number])
+    _add_busy(rows, columns, group_of_kind[kinds.number])
     return sorted(rows, key=lambda row: (-row.time_ns, row.name))
 
 
 def _add_busy(rows: list[RooflineRow], columns: EventArrays, row_of: Ints) -> None:
-    """What each row keeps its engines, in the order in which they come, and DMA last."""
+    """Add the busy time of each row's engines, in order of first use, and DMA last."""
     is_queue = columns.of_lanes(lane for lane in columns.lanes if lane.startswith(QUEUE))
     computes = np.flatnonzero(~is_queue & ~columns.of_lanes([DESCRIPTORS]))
     keys = row_of[computes] * len(columns.lanes) + columns.lane[computes]
@@ -153,12 +155,12 @@ def _add_busy(rows: list[RooflineRow], columns: EventArrays, row_of: Ints) -> No
 
 
 def _occupied(start: Floats, end: Floats, turns: Floats) -> float:
-    """Time in which something moves; what overlaps counts once."""
+    """Return the time in which something moves; overlaps count once."""
     order = np.lexsort((turns, end, start))
     start, end, turns = start[order], end[order], turns[order]
     last = np.concatenate([[0.0], np.maximum(np.maximum.accumulate(end)[:-1], 0.0)])
-    spent = np.where(end > last, (end - np.maximum(start, last)) * turns, 0.0)
-    return float(np.cumsum(spent)[-1])
+    busy_ns = np.where(end > last, (end - np.maximum(start, last)) * turns, 0.0)
+    return float(np.cumsum(busy_ns)[-1])
 
 
 def _accesses(event: Event) -> Iterator[Access]:
@@ -181,9 +183,9 @@ def _is_full(event: Event) -> bool:
     )
 
 
-def roofline_document(given: Profile | Analysis) -> dict[str, object]:
+def roofline_document(source: Profile | Analysis) -> dict[str, object]:
     """The roof of one core, and the rows of each kernel and HLO instruction."""
-    analysis = analysis_of(given)
+    analysis = analysis_of(source)
     profile = analysis.profile
     roof = roof_of(profile.parameters, len(profile.estimate.cores))
     return {
@@ -215,5 +217,5 @@ def _document(row: RooflineRow, roof: Roof) -> dict[str, object]:
         "bound": row.bound,
         "share_of_roof": round(row.share(roof), 4),
         "approximate": row.is_approximate(roof),
-        "busy_us": {name: round(spent / 1e3, 3) for name, spent in row.busy_ns.items()},
+        "busy_us": {name: round(busy_ns / 1e3, 3) for name, busy_ns in row.busy_ns.items()},
     }

@@ -1,4 +1,4 @@
-"""What the instructions of a program are, those that are alike once."""
+"""The distinct instructions of a program."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nki_lang.ir import Access, Instruction, Register
 
 __all__ = ["APPROXIMATE", "Site", "Sites"]
 
-_SHORT = {MemoryRegion.sbuf: "SBUF", MemoryRegion.psum: "PSUM"}
-_PRODUCTS = {"nc_matmul": 1, "nc_matmul_mx": 4}
-"""Matrix products; elements that one element of the operands stands for."""
+_MEMORY_NAMES = {MemoryRegion.sbuf: "SBUF", MemoryRegion.psum: "PSUM"}
+_ELEMENTS_PER_OPERAND = {"nc_matmul": 1, "nc_matmul_mx": 4}
+"""Matrix products, and how many elements each element of their operands packs."""
 
 
 class Site(NamedTuple):
@@ -62,10 +62,10 @@ class Site(NamedTuple):
 
 
 APPROXIMATE = " (approximate)"
-"""Behind the name of a line or an HLO instruction that has the time of others that are fused with it."""
+"""Suffix of a line or HLO instruction whose time includes other instructions fused with it."""
 
 _LABEL = re.compile(r"k\d+")
-"""What the compiler puts in front of the names of a call's tensors, with a dot."""
+"""Prefix that the compiler puts before the names of a call's tensors, followed by a dot."""
 
 _NOWHERE = SourceLocation("", 0)
 
@@ -82,7 +82,7 @@ class Sites:
         self._kernel_names, self._kernel_ops, self._scopes = names
         self._frames = _frames(metadata or {})
         self._fused = _fused(metadata or {})
-        self.found: list[Site] = []
+        self.sites: list[Site] = []
         self._numbers: dict[Site, int] = {}
         self._by_instruction: dict[int, int] = {}
         self._texts: dict[object, str] = {}
@@ -92,16 +92,16 @@ class Sites:
         """The site of an event's instruction; an event without one is a site of its own."""
         if instruction is None:
             return self._add(Site(opcode, lane, "", 0, 1, "", 0, "", "", ""))
-        found = self._by_instruction.get(id(instruction))
-        if found is None:
-            found = self._by_instruction[id(instruction)] = self._add(self._site(instruction))
-        return found
+        site_number = self._by_instruction.get(id(instruction))
+        if site_number is None:
+            site_number = self._by_instruction[id(instruction)] = self._add(self._site(instruction))
+        return site_number
 
     def _add(self, site: Site) -> int:
         number = self._numbers.get(site)
         if number is None:
-            number = self._numbers[site] = len(self.found)
-            self.found.append(site)
+            number = self._numbers[site] = len(self.sites)
+            self.sites.append(site)
         return number
 
     def _site(self, instruction: Instruction) -> Site:
@@ -125,9 +125,13 @@ class Sites:
             kernel = self._kernels.setdefault(label, f"{label} {name}".rstrip())
         file, scope = (where.file, "") if where.line else ("", where.file)
         op = self._kernel_ops.get(label, function)
-        around = self._frames.get(op, ())
-        frames = (*map(str, callers), *around)
-        functions = (where.function, *(one.function for one in callers), *("" for _ in around))
+        outer_frames = self._frames.get(op, ())
+        frames = (*map(str, callers), *outer_frames)
+        functions = (
+            where.function,
+            *(caller.function for caller in callers),
+            *("" for _ in outer_frames),
+        )
         return Site(
             instruction.op, instruction.engine.name, ", ".join(texts), flops, passes,
             file, where.line, op, kernel, self._scopes.get(op, scope), frames, functions,
@@ -147,35 +151,35 @@ class Sites:
         text = self._texts.get(key)
         if text is None:
             shape = ",".join(str(extent) for extent in access.shape)
-            memory = _SHORT.get(tensor.buffer, "HBM")
+            memory = _MEMORY_NAMES.get(tensor.buffer, "HBM")
             text = self._texts[key] = f"{dtype}[{shape}]@{memory}"
         return text
 
 
 def _names(metadata: Mapping[str, object], table: str) -> dict[str, str]:
     """A table of names; the file is not trusted."""
-    found = metadata.get(table)
-    if not isinstance(found, dict):
+    table_rows = metadata.get(table)
+    if not isinstance(table_rows, dict):
         return {}
-    rows = cast("dict[object, object]", found).items()
+    rows = cast("dict[object, object]", table_rows).items()
     return {name: text for name, text in rows if isinstance(name, str) and isinstance(text, str)}
 
 
 def _frames(metadata: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
     """HLO instruction -> frames around its line."""
-    found = metadata.get("frames")
-    if not isinstance(found, dict):
+    table_rows = metadata.get("frames")
+    if not isinstance(table_rows, dict):
         return {}
-    rows = cast("dict[object, object]", found).items()
+    rows = cast("dict[object, object]", table_rows).items()
     return {
-        name: tuple(str(one) for one in cast("list[object]", frames))
+        name: tuple(str(frame) for frame in cast("list[object]", frames))
         for name, frames in rows
         if isinstance(name, str) and isinstance(frames, list)
     }
 
 
 def _fused(metadata: Mapping[str, object]) -> frozenset[str]:
-    """HLO instructions that stand for several lines."""
+    """Return the HLO instructions that combine several lines."""
     names = metadata.get("fused")
     if not isinstance(names, list):
         return frozenset()
@@ -183,15 +187,15 @@ def _fused(metadata: Mapping[str, object]) -> frozenset[str]:
 
 
 def _flops(instruction: Instruction) -> tuple[int, int]:
-    """2 K M N of a matrix product; fp32 takes several passes. Transposes count nothing."""
-    factor = _PRODUCTS.get(instruction.op)
+    """Return 2 K M N of a matrix product and its passes (fp32 has several); 0 for a transpose."""
+    factor = _ELEMENTS_PER_OPERAND.get(instruction.op)
     if factor is None:
         return 0, 1
-    given = instruction.operands
-    stationary, moving = given.get("stationary"), given.get("moving")
+    operands = instruction.operands
+    stationary, moving = operands.get("stationary"), operands.get("moving")
     if type(stationary) is not Access or type(moving) is not Access:
         return 0, 1
-    if given.get("is_transpose"):
+    if operands.get("is_transpose"):
         return 0, 1
     contracted = factor * stationary.pattern[0][1]
     count = 2 * contracted * _columns(stationary) * _columns(moving)

@@ -1,4 +1,4 @@
-"""What each engine waited for, and the critical path."""
+"""The waits of each engine, and the critical path."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SAME_NS = 0.5
 
 @dataclass(slots=True)
 class EngineSplit:
-    """What an engine did in the whole time of its core; the parts add up to it, nanoseconds.
+    """An engine's activities over its core's time; the fields add up to it, nanoseconds.
 
     Attributes:
         busy_ns: it computed.
@@ -74,22 +74,26 @@ def gaps_of(profile: Profile, core: int) -> Gaps:
     columns = profile.arrays[core]
     start, until, previous = columns.start, columns.until, columns.previous
     is_engine = columns.of_lanes(profile.estimate.cores[core].engines)
-    at = np.flatnonzero(is_engine & (start > until))
-    start, until, previous = start[at], until[at], previous[at]
-    waits, after, turns = columns.waits_for[at], columns.after[at], columns.turns
-    is_same_turn = (previous < 0) | (turns[previous] == turns[at])
+    events = np.flatnonzero(is_engine & (start > until))
+    start, until, previous = start[events], until[events], previous[events]
+    waits, after, turns = columns.waits_for[events], columns.after[events], columns.turns
+    is_same_turn = (previous < 0) | (turns[previous] == turns[events])
     # An event that follows another lane's is the first behind the edge of a loop, where all meet.
-    follows = (waits >= 0) | (after < 0) | (columns.lane[after] == columns.lane[at])
-    ready = np.minimum(np.maximum(columns.since[at], until), start)
+    follows = (waits >= 0) | (after < 0) | (columns.lane[after] == columns.lane[events])
+    ready = np.minimum(np.maximum(columns.since[events], until), start)
     issue = np.where(is_same_turn & follows, ready - until, 0.0)
-    rest = start - ready
+    wait_ns = start - ready
     names = [DMA, *columns.lanes]
     is_dma = np.array([_is_dma(lane) for lane in columns.lanes], np.bool_)
     cause = columns.lane[waits]
     reasons = np.where(is_dma[cause], 0, cause + 1)
     waited = waits >= 0
     return Gaps(
-        at, np.where(waited, rest, 0.0), reasons, np.where(waited, issue, issue + rest), names
+        events,
+        np.where(waited, wait_ns, 0.0),
+        reasons,
+        np.where(waited, issue, issue + wait_ns),
+        names,
     )
 
 
@@ -97,37 +101,41 @@ def _is_dma(lane: str) -> bool:
     return lane.startswith(QUEUE) or lane == DESCRIPTORS
 
 
-def engine_splits(profile: Profile, core: int, known: Gaps | None = None) -> list[EngineSplit]:
-    """How each engine of a core of the profile spent the time until the core's last event.
+def engine_splits(
+    profile: Profile, core: int, cached_gaps: Gaps | None = None
+) -> list[EngineSplit]:
+    """Return how each engine of a core spent the time until the core's last event.
 
     Args:
         profile: of the program.
         core: its number.
-        known: the core's :func:`gaps_of`, if they are known.
+        cached_gaps: the core's :func:`gaps_of`, when they are already computed.
     """
-    found, columns = profile.estimate.cores[core], profile.arrays[core]
-    gaps = gaps_of(profile, core) if known is None else known
-    own = columns.self_ns * columns.turns
-    is_issue = np.array([_only_issues(one) for one in columns.opcodes], np.bool_)[columns.opcode]
+    core_estimate, columns = profile.estimate.cores[core], profile.arrays[core]
+    gaps = gaps_of(profile, core) if cached_gaps is None else cached_gaps
+    self_ns = columns.self_ns * columns.turns
+    is_issue = np.array([_only_issues(opcode) for opcode in columns.opcodes], np.bool_)[
+        columns.opcode
+    ]
     lanes, turns = columns.lane[gaps.events], columns.turns[gaps.events]
     count = len(columns.lanes)
-    busy = np.bincount(columns.lane[~is_issue], own[~is_issue], count)
+    busy = np.bincount(columns.lane[~is_issue], self_ns[~is_issue], count)
     issue = np.bincount(
         np.concatenate([columns.lane[is_issue], lanes]),
-        np.concatenate([own[is_issue], gaps.issue_ns * turns]),
+        np.concatenate([self_ns[is_issue], gaps.issue_ns * turns]),
         count,
     )
     waiting = _waiting(gaps, lanes, turns)
     splits: list[EngineSplit] = []
-    for engine in found.engines:
+    for engine in core_estimate.engines:
         split = EngineSplit(engine)
         if engine in columns.lanes:
             lane = columns.lanes.index(engine)
             split = EngineSplit(
                 engine, float(busy[lane]), float(issue[lane]), waiting.get(lane, {})
             )
-        spent = split.busy_ns + split.issue_ns + sum(split.waiting_ns.values())
-        split.idle_ns = max(0.0, found.total.value - spent)
+        active_ns = split.busy_ns + split.issue_ns + sum(split.waiting_ns.values())
+        split.idle_ns = max(0.0, core_estimate.total.value - active_ns)
         splits.append(split)
     return splits
 
@@ -137,23 +145,23 @@ def _only_issues(opcode: str) -> bool:
 
 
 def _waiting(gaps: Gaps, lanes: Ints, turns: Floats) -> dict[int, dict[str, float]]:
-    """Lane -> whose event it waited for -> how long; those that come first in front."""
-    some = np.flatnonzero(gaps.waiting_ns)
-    keys = lanes[some] * len(gaps.names) + gaps.reasons[some]
+    """Return lane -> the lane it waited for -> nanoseconds, in order of first wait."""
+    waits = np.flatnonzero(gaps.waiting_ns)
+    keys = lanes[waits] * len(gaps.names) + gaps.reasons[waits]
     keys, first, groups = np.unique(keys, return_index=True, return_inverse=True)
-    spent = np.bincount(groups, (gaps.waiting_ns * turns)[some], len(keys))
-    found: dict[int, dict[str, float]] = {}
+    wait_ns = np.bincount(groups, (gaps.waiting_ns * turns)[waits], len(keys))
+    by_lane: dict[int, dict[str, float]] = {}
     for place in np.argsort(first).tolist():
         lane, reason = divmod(int(keys[place]), len(gaps.names))
-        found.setdefault(lane, {})[gaps.names[reason]] = float(spent[place])
-    return found
+        by_lane.setdefault(lane, {})[gaps.names[reason]] = float(wait_ns[place])
+    return by_lane
 
 
 def wait_before(profile: Profile, core: int) -> dict[int, float]:
-    """Event -> nanoseconds for which its engine stood still before it, for a semaphore."""
+    """Return event -> nanoseconds for which its engine waited for a semaphore before it."""
     gaps = gaps_of(profile, core)
-    some = np.flatnonzero(gaps.waiting_ns)
-    return dict(zip(gaps.events[some].tolist(), gaps.waiting_ns[some].tolist(), strict=True))
+    waits = np.flatnonzero(gaps.waiting_ns)
+    return dict(zip(gaps.events[waits].tolist(), gaps.waiting_ns[waits].tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +171,7 @@ class PathStep:
     Attributes:
         lane, opcode: of the events.
         site: number of their site.
-        count: how many lie on the path, all turns.
+        count: how many lie on the path, all iterations.
         path_ns: from their starts to the starts of what came next on the path.
     """
 
@@ -175,40 +183,40 @@ class PathStep:
 
 
 def critical_path(
-    profile: Profile, core: int, known: dict[int, float] | None = None
+    profile: Profile, core: int, cached_times: dict[int, float] | None = None
 ) -> list[PathStep]:
-    """What a core's time in the profile consists of, alike events folded, in order of the first.
+    """Return the steps of a core's critical path, equal events folded, in order of the first.
 
     Args:
         profile: of the program.
         core: its number.
-        known: the core's :func:`path_times`, if they are known.
+        cached_times: the core's :func:`path_times`, when they are already computed.
     """
     events, sites = profile.estimate.cores[core].events, profile.site_of[core]
-    times = path_times(profile, core) if known is None else known
-    found: dict[tuple[str, str, int], tuple[int, float]] = {}
-    for index in sorted(times, key=lambda one: events[one].start):
+    times = path_times(profile, core) if cached_times is None else cached_times
+    totals: dict[tuple[str, str, int], tuple[int, float]] = {}
+    for index in sorted(times, key=lambda event_index: events[event_index].start):
         event = events[index]
         key = event.lane, event.opcode, sites[index]
-        count, spent = found.get(key, (0, 0.0))
-        found[key] = count + event.turns, spent + times[index]
-    return [PathStep(*key, count, spent) for key, (count, spent) in found.items()]
+        count, path_ns = totals.get(key, (0, 0.0))
+        totals[key] = count + event.turns, path_ns + times[index]
+    return [PathStep(*key, count, path_ns) for key, (count, path_ns) in totals.items()]
 
 
 def slowest_core(profile: Profile) -> int:
-    """The core whose end is the program's; -1 when there is none."""
+    """Return the core whose end is the program's; -1 when there is none."""
     totals = [core.total.value for core in profile.estimate.cores]
     return max(range(len(totals)), key=totals.__getitem__, default=-1)
 
 
 def path_times(profile: Profile, core: int) -> dict[int, float]:
-    """Event of the critical path -> nanoseconds of it, all turns.
+    """Return event of the critical path -> nanoseconds of it, all iterations.
 
-    From the core's last event back through what let each one start. Only the slowest core's
+    The path goes from the core's last event back through the event that let each one start. Only the slowest core's
     events are critical; another core's path is that of its own end.
     """
-    found = profile.estimate.cores[core]
-    events, until = found.events, found.total.value
+    core_estimate = profile.estimate.cores[core]
+    events, until = core_estimate.events, core_estimate.total.value
     parameters, report = profile.parameters, _report_ns(profile)
     turn_ns = parameters["control.loop_ns"].value
     tail_ns = parameters["dma.stagger_ns"].value + parameters["dma.packet_overlap_ns"].value
@@ -217,17 +225,17 @@ def path_times(profile: Profile, core: int) -> dict[int, float]:
     while index >= 0:
         event = events[index]
         if _is_issue(event) and later >= 0 and _moves(events[later]):
-            # From the issue's end on it is the transfer that the path waits for.
+            # From the issue's end on the path waits for the transfer.
             times[later] += max(0.0, until - event.end) * events[later].turns
             until = min(until, event.end)
-        # Between one iteration and what follows are the other iterations, which `turns` counts.
+        # `turns` counts the other iterations, which lie between one iteration and the next event.
         is_edge = event.turns > 1 and (later < 0 or event.turns != events[later].turns)
         if is_edge:
             until = min(until, event.end + report * _moves(event) + turn_ns)
-        spent = max(0.0, until - event.start)
-        times[index] = times.get(index, 0.0) + spent * event.turns
+        event_ns = max(0.0, until - event.start)
+        times[index] = times.get(index, 0.0) + event_ns * event.turns
         until, later = min(until, event.start), index
-        index = _let_start(events, index, tail_ns)
+        index = _enabling_event(events, index, tail_ns)
     return times
 
 
@@ -239,11 +247,11 @@ def _is_issue(event: Event) -> bool:
     return event.opcode in COPIES and not _moves(event)
 
 
-def _let_start(events: list[Event], index: int, tail_ns: float) -> int:
-    """The event that let another one start.
+def _enabling_event(events: list[Event], index: int, tail_ns: float) -> int:
+    """Return the event that let another one start.
 
-    The model names only a transfer's issue. If the transfer before it left the DMA engines at its
-    start, it is that one; its event ends ``tail_ns`` later.
+    The model names only a transfer's issue. If the previous transfer left the DMA engines when
+    this one started, it is the previous transfer; its event ends ``tail_ns`` later.
     """
     event = events[index]
     if not _moves(event):
@@ -257,13 +265,13 @@ def _let_start(events: list[Event], index: int, tail_ns: float) -> int:
 
 
 def _report_ns(profile: Profile) -> float:
-    """From the end of a transfer that its event shows until whoever waits may know."""
+    """Return the time from the end of a transfer's event until waiting engines see it."""
     parameters = profile.parameters
     return parameters["dma.completion_ns"].value - parameters["dma.completion_packet_ns"].value
 
 
 def _last(profile: Profile, core: int) -> int:
-    """The event that the core's end comes from; a transfer is done when it is reported."""
+    """Return the event that determines the core's end; a transfer ends when it is reported."""
     columns = profile.arrays[core]
     if not len(columns.end):
         return -1

@@ -18,14 +18,14 @@ def summary(profile: Profile | Analysis) -> dict[str, object]:
 
 
 def _summary(analysis: Analysis) -> dict[str, object]:
-    profile, found = analysis.profile, analysis.cells
+    profile, cells = analysis.profile, analysis.cells
     estimate = profile.estimate
     return {
         "schema": SCHEMA,
         "estimated": True,
         "program": profile.name,
         **estimate.to_json(),
-        "by": {name: [_share(share) for share in grouped(found, name)] for name in GROUPINGS},
+        "by": {name: [_share(share) for share in grouped(cells, name)] for name in GROUPINGS},
         "engines": [
             {"core": core, **_split(split)}
             for core in range(len(estimate.cores))
@@ -63,7 +63,7 @@ def _split(split: EngineSplit) -> dict[str, object]:
         "engine": split.engine,
         "busy_us": _us(split.busy_ns),
         "issue_us": _us(split.issue_ns),
-        "waiting_us": {cause: _us(spent) for cause, spent in split.waiting_ns.items()},
+        "waiting_us": {cause: _us(waiting_ns) for cause, waiting_ns in split.waiting_ns.items()},
         "idle_us": _us(split.idle_ns),
     }
 

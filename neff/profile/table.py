@@ -29,18 +29,18 @@ _CHUNK = 4096
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A program's estimate with what its events are.
+    """A program's estimate, with the instruction of each event.
 
     Attributes:
         name: the program's.
-        estimate: what it was made from; ``estimate.cores[i].events`` are the events.
+        estimate: the source of the events; ``estimate.cores[i].events`` are the events.
         parameters: of the model.
-        sites: what the instructions are.
+        sites: the distinct instructions.
         site_of: for each core, the number of each event's site.
-        self_ns: for each core, the time for which each event alone keeps its lane: what it adds
-            to the time in which something happens there. Their sum is the lane's busy time.
+        self_ns: for each core, the time for which each event alone keeps its lane: its addition
+            to the lane's busy time. Their sum is the lane's busy time.
         flops: for each core, the FLOPs of each event.
-        program: what was estimated.
+        program: the estimated program.
         trips: iterations of loops that only a run determines, as they were given.
         arrays: for each core, the columns of its events.
     """
@@ -80,10 +80,10 @@ class Profile:
         """Events as JSON arrays; lanes and opcodes are identifiers, which need no escapes."""
         columns = self.site_of[core], self.self_ns[core], self.flops[core]
         events = self.estimate.cores[core].events
-        for event, site, own, flops in zip(events, *columns, strict=True):
+        for event, site, self_ns, flops in zip(events, *columns, strict=True):
             _, lane, opcode, start, end, after, waits_for, since, nbytes, turns, _, _ = event
             yield (
-                f'[{core},"{lane}","{opcode}",{start:.1f},{end:.1f},{own:.1f},{site},{nbytes},'
+                f'[{core},"{lane}","{opcode}",{start:.1f},{end:.1f},{self_ns:.1f},{site},{nbytes},'
                 f"{flops},{turns},{after},{waits_for},{since:.1f}]"
             )
 
@@ -112,23 +112,23 @@ def profile_of(
 def _profile(
     program: Program, parameters: Parameters, statistic: str, dma: str, trips: Trips
 ) -> Profile:
-    found = estimate(program, parameters=parameters, statistic=statistic, dma=dma, trips=trips)
+    total = estimate(program, parameters=parameters, statistic=statistic, dma=dma, trips=trips)
     sites = Sites(program.metadata)
     site_of = tuple(
         [sites.number(event.source, event.opcode, event.lane) for event in core.events]
-        for core in found.cores
+        for core in total.cores
     )
-    arrays = tuple(arrays_of(core.events) for core in found.cores)
-    self_ns = tuple(one.self_ns.tolist() for one in arrays)
+    arrays = tuple(arrays_of(core.events) for core in total.cores)
+    self_ns = tuple(columns.self_ns.tolist() for columns in arrays)
     flops = tuple(
         [
-            sites.found[site].flops // sites.found[site].passes if _is_product(event) else 0
+            sites.sites[site].flops // sites.sites[site].passes if _is_product(event) else 0
             for event, site in zip(core.events, numbers, strict=True)
         ]
-        for core, numbers in zip(found.cores, site_of, strict=True)
+        for core, numbers in zip(total.cores, site_of, strict=True)
     )
     return Profile(
-        program.name, found, parameters, tuple(sites.found), site_of, self_ns, flops, program, trips,
+        program.name, total, parameters, tuple(sites.sites), site_of, self_ns, flops, program, trips,
         arrays,
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ __all__ = [
     "share_table",
 ]  # fmt: skip
 
-_HOLDERS = 12
+_MAX_HOLDER_ROWS = 12
 """Tensors of a memory's peak that the text shows; the documents hold all."""
 
 APPROXIMATE_LINES = (
@@ -38,7 +38,7 @@ APPROXIMATE_POINTS = (
     "approximate: above the roof, or with the work of other instructions that are fused with it"
 )
 
-_PATH_ROWS = 12
+_MAX_PATH_ROWS = 12
 """Steps of the critical path that the text shows; the documents hold all."""
 
 
@@ -58,13 +58,13 @@ class Table(NamedTuple):
 
 def headline(profile: Profile) -> str:
     """One line: the total with its range, marked as estimated."""
-    found = profile.estimate
-    bound = "" if found.is_complete else "at least "
-    return f"{profile.name}, {found.target}, {found.statistic}: {bound}{found} (estimated)"
+    total = profile.estimate
+    bound = "" if total.is_complete else "at least "
+    return f"{profile.name}, {total.target}, {total.statistic}: {bound}{total} (estimated)"
 
 
 def share_table(name: str, shares: Sequence[Share]) -> Table:
-    """What each group of a grouping takes; with calls, if any line calls functions."""
+    """Return the costs of each group of a grouping; with calls, if any line calls functions."""
     has_calls = any(share.cumulative_ns != share.self_ns for share in shares)
     total = sum(share.path_ns for share in shares) or 1.0
     rows = [
@@ -88,7 +88,7 @@ def share_table(name: str, shares: Sequence[Share]) -> Table:
 
 
 def cost_table(profile: Profile) -> Table:
-    """What the instructions of each line keep their engines, those that are alike in one row."""
+    """Return the engine time of each line's instructions, equal ones in one row."""
     texts = [
         (
             place + APPROXIMATE * row.is_approximate, lane, opcode, f"{row.events:,}", f"{row.self_ns / max(1, row.events):,.0f}",
@@ -101,7 +101,7 @@ def cost_table(profile: Profile) -> Table:
 
 
 def engine_table(profile: Profile | Analysis, core: int) -> Table:
-    """How each engine of a core spent the time."""
+    """Return how each engine of a core spent the time."""
     analysis = analysis_of(profile)
     splits = engine_splits(analysis.profile, core, analysis.gaps[core])
     causes = sorted({cause for split in splits for cause in split.waiting_ns})
@@ -124,7 +124,7 @@ def path_table(profile: Profile | Analysis, core: int) -> Table:
     analysis = analysis_of(profile)
     steps = critical_path(analysis.profile, core, analysis.paths[core])
     sites = analysis.profile.sites
-    shown = sorted(range(len(steps)), key=lambda one: -steps[one].path_ns)[:_PATH_ROWS]
+    shown = sorted(range(len(steps)), key=lambda index: -steps[index].path_ns)[:_MAX_PATH_ROWS]
     rows = [
         (
             steps[index].lane,
@@ -135,35 +135,41 @@ def path_table(profile: Profile | Analysis, core: int) -> Table:
         )
         for index in sorted(shown)
     ]
-    rest = sum(step.path_ns for step in steps) - sum(steps[index].path_ns for index in shown)
+    hidden_ns = sum(step.path_ns for step in steps) - sum(steps[index].path_ns for index in shown)
     hidden = len(steps) - len(rows)
     steps_left = f"{hidden} shorter step{'s' if hidden != 1 else ''}"
-    note = f"and {steps_left}: {_us(rest)}" if hidden else ""
+    note = f"and {steps_left}: {_us(hidden_ns)}" if hidden else ""
     return Table(("critical path", "opcode", "events", "µs", "line"), rows, note)
 
 
-def memory_tables(given: Profile | Analysis) -> Iterator[Table]:
+def memory_tables(source: Profile | Analysis) -> Iterator[Table]:
     """For each memory of each core its peak, and what is held then."""
-    profile, held = analysis_of(given).profile, analysis_of(given).held
+    profile, holdings = analysis_of(source).profile, analysis_of(source).held
     for core in range(len(profile.estimate.cores)):
         for memory in MEMORIES:
-            found = peak(profile, held, memory, core)
-            share = found.used / found.capacity if found.capacity else 0.0
+            memory_peak = peak(profile, holdings, memory, core)
+            share = memory_peak.used / memory_peak.capacity if memory_peak.capacity else 0.0
             rows = [
-                (one.name, f"{one.nbytes:,}", str(one.partitions), str(one.address), one.place)
-                for one in found.holders[:_HOLDERS]
+                (
+                    holding.name,
+                    f"{holding.nbytes:,}",
+                    str(holding.partitions),
+                    str(holding.address),
+                    holding.place,
+                )
+                for holding in memory_peak.holders[:_MAX_HOLDER_ROWS]
             ]
             note = (
-                f"{found.used:,} of {found.capacity:,} bytes ({share:.1%}) at {_us(found.at_ns)} µs; "
-                f"{len(found.holders)} tensors are held then"
+                f"{memory_peak.used:,} of {memory_peak.capacity:,} bytes ({share:.1%}) at {_us(memory_peak.at_ns)} µs; "
+                f"{len(memory_peak.holders)} tensors are held then"
             )
             title = f"core {core}, {memory.upper()}"
             yield Table((title, "bytes", "partitions", "address", "line"), rows, note)
 
 
-def roofline_tables(given: Profile | Analysis) -> Iterator[Table]:
-    """What each kernel, and each HLO instruction, reaches of the roof of one core."""
-    analysis = analysis_of(given)
+def roofline_tables(source: Profile | Analysis) -> Iterator[Table]:
+    """Yield the share of the roof that each kernel and HLO instruction reaches on one core."""
+    analysis = analysis_of(source)
     profile = analysis.profile
     roof = roof_of(profile.parameters, len(profile.estimate.cores))
     for grouping in ("kernel", "op"):
@@ -193,8 +199,10 @@ def roofline_tables(given: Profile | Analysis) -> Iterator[Table]:
 def as_text(table: Table) -> str:
     """Rows in columns, numbers to the right."""
     lines = [table.columns, *table.rows]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(table.columns))]
-    right = [all(_is_number(row[at]) for row in table.rows) for at in range(len(table.columns))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table.columns))]
+    right = [
+        all(_is_number(row[column]) for row in table.rows) for column in range(len(table.columns))
+    ]
     texts = [
         "  ".join(
             cell.rjust(width) if to_right else cell.ljust(width)
@@ -206,7 +214,7 @@ def as_text(table: Table) -> str:
 
 
 def as_html(table: Table) -> str:
-    """The same for a notebook."""
+    """Return the table as HTML for a notebook."""
     head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
     rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in table.rows]
     body = "".join(f"<tr>{row}</tr>" for row in rows)

@@ -1,4 +1,4 @@
-"""The same program on a machine of which some parts are faster."""
+"""Estimates of a program on a machine with faster components."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from neff.timing import PARAMETERS, Estimate, Parameters, Trips, estimate
 __all__ = ["PARTS", "Changes", "changes_of", "what_if"]
 
 Changes = Mapping[str, float]
-"""Part of the machine -> how many times as fast."""
+"""Component of the machine -> speed-up factor."""
 
 PARTS = ("dma", "tensor", "vector", "scalar", "gpsimd", "semaphore", "control", "link")
 """First words of parameters."""
 
-_FREE = 1e9
-_TIMES = frozenset({"ns"})
-_RATES = frozenset({"GHz", "B/ns", "GB/s"})
+_FREE_FACTOR = 1e9
+_TIME_UNITS = frozenset({"ns"})
+_RATE_UNITS = frozenset({"GHz", "B/ns", "GB/s"})
 _NOT_COSTS = frozenset({
     "tensor.warm_up_ns", "tensor.pause_ns", "tensor.cooling_ns", "dma.packet_overlap_ns",
 })  # fmt: skip
@@ -31,23 +31,23 @@ def changes_of(text: str) -> Changes:
     Raises:
         NeffError: ``NEFF-WHAT-IF``; an unknown part, or no factor.
     """
-    found: dict[str, float] = {}
+    factors: dict[str, float] = {}
     for piece in text.split(","):
-        part, _, factor = (word.strip() for word in piece.partition("="))
-        if part not in PARTS:
-            raise _error(f"{part!r} is not a part of the machine", f"use {', '.join(PARTS)}")
-        found[part] = _factor(factor, piece)
-    return found
+        component, _, factor = (word.strip() for word in piece.partition("="))
+        if component not in PARTS:
+            raise _error(f"{component!r} is not a part of the machine", f"use {', '.join(PARTS)}")
+        factors[component] = _factor(factor, piece)
+    return factors
 
 
 def _factor(text: str, piece: str) -> float:
     if text == "free":
-        return _FREE
+        return _FREE_FACTOR
     try:
         factor = float(text.removesuffix("x"))
     except ValueError:
         factor = 0.0
-    if not 0.0 < factor < _FREE:
+    if not 0.0 < factor < _FREE_FACTOR:
         raise _error(f"{piece.strip()!r} gives no factor", "write dma=2x, or tensor=free")
     return factor
 
@@ -73,15 +73,15 @@ def what_if(
         changes: part of the machine -> factor, as :func:`changes_of` reads them.
         parameters, statistic, dma, trips: as in :func:`neff.timing.estimate`.
     """
-    given = parameters or Parameters(program.target)
-    changed = dict(given.overrides)
+    base = parameters or Parameters(program.target)
+    changed = dict(base.overrides)
     for name, row in PARAMETERS.items():
-        part = name.partition(".")[0]
-        if part not in changes or name in _NOT_COSTS:
+        component = name.partition(".")[0]
+        if component not in changes or name in _NOT_COSTS:
             continue
-        if row.unit in _TIMES:
-            changed[name] = given[name].value / changes[part]
-        elif row.unit in _RATES:
-            changed[name] = given[name].value * changes[part]
-    faster = Parameters(given.target, changed)
+        if row.unit in _TIME_UNITS:
+            changed[name] = base[name].value / changes[component]
+        elif row.unit in _RATE_UNITS:
+            changed[name] = base[name].value * changes[component]
+    faster = Parameters(base.target, changed)
     return estimate(program, parameters=faster, statistic=statistic, dma=dma, trips=trips)

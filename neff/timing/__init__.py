@@ -6,15 +6,15 @@ What flows through here:
    value for each generation, a range, a kind (documented, measured, assumed) and a source. Users
    override it. Nothing else holds a number.
 2. :mod:`lowering` (with :mod:`transfers`) turns a compiled program, and :mod:`replay` a decoded
-   instruction stream, into lists of :class:`~neff.timing.machine.Item` for each engine: what they
-   ask of it (:mod:`work`), what they wait for, what they signal.
+   instruction stream, into lists of :class:`~neff.timing.machine.Item` for each engine:
+   their work (:mod:`work`), the semaphores that they wait for and that they signal.
 3. :mod:`costs` gives each piece of work its issue interval, its latency, the ports that it keeps
    from another engine (:mod:`ports`), and the packets of a transfer, by the parameters of one
    generation at one end of their ranges.
 4. :mod:`machine` and :mod:`simulation` run the lists over simulated time: engines in order, the
    tensor engine's clock and weights, queues of transfers, sixteen DMA engines, semaphores; loops
-   of the device as a first turn and one turn for all others.
-5. :mod:`events`: one flat table of what happened, when, on which lane, and what it waited for.
+   of the device as a first iteration and one iteration for all others.
+5. :mod:`events`: one flat table of events: time, lane, and the event that each waited for.
 6. :mod:`estimate`: the total with its range, the share that measured parameters have in it, and
    each engine's busy time.
 

@@ -1,4 +1,4 @@
-"""What work takes, by the parameters: when the engine is free again, and when the result is there."""
+"""Costs of work by the parameters: when the engine is free again, and when the result arrives."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ __all__ = ["LANES", "Cost", "Pricing"]
 LANES = 16
 """DMA engines of a core (A1:613, A2:17, A3:17)."""
 
-_SHORT_ROW, _FULL_ROW = 1024, 4096
-"""Loads of rows up to the first have ``dma.short_row_share`` of the rate (the longest of the measured
-ones), from the second on all of it (B:74-85). Between them the time grows evenly: a longer row never
-takes less time than a shorter one.
+_SHORT_ROW_BYTES, _FULL_ROW_BYTES = 1024, 4096
+"""Loads of rows up to the first have ``dma.short_row_share`` of the rate (the longest measured
+row), from the second on the full rate (B:74-85). Between them the time grows evenly: a longer row
+never takes less time than a shorter one.
 """
 
-_SHORT_STORE = 512
-"""Writes below it are read, changed and written (A2, packets)."""
+_SHORT_STORE_BYTES = 512
+"""Shorter writes are read, changed and written (A2, packets)."""
 
 
 @dataclass(slots=True)
 class Cost:
-    """What one piece of work takes, in nanoseconds.
+    """The cost of one piece of work, in nanoseconds.
 
     Attributes:
-        interval: until the next instruction of the engine may start. Of a weight load: until its
-            matmul may start. Of a transfer: what its issue keeps the engine.
-        latency: until the result is there. Of a transfer: from issue to the first packet.
+        interval: until the next instruction of the engine may start; for a weight load, until its
+            matmul may start; for a transfer, how long its issue keeps the engine.
+        latency: until the result arrives; for a transfer, from issue to the first packet.
         cold_interval, cold_latency: the same while the tensor engine is cold.
-        busy: what a profile shows; the latency unless it is a transfer.
-        exposed, cold_exposed: of a weight load, until the first column may follow.
-        packets: of a transfer, on each DMA engine; the first ``more`` engines have one more.
-        packet: of a transfer, of each packet.
-        known: share of the latency that comes from measured parameters, 0 to 1.
+        busy: the duration in a profile; the latency unless it is a transfer.
+        exposed, cold_exposed: for a weight load, until the first column may follow.
+        packets: of a transfer, on each DMA engine; the first ``extra_packets`` engines have one more.
+        packet: duration of each packet of a transfer.
+        measured_share: share of the latency that comes from measured parameters, 0 to 1.
         by_software, to_hbm, nbytes: of a transfer.
-        ports: those of memories that it keeps from another engine, and for how long.
+        ports: memory ports that it keeps from another engine, and for how long.
     """
 
     interval: float
@@ -52,9 +52,9 @@ class Cost:
     exposed: float = 0.0
     cold_exposed: float = 0.0
     packets: int = 0
-    more: int = 0
+    extra_packets: int = 0
     packet: float = 0.0
-    known: float = 0.0
+    measured_share: float = 0.0
     by_software: bool = False
     to_hbm: bool = False
     nbytes: int = 0
@@ -62,8 +62,8 @@ class Cost:
 
     @property
     def moving(self) -> float:
-        """Of a transfer: how long it keeps the DMA engines, summed over them."""
-        return (self.packets * LANES + self.more) * self.packet
+        """Return how long a transfer keeps the DMA engines, summed over them."""
+        return (self.packets * LANES + self.extra_packets) * self.packet
 
 
 class Pricing:
@@ -78,14 +78,14 @@ class Pricing:
         self._cores = cores
 
     def cost(self, work: Work) -> Cost:
-        """What the work takes."""
+        """Return the cost of the work."""
         return self._RULES[type(work)](self, work)
 
-    def _known(self, *pieces: tuple[str, float]) -> float:
-        """Share of the pieces' sum whose parameter is measured."""
+    def _measured_share(self, *pieces: tuple[str, float]) -> float:
+        """Return the share of the pieces' sum whose parameters are measured."""
         total = sum(length for _, length in pieces) or 1.0
-        known = sum(length for name, length in pieces if self.parameters.is_known(name))
-        return known / total
+        measured_ns = sum(length for name, length in pieces if self.parameters.is_known(name))
+        return measured_ns / total
 
     def _compute(self, work: Compute) -> Cost:
         p, engine = self.numbers, work.engine
@@ -97,16 +97,24 @@ class Pricing:
         else:
             interval, latency = p[f"{engine}.interval_cycles"], p[f"{engine}.latency_cycles"]
         for extra in work.extras:
-            more = p[extra]
+            extra_cycles = p[extra]
             if not extra.endswith("latency_cycles"):
-                interval += more
+                interval += extra_cycles
             if not extra.endswith("interval_cycles"):
-                latency += more
-        known = self._known((work.rate, elements), (f"{engine}.latency_cycles", latency))
+                latency += extra_cycles
+        measured_share = self._measured_share(
+            (work.rate, elements), (f"{engine}.latency_cycles", latency)
+        )
         slower = p["engine.contention"] / clock
-        whole = (elements + latency) * slower
+        duration = (elements + latency) * slower
         ports = held_ports(p, work, elements * slower)
-        return Cost((elements + interval) * slower, whole, whole, known=known, ports=ports)
+        return Cost(
+            (elements + interval) * slower,
+            duration,
+            duration,
+            measured_share=measured_share,
+            ports=ports,
+        )
 
     def _weights(self, work: Weights) -> Cost:
         p = self.numbers
@@ -118,16 +126,16 @@ class Pricing:
                 else "tensor.load_fp32_cycles"
             )
         is_slow = work.is_fp32 and not work.is_transpose
-        more = p["tensor.weights_fp32_cycles"] if is_slow else 0.0
+        extra_cycles = p["tensor.weights_fp32_cycles"] if is_slow else 0.0
         warm = p["tensor.clock_ghz"]
         cold = warm * p["tensor.cold_share"]
         durations = [p["tensor.load_ns"] + p[kind] / clock for clock in (warm, cold)]
-        least = p["tensor.weights_fp32_ns" if work.is_fp32 else "tensor.weights_ns"]
-        exposed = [least + more / clock for clock in (warm, cold)]
+        weights_ns = p["tensor.weights_fp32_ns" if work.is_fp32 else "tensor.weights_ns"]
+        exposed = [weights_ns + extra_cycles / clock for clock in (warm, cold)]
         gap = p["tensor.dispatch_ns"]
         return Cost(
             gap, durations[0], durations[0], gap, durations[1], exposed[0], exposed[1],
-            known=float(self.parameters.is_known(kind)),
+            measured_share=float(self.parameters.is_known(kind)),
         )  # fmt: skip
 
     def _matmul(self, work: Matmul) -> Cost:
@@ -141,8 +149,10 @@ class Pricing:
             slower * cycles / clock + p["tensor.latency_ns"] + p["tensor.pipeline_cycles"] / clock
             for clock in (warm, cold)
         ]
-        known = self.parameters.is_known(work.rate or "tensor.clock_ghz")
-        return Cost(streams[0], ends[0], ends[0], streams[1], ends[1], known=float(known))
+        is_measured = self.parameters.is_known(work.rate or "tensor.clock_ghz")
+        return Cost(
+            streams[0], ends[0], ends[0], streams[1], ends[1], measured_share=float(is_measured)
+        )
 
     def _transfer(self, work: Transfer) -> Cost:
         issue, busy, start, name = _ISSUES[work.descriptors](self.numbers, work)
@@ -153,24 +163,26 @@ class Pricing:
         pieces = max(1, ceil(size / longest))
         packet = self._packet(work, size, merged, pieces) / pieces
         packets *= pieces
-        full, more = divmod(packets, LANES)
+        full, extra_packets = divmod(packets, LANES)
         moving = ceil(packets / LANES) * packet
-        known = self._known((name, start), ("dma.bytes_per_ns", moving))
+        measured_share = self._measured_share((name, start), ("dma.bytes_per_ns", moving))
         return Cost(
-            issue, start, busy, packets=full, more=more, packet=packet, known=known,
+            issue, start, busy, packets=full, extra_packets=extra_packets, packet=packet, measured_share=measured_share,
             by_software=work.descriptors == "software", to_hbm=work.to_hbm, nbytes=work.nbytes,
         )  # fmt: skip
 
     def _merged(self, work: Transfer) -> int:
-        """Rows in one packet: hardware descriptors and casts take them one by one."""
-        alone = work.descriptors == "hardware" or work.casts or work.is_strided or work.transposes
-        if alone or work.gathered or not work.row_bytes:
+        """Return the rows in one packet: hardware descriptors and casts send single rows."""
+        is_unmerged = (
+            work.descriptors == "hardware" or work.casts or work.is_strided or work.transposes
+        )
+        if is_unmerged or work.gathered or not work.row_bytes:
             return 1
         largest = int(self.numbers["dma.packet_bytes"]) // work.row_bytes
         return max(1, min(largest, ceil(work.rows / LANES)))
 
     def _packet(self, work: Transfer, size: int, merged: int, pieces: int) -> float:
-        """Nanoseconds of one packet, or of the pieces of one long row."""
+        """Return the nanoseconds of one packet, or of the pieces of one long row."""
         p = self.numbers
         share = p["dma.hbm_gb_per_s"] / (LANES * self._cores)
         rate = min(p["dma.bytes_per_ns"], share)
@@ -178,28 +190,28 @@ class Pricing:
             rate = min(rate, p["dma.transpose_bytes_per_ns"])
         elif work.transposes:
             rate *= p["dma.transpose_share" if work.from_hbm else "dma.transpose_sbuf_share"]
-        if work.row_bytes < _FULL_ROW and not work.to_hbm:
+        if work.row_bytes < _FULL_ROW_BYTES and not work.to_hbm:
             rate *= _share(work.row_bytes, p["dma.short_row_share"])
         if work.to_hbm and work.from_hbm:
             rate *= p["dma.between_hbm_share"]
-        spent = pieces * p["dma.descriptor_ns"] + size / rate
-        more = p["dma.merged_row_ns"] + work.row_bytes / p["dma.merged_bytes_per_ns"]
-        spent += (merged - 1) * (p["dma.merged_row_store_ns"] if work.to_hbm else more)
+        duration = pieces * p["dma.descriptor_ns"] + size / rate
+        row_ns = p["dma.merged_row_ns"] + work.row_bytes / p["dma.merged_bytes_per_ns"]
+        duration += (merged - 1) * (p["dma.merged_row_store_ns"] if work.to_hbm else row_ns)
         if work.to_hbm:
-            spent += p["dma.store_row_ns"] * (not work.from_hbm)
-            spent += p["dma.short_store_ns"] * (size < _SHORT_STORE)
-        spent += p["dma.cast_ns"] * work.casts * max(1.0, size / 256)
-        return spent * p["dma.contention"]
+            duration += p["dma.store_row_ns"] * (not work.from_hbm)
+            duration += p["dma.short_store_ns"] * (size < _SHORT_STORE_BYTES)
+        duration += p["dma.cast_ns"] * work.casts * max(1.0, size / 256)
+        return duration * p["dma.contention"]
 
     def _fixed(self, work: Fixed) -> Cost:
-        spent = self.numbers[work.parameter] * work.steps
+        duration = self.numbers[work.parameter] * work.steps
         if work.nbytes:
-            spent += work.nbytes / self.numbers["link.bytes_per_ns"]
-        known = float(self.parameters.is_known(work.parameter))
+            duration += work.nbytes / self.numbers["link.bytes_per_ns"]
+        measured_share = float(self.parameters.is_known(work.parameter))
         if work.parameter == "semaphore.more_ns":
-            shown = min(spent, self.numbers["semaphore.instruction_ns"])
-            return Cost(spent, shown, shown, known=known)
-        return Cost(spent, spent, spent, known=known)
+            shown = min(duration, self.numbers["semaphore.instruction_ns"])
+            return Cost(duration, shown, shown, measured_share=measured_share)
+        return Cost(duration, duration, duration, measured_share=measured_share)
 
     _RULES: ClassVar[dict[type[Work], Callable[[Any, Any], Cost]]] = {
         Compute: _compute,
@@ -211,11 +223,13 @@ class Pricing:
 
 
 def _share(row_bytes: int, short: float) -> float:
-    """Share of the rate that rows of so many bytes have, when short ones have ``short`` of it."""
-    if row_bytes <= _SHORT_ROW:
+    """Return the share of the rate for rows of so many bytes, when short rows have ``short`` of
+    it.
+    """
+    if row_bytes <= _SHORT_ROW_BYTES:
         return short
-    longer = (row_bytes - _SHORT_ROW) / (_FULL_ROW - _SHORT_ROW)
-    return row_bytes / (_SHORT_ROW / short * (1 - longer) + _FULL_ROW * longer)
+    longer = (row_bytes - _SHORT_ROW_BYTES) / (_FULL_ROW_BYTES - _SHORT_ROW_BYTES)
+    return row_bytes / (_SHORT_ROW_BYTES / short * (1 - longer) + _FULL_ROW_BYTES * longer)
 
 
 def _hardware(p: dict[str, float], work: Transfer) -> tuple[float, float, float, str]:

@@ -1,4 +1,4 @@
-"""An estimate of a program's time on its target, with its range and what it rests on."""
+"""An estimate of a program's time on its target, with its range and its basis."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOT_MODELLED = (
     "HBM's pages and refresh",
     "what the two cores of a logical core wait for each other, but for barriers",
 )
-"""What the figures leave out; most of it makes the device slower."""
+"""Effects that the figures leave out; most of them make the device slower."""
 
 STATISTICS = ("body", "nc-latency", "benchmark", "profile-total")
 """From the first transfer's issue to the last one's arrival; the same with the launch that the
@@ -67,16 +67,16 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CoreTime:
-    """What one core did.
+    """The simulated time of one core.
 
     Attributes:
         total: of the body.
-        engines: what happened on each engine.
+        engines: time and events of each engine.
         queues: the same for queues of transfers, and for descriptors that GpSimd makes.
         dma_ns: busy time of the DMA engines, summed.
-        measured_share: of the time on the critical path, from measured parameters.
-        unknown_loops: loops whose number of turns is only known while the program runs.
-        events: everything that happened, a loop's equal turns once.
+        measured_share: share of the critical path's time from measured parameters.
+        unknown_loops: loops whose number of iterations only a run determines.
+        events: all events; equal iterations of a loop come once.
     """
 
     total: Span
@@ -106,8 +106,8 @@ class Estimate:
         target: the family.
         statistic: what the total includes.
         dma: ``dynamic`` or ``static``.
-        total: until the last core is done, plus what the statistic adds.
-        cores: what each core did.
+        total: until the last core is done, plus the launch that the statistic includes.
+        cores: the time of each core.
     """
 
     target: str
@@ -118,19 +118,19 @@ class Estimate:
 
     @property
     def measured_share(self) -> float:
-        """Of the time on the critical path of the slowest core."""
+        """Return the measured share of the time on the slowest core's critical path."""
         slowest = max(self.cores, key=lambda core: core.total.value, default=None)
         return slowest.measured_share if slowest else 0.0
 
     @property
     def is_complete(self) -> bool:
-        """False when some loop's number of turns is unknown."""
+        """Return False when the number of iterations of some loop is unknown."""
         return not any(core.unknown_loops for core in self.cores)
 
     def __str__(self) -> str:
         unit, scale = ("ms", 1e6) if self.total.value >= 1e7 else ("µs", 1e3)
         digits = 1 if self.total.value < 100 * scale else 0
-        value, low, high = (f"{one / scale:,.{digits}f}" for one in self.total)
+        value, low, high = (f"{nanoseconds / scale:,.{digits}f}" for nanoseconds in self.total)
         share = f"{self.measured_share:.0%} of it from measured costs"
         return f"{value} {unit} ({low}–{high}), {share}"
 
@@ -166,8 +166,8 @@ def estimate(
         statistic: one of :data:`STATISTICS`.
         dma: one of :data:`DMA_MODES`; default: static on trn1, dynamic later.
         trips: iterations of loops that only a run determines: one number for all, or those of a run
-            by core and loop ident (``neff.runtime.trips.trips_of``); default 1. But for those of a
-            run they are marked as unknown.
+            by core and loop ident (``neff.runtime.trips.trips_of``); default 1. Except
+            for those of a run they are marked as unknown.
 
     Raises:
         NeffError: ``NEFF-STATISTIC``; an unknown statistic or mode.
@@ -184,14 +184,14 @@ def estimate(
         )
     body = Span(*(max((core.total[end] for core in cores), default=0.0) for end in range(3)))
     launch = _launch(parameters, statistic, len(cores))
-    total = Span(*(one + other for one, other in zip(body, launch, strict=True)))
+    total = Span(*(body_ns + launch_ns for body_ns, launch_ns in zip(body, launch, strict=True)))
     return Estimate(parameters.target, statistic, mode, total, cores)
 
 
-def _check(given: str, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
+def _check(choice: str, allowed: tuple[str, ...]) -> None:
+    if choice not in allowed:
         raise NeffError(
-            f"{given!r} is not one of {', '.join(allowed)}",
+            f"{choice!r} is not one of {', '.join(allowed)}",
             code="NEFF-STATISTIC",
             remedy=f"use one of {', '.join(allowed)}",
         )
@@ -211,8 +211,8 @@ def _simulated(
     lowering = Lowering(is_static, trips if isinstance(trips, int | None) else trips[number])
     steps = lowering.lower(program.subgraphs[number])
     place = f"{program.name}: sg{number:02d}"
-    one, two, three = (Pricing(parameters, side, len(program.subgraphs)) for side in Side)
-    machine = Machine(lowering.works, (one, two, three), number)
+    nominal, fast, slow = (Pricing(parameters, side, len(program.subgraphs)) for side in Side)
+    machine = Machine(lowering.works, (nominal, fast, slow), number)
     simulate(machine, steps, place)
     value, fastest, slowest = machine.end
     total = Span(value, min(value, fastest), max(value, slowest))
@@ -233,21 +233,21 @@ def _summary(machine: Machine, total: Span, unknown: int, engines: list[str]) ->
 
 
 def _measured_share(machine: Machine) -> float:
-    """Share of the critical path, from the last event back through what each one waited for."""
+    """Return the measured share of the path from the last event back through its causes."""
     events, index = machine.events, machine.last
-    until, whole, measured = machine.end[0], 0.0, 0.0
+    until, path_ns, measured_ns = machine.end[0], 0.0, 0.0
     report, turns = machine.completion[0] + machine.loop_ns[0], 0
     while index >= 0:
         event = events[index]
         if event.turns > 1 and event.turns != turns:
-            # Behind a loop's last turn stand the others, which `turns` counts already.
+            # After a loop's last simulated iteration come the others, which `turns` counts already.
             until = min(until, event.end + report)
         turns = event.turns
-        spent = max(0.0, until - event.start) * event.turns
-        whole += spent
-        measured += spent * event.known
+        event_ns = max(0.0, until - event.start) * event.turns
+        path_ns += event_ns
+        measured_ns += event_ns * event.measured_share
         until, index = min(until, event.start), event.after
-    return measured / whole if whole else 0.0
+    return measured_ns / path_ns if path_ns else 0.0
 
 
 def _us(nanoseconds: float) -> float:
@@ -266,9 +266,9 @@ def _core(core: CoreTime) -> dict[str, Any]:
     }
     opcodes: dict[str, float] = {}
     for lane in core.engines.values():
-        for name, spent in lane.opcodes_ns.items():
-            opcodes[name] = opcodes.get(name, 0.0) + spent
-    most = sorted(opcodes.items(), key=lambda item: -item[1])
+        for name, busy_ns in lane.opcodes_ns.items():
+            opcodes[name] = opcodes.get(name, 0.0) + busy_ns
+    longest = sorted(opcodes.items(), key=lambda item: -item[1])
     return {
         "total_us": _us(core.total.value),
         "low_us": _us(core.total.low),
@@ -281,6 +281,6 @@ def _core(core: CoreTime) -> dict[str, Any]:
             "bytes": core.dma_bytes,
             "busy_share": round(core.dma_ns / LANES / total, 4),
         },
-        "opcodes_us": {name: _us(spent) for name, spent in most},
+        "opcodes_us": {name: _us(busy_ns) for name, busy_ns in longest},
         "loops_of_unknown_length": core.unknown_loops,
     }

@@ -1,4 +1,4 @@
-"""What a simulation makes: one flat table of events."""
+"""The result of a simulation: one flat table of events."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Event(NamedTuple):
         opcode: as in the program or the stream.
         start, end: nanoseconds from the beginning of the body.
         after: index of the event whose end let this one start, -1 for none.
-        waits_for: the same when a semaphore was waited for, or a port that this event keeps,
+        waits_for: the same event when it waited for a semaphore, or for a port that it keeps,
             else -1.
         since: when its lane was ready for it; it waited from then to ``start``.
         nbytes: of a transfer.
-        turns: how often it happens; more than 1 for the turns of a loop that are alike.
-        known: share of its time that comes from measured parameters.
+        turns: how often it happens; more than 1 for equal iterations of a loop.
+        measured_share: share of its time that comes from measured parameters.
         source: the instruction, or its index in a stream.
     """
 
@@ -43,7 +43,7 @@ class Event(NamedTuple):
     since: float
     nbytes: int
     turns: int
-    known: float
+    measured_share: float
     source: Any
 
 
@@ -53,12 +53,12 @@ event_of: Callable[[type[Event], tuple[Any, ...]], Event] = tuple.__new__  # pyr
 
 @dataclass(slots=True)
 class LaneTime:
-    """What happened on one lane, all turns of loops.
+    """Time and events of one lane, all iterations of loops.
 
     Attributes:
         events: how many.
         busy_ns: sum of their durations; what a profile shows as active.
-        occupied_ns: time in which something happened; what overlaps counts once.
+        occupied_ns: time with at least one event; overlaps count once.
         nbytes: bytes of transfers.
         opcodes_ns: sum of durations by opcode.
         last: end of the last event so far, in nanoseconds.
@@ -73,7 +73,7 @@ class LaneTime:
 
 
 def lane_times(events: Iterable[Event]) -> dict[str, LaneTime]:
-    """What happened on each lane; the events of a lane are in order of their start."""
+    """Return the time and events of each lane; the events of a lane are in order of their start."""
     lanes: dict[str, list[Event]] = {}
     for event in events:
         lane = lanes.get(event[1])
@@ -84,16 +84,16 @@ def lane_times(events: Iterable[Event]) -> dict[str, LaneTime]:
 
 
 def _lane_time(lane: list[Event]) -> LaneTime:
-    """What happened on one lane; its numbers are local, for a lane has millions of events."""
+    """Return the sums of one lane; they are local variables, as a lane has millions of events."""
     busy = occupied = last = 0.0
     count = moved = 0
     opcodes: dict[str, float] = {}
     for _, _, opcode, start, end, _, _, _, nbytes, turns, _, _ in lane:
-        spent = (end - start) * turns
-        busy += spent
+        duration = (end - start) * turns
+        busy += duration
         count += turns
         moved += nbytes * turns
-        opcodes[opcode] = opcodes.get(opcode, 0.0) + spent
+        opcodes[opcode] = opcodes.get(opcode, 0.0) + duration
         if end > last:
             occupied += (end - (start if start > last else last)) * turns
             last = end

@@ -1,4 +1,4 @@
-"""Costs of single instructions, for a compiler that chooses between several."""
+"""Costs of single instructions, for a compiler that chooses between alternatives."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ __all__ = ["InstructionCost", "InstructionCosts"]
 
 
 class InstructionCost(NamedTuple):
-    """What an instruction takes alone, in nanoseconds.
+    """The cost of an instruction that runs alone, in nanoseconds.
 
     Attributes:
         interval: until its engine can start another one.
-        latency: until its result is there; of a transfer, in the memory that it goes to.
-        known: share of the latency that comes from measured parameters, 0 to 1.
+        latency: until its result arrives; for a transfer, in its destination memory.
+        measured_share: share of the latency that comes from measured parameters, 0 to 1.
     """
 
     interval: float
     latency: float
-    known: float
+    measured_share: float
 
 
 class InstructionCosts:
     """Costs of instructions on the target of ``parameters``.
 
-    The tensor engine is warm, the DMA engines are free; ``is_static`` takes transfers' descriptors
-    as made before the program runs, ``side`` the fastest or slowest end of every range.
+    The tensor engine is warm, the DMA engines are free. With ``is_static`` the descriptors of
+    transfers are made before the program runs; ``side`` selects an end of every range.
     """
 
     def __init__(
@@ -39,28 +39,28 @@ class InstructionCosts:
     ) -> None:
         self._pricing = Pricing(parameters, side)
         self._is_static = is_static
-        self._known: dict[Work, InstructionCost] = {}
+        self._cached_costs: dict[Work, InstructionCost] = {}
 
     def of(self, instruction: Instruction) -> InstructionCost:
         """The cost of an instruction that has its engine."""
         costs = [self._cost(work) for work in works_of(instruction, self._is_static)]
         interval = sum(cost.interval for cost in costs)
         latency = interval - costs[-1].interval + costs[-1].latency
-        known = sum(cost.known * cost.latency for cost in costs)
+        measured_ns = sum(cost.measured_share * cost.latency for cost in costs)
         total = sum(cost.latency for cost in costs) or 1.0
-        return InstructionCost(interval, latency, known / total)
+        return InstructionCost(interval, latency, measured_ns / total)
 
     def _cost(self, work: Work) -> InstructionCost:
-        found = self._known.get(work)
-        if found is None:
-            found = self._known[work] = self._alone(work, self._pricing.cost(work))
-        return found
+        cost = self._cached_costs.get(work)
+        if cost is None:
+            cost = self._cached_costs[work] = self._alone(work, self._pricing.cost(work))
+        return cost
 
     def _alone(self, work: Work, cost: Cost) -> InstructionCost:
         if type(work) is not Transfer:
-            return InstructionCost(cost.interval, cost.latency, cost.known)
+            return InstructionCost(cost.interval, cost.latency, cost.measured_share)
         numbers = self._pricing.numbers
-        moving = (cost.packets + (cost.more > 0)) * cost.packet + numbers["dma.stagger_ns"]
-        made = cost.interval if cost.by_software else 0.0
-        latency = made + cost.latency + moving + numbers["dma.completion_ns"]
-        return InstructionCost(cost.interval, latency, cost.known)
+        moving = (cost.packets + (cost.extra_packets > 0)) * cost.packet + numbers["dma.stagger_ns"]
+        descriptor_ns = cost.interval if cost.by_software else 0.0
+        latency = descriptor_ns + cost.latency + moving + numbers["dma.completion_ns"]
+        return InstructionCost(cost.interval, latency, cost.measured_share)

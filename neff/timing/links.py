@@ -1,4 +1,4 @@
-"""What a collective asks of the links between devices: steps, each with a latency, and bytes.
+"""The work of a collective on the links between devices: steps with a latency, and bytes.
 
 Nothing is published about the vendor's algorithms, so rings are assumed: each rank sends to the next
 one, and the time is ``steps * latency + bytes / bandwidth``.
@@ -13,27 +13,27 @@ from nki_lang.ir import Access, Instruction, is_group
 
 __all__ = ["link_of"]
 
-_ROUNDS = {"all_reduce": 2, "all_gather": 1, "all_gather_v": 1, "reduce_scatter": 1,
+_RING_ROUNDS = {"all_reduce": 2, "all_gather": 1, "all_gather_v": 1, "reduce_scatter": 1,
            "all_to_all": 1, "all_to_all_v": 1}  # fmt: skip
-"""How often data goes around a ring of all ranks; others are one step to one rank."""
+"""How often data goes around a ring of all ranks; any other collective is one step to one rank."""
 
 
 def link_of(instruction: Instruction) -> Fixed:
-    """The work of a collective on one rank."""
-    given = instruction.operands
-    sent, made = (_nbytes(given.get(name)) for name in ("srcs", "dsts"))
-    if "dsts_by_channel" in given:
-        made = _nbytes(given["dsts_by_channel"])
-    rounds = _ROUNDS.get(instruction.op, 0)
+    """Return the work of a collective on one rank."""
+    operands = instruction.operands
+    sent, received = (_nbytes(operands.get(name)) for name in ("srcs", "dsts"))
+    if "dsts_by_channel" in operands:
+        received = _nbytes(operands["dsts_by_channel"])
+    rounds = _RING_ROUNDS.get(instruction.op, 0)
     if not rounds:
-        return Fixed("link.latency_ns", max(sent, made))
-    ranks = _largest(given.get("replica_group"))
+        return Fixed("link.latency_ns", max(sent, received))
+    ranks = _largest(operands.get("replica_group"))
     steps = rounds * (ranks - 1)
-    return Fixed("link.latency_ns", steps * max(sent, made) // ranks, max(1, steps))
+    return Fixed("link.latency_ns", steps * max(sent, received) // ranks, max(1, steps))
 
 
 def _largest(groups: object) -> int:
-    """Ranks of the largest group."""
+    """Return the number of ranks in the largest group."""
     if not is_group(groups):
         return 1
     return max((len(group) for group in groups if is_group(group)), default=1) or 1
@@ -42,4 +42,4 @@ def _largest(groups: object) -> int:
 def _nbytes(operand: object) -> int:
     if type(operand) is Access:
         return prod(count for _, count in operand.pattern) * operand.element_type.itemsize
-    return sum(_nbytes(part) for part in operand) if is_group(operand) else 0
+    return sum(_nbytes(element) for element in operand) if is_group(operand) else 0

@@ -17,11 +17,11 @@ from nki_lang.isa.table import COLLECTIVES
 
 __all__ = ["Lowering", "table_of", "works_of"]
 
-_IN_EVERY_TABLE = frozenset({"copy", "identity", "square", "abs", "relu", "sign", "none"})
-"""Functions without a table of their own (assumed)."""
+_FUNCTIONS_IN_EVERY_TABLE = frozenset({"copy", "identity", "square", "abs", "relu", "sign", "none"})
+"""Functions that every table contains (assumed)."""
 
-_WHOLE = 2
-"""Mean iterations below are rounded: a loop has a first iteration, and others that are alike."""
+_MIN_FRACTIONAL_MEAN = 2
+"""Smaller means of iterations are rounded: a loop has a first iteration and equal others."""
 
 _PSUM = MemoryRegion.psum
 _WAIT = Fixed("semaphore.more_ns")
@@ -32,7 +32,7 @@ _FROM_SBUF = ("scalar.sbuf_interval_cycles", "scalar.sbuf_latency_cycles")
 
 
 class _Form(NamedTuple):
-    """What instructions have in common that differ in nothing but where their tiles in SBUF are.
+    """The common work of instructions that differ only in the locations of their tiles in SBUF.
 
     Attributes:
         is_copy: the DMA engines carry it out.
@@ -51,7 +51,7 @@ class Lowering:
     """Lowers the programs of one core; equal work has one number.
 
     Args:
-        is_static: descriptors of transfers whose place is known are ready in memory.
+        is_static: descriptors of transfers whose location is known are ready in memory.
         trips: iterations of loops that only a run determines: of all, or the mean by loop ident.
 
     Attributes:
@@ -68,64 +68,64 @@ class Lowering:
         self._forms: dict[tuple[object, ...], _Form] = {}
         self._written: dict[int, Tensor | None] = {}
         self._table = ""
-        self._seen: set[int] = set()
+        self._unknown_loop_idents: set[int] = set()
 
     def lower(self, graph: SubGraph) -> Steps:
-        """What each engine starts, in order."""
+        """Return the items of each engine, in order."""
         return {engine.name: self._block(steps) for engine, steps in graph.engines.items()}
 
     def _block(self, steps: list[EngineStep]) -> list[Item | Loop]:
-        found: list[Item | Loop] = []
+        items: list[Item | Loop] = []
         for step in steps:
             if type(step) is Step:
-                self._step(step, found)
+                self._step(step, items)
             else:
-                found.append(self._loop(step, found))  # type: ignore[arg-type]
-        return found
+                items.append(self._loop(step, items))  # type: ignore[arg-type]
+        return items
 
     def _loop(self, loop: EngineLoop, before: list[Item | Loop]) -> Loop:
-        """Tables of a body with one set of functions are loaded in front of the loop."""
+        """Lower a loop; a body with one function table loads it before the loop."""
         tables = _tables(loop.body)
         if len(tables) == 1 and tables != {self._table}:
             before.append((self._number(_TABLE_LOAD), "act_table_load", (), (), False, None))
         self._table = next(iter(tables)) if len(tables) == 1 else self._table if not tables else ""
         body = self._block(loop.body)
-        return Loop(loop.ident, self._turns(loop), body)
+        return Loop(loop.ident, self._iterations(loop), body)
 
-    def _turns(self, loop: EngineLoop) -> float:
-        known = loop.trips
-        if known is not None:
-            return known
+    def _iterations(self, loop: EngineLoop) -> float:
+        trips = loop.trips
+        if trips is not None:
+            return trips
         if isinstance(self._trips, Mapping) and loop.ident in self._trips:
             mean = self._trips[loop.ident]
-            return mean if mean >= _WHOLE else round(mean)
-        if loop.ident not in self._seen:
-            self._seen.add(loop.ident)
+            return mean if mean >= _MIN_FRACTIONAL_MEAN else round(mean)
+        if loop.ident not in self._unknown_loop_idents:
+            self._unknown_loop_idents.add(loop.ident)
             self.unknown_loops += 1
         return self._trips if isinstance(self._trips, int) else 1
 
-    def _step(self, step: Step, found: list[Item | Loop]) -> None:
+    def _step(self, step: Step, items: list[Item | Loop]) -> None:
         instruction, waits = step.instruction, step.waits
         form, follows = self._form(instruction)
         if len(waits) > 1 and not form.is_copy:
             number = self._number(_WAIT)
             for wait in waits[:-1]:
-                found.append((number, "event_semaphore", (wait,), (), False, instruction))
+                items.append((number, "event_semaphore", (wait,), (), False, instruction))
             waits = waits[-1:]
         if form.table and form.table != self._table:
             self._table = form.table
             number = self._number(_TABLE_LOAD)
-            found.append((number, "act_table_load", (), (), False, instruction))
+            items.append((number, "act_table_load", (), (), False, instruction))
         for number, name in form.before:
-            found.append((number, name, waits, (), follows, instruction))
+            items.append((number, name, waits, (), follows, instruction))
             waits = ()
-        found.append((form.last, instruction.op, waits, step.signals, follows, instruction))
+        items.append((form.last, instruction.op, waits, step.signals, follows, instruction))
 
     def _form(self, instruction: Instruction) -> tuple[_Form, bool]:
-        """What it has in common with others; and whether it reads what its engine wrote last.
+        """Return an instruction's form, and whether it reads the last result of its engine.
 
-        Most instructions of a program are like others but for their tiles' addresses: their work
-        is found once.
+        Most instructions of a program differ only in their tiles' addresses: their work is
+        computed once.
         """
         op, operands, engine = instruction.op, instruction.operands, instruction.engine
         written = self._written.get(id(engine))
@@ -137,22 +137,22 @@ class Lowering:
                 continue
             tensor, offset, pattern, scalar, vector, _, dtype, _ = value
             buffer = tensor.buffer
-            # Members of enumerations and types live for ever, and their own hashes are slow.
+            # Members of enumerations and types are never freed, and their hashes are slow.
             place = (tensor.address, offset) if buffer is _PSUM else None
             key.append((
                 pattern, id(buffer), id(dtype or tensor.dtype), scalar is None, vector is None, place
             ))  # fmt: skip
             if written is not None and name != "dst":
                 follows |= tensor.address == written.address and buffer is written.buffer
-        form = self._known(tuple(key), instruction)
+        form = self._cached_form(tuple(key), instruction)
         if form.is_copy or engine is _T:
             return form, False
         dst = operands.get("dst")
         self._written[id(engine)] = dst.tensor if type(dst) is Access else None
         return form, follows
 
-    def _known(self, key: tuple[object, ...], instruction: Instruction) -> _Form:
-        """The form with that key, or that of the instruction."""
+    def _cached_form(self, key: tuple[object, ...], instruction: Instruction) -> _Form:
+        """Return the cached form with that key, or compute the instruction's."""
         try:
             form = self._forms.get(key)
         except TypeError:  # an operand without a hash
@@ -185,7 +185,7 @@ def works_of(instruction: Instruction, is_static: bool = False) -> tuple[Work, .
 
     Args:
         instruction: with its engine.
-        is_static: transfers whose place is known have their descriptors ready in memory.
+        is_static: transfers whose location is known have their descriptors ready in memory.
     """
     if instruction.op in COPIES:
         return (transfer_of(instruction, is_static),)
@@ -199,15 +199,15 @@ def works_of(instruction: Instruction, is_static: bool = False) -> tuple[Work, .
 
 
 def _tables(steps: list[EngineStep]) -> set[str]:
-    """Tables that the activations of a loop's body need."""
-    found: set[str] = set()
+    """Return the function tables that the activations of a loop's body need."""
+    tables: set[str] = set()
     for step in steps:
         if type(step) is Step:
             if step.instruction.engine is Engine.scalar:
-                found.add(table_of(step.instruction))
+                tables.add(table_of(step.instruction))
         else:
-            found |= _tables(step.body)  # type: ignore[union-attr]
-    return found - {""}
+            tables |= _tables(step.body)  # type: ignore[union-attr]
+    return tables - {""}
 
 
 def table_of(instruction: Instruction) -> str:
@@ -215,7 +215,7 @@ def table_of(instruction: Instruction) -> str:
     if not instruction.op.startswith("activat"):
         return "reciprocal" if instruction.op == "reciprocal" else ""
     function = str(instruction.operands.get("op", ""))
-    return "" if function in _IN_EVERY_TABLE else function
+    return "" if function in _FUNCTIONS_IN_EVERY_TABLE else function
 
 
 # --- what the rules read --------------------------------------------------------------------
@@ -247,10 +247,10 @@ def _in_sbuf(access: object) -> bool:
 
 
 def _fast(instruction: Instruction, source: str) -> str:
-    """Rate of an instruction with one tensor in and one out."""
-    given = instruction.operands
-    data, dst = given.get(source), given.get("dst")
-    if not _in_sbuf(dst) or (source in given and not _in_sbuf(data)):
+    """Return the rate of an instruction with one input tensor and one output tensor."""
+    operands = instruction.operands
+    data, dst = operands.get(source), operands.get("dst")
+    if not _in_sbuf(dst) or (source in operands and not _in_sbuf(data)):
         return "vector.plain_cycles"
     is_wide = max(_size(data), _size(dst)) > 2
     return "vector.fast_32_cycles" if is_wide else "vector.fast_16_cycles"
@@ -278,32 +278,33 @@ def _tensor_scalar(instruction: Instruction) -> tuple[Work, ...]:
 
 
 def _reduce(instruction: Instruction) -> tuple[Work, ...]:
-    given = instruction.operands
-    is_fast = _size(given.get("data")) == 2 and given.get("op") in ("add", "maximum")
+    operands = instruction.operands
+    is_fast = _size(operands.get("data")) == 2 and operands.get("op") in ("add", "maximum")
     rate = "vector.reduce_16_cycles" if is_fast else "vector.plain_cycles"
     return (Compute("vector", rate, _widest(instruction)),)
 
 
 def _two_sources(left: str, right: str, rate: str) -> Rule:
-    """``rate`` names the cycles when both stand in SBUF; from PSUM one comes with the other."""
+    """Return a rule that uses ``rate`` when both operands are in SBUF; PSUM has its own port."""
 
     def rule(instruction: Instruction) -> tuple[Work, ...]:
-        given = instruction.operands
-        used = rate
-        if not (_in_sbuf(given.get(left)) and _in_sbuf(given.get(right))):
-            used = "vector.plain_cycles"
-        elif given.get("op") in ("add", "subtract", "multiply") and all(
-            type(one) is not Access or one.element_type.name == "bfloat16" for one in given.values()
+        operands = instruction.operands
+        actual_rate = rate
+        if not (_in_sbuf(operands.get(left)) and _in_sbuf(operands.get(right))):
+            actual_rate = "vector.plain_cycles"
+        elif operands.get("op") in ("add", "subtract", "multiply") and all(
+            type(value) is not Access or value.element_type.name == "bfloat16"
+            for value in operands.values()
         ):
-            used = "vector.two_sources_fast_cycles"
-        return (Compute("vector", used, _widest(instruction)),)
+            actual_rate = "vector.two_sources_fast_cycles"
+        return (Compute("vector", actual_rate, _widest(instruction)),)
 
     return rule
 
 
-def _activation(*more: str) -> Rule:
+def _activation(*more_extras: str) -> Rule:
     def rule(instruction: Instruction) -> tuple[Work, ...]:
-        extras = (*_ACTIVATE, *more)
+        extras = (*_ACTIVATE, *more_extras)
         if _in_sbuf(instruction.operands.get("data")):
             extras += _FROM_SBUF
         return (Compute("scalar", "scalar.plain_cycles", _widest(instruction), extras),)
@@ -312,14 +313,14 @@ def _activation(*more: str) -> Rule:
 
 
 def _matmul(instruction: Instruction) -> tuple[Work, ...]:
-    given = instruction.operands
-    columns = _elements(given.get("moving"))
-    is_fp32 = max(_size(given.get("moving")), _size(given.get("stationary"))) >= 4
-    if is_fp32 and not given.get("is_transpose"):
+    operands = instruction.operands
+    columns = _elements(operands.get("moving"))
+    is_fp32 = max(_size(operands.get("moving")), _size(operands.get("stationary"))) >= 4
+    if is_fp32 and not operands.get("is_transpose"):
         return (Weights(True, False), Matmul(columns, "tensor.fp32_cycles")) * 2
     if is_fp32:
         return (Weights(True, True), Matmul(columns, "tensor.fp32_cycles"))
-    is_double = given.get("perf_mode") not in (None, "none")
+    is_double = operands.get("perf_mode") not in (None, "none")
     return (Weights(False, False), Matmul(columns, "tensor.double_cycles" if is_double else ""))
 
 
@@ -329,7 +330,9 @@ def _matmul_mx(instruction: Instruction) -> tuple[Work, ...]:
 
 
 def _transpose(instruction: Instruction) -> tuple[Work, ...]:
-    """The data are the weights, an identity matrix of as many columns as partitions moves."""
+    """Return the work: the data are the weights; an identity matrix of one column per partition
+    moves.
+    """
     data = instruction.operands.get("data")
     columns = data.pattern[0][1] if type(data) is Access and data.pattern else 1
     is_fp32 = _size(data) >= 4
@@ -352,8 +355,8 @@ def _fixed(parameter: str) -> Rule:
 
 _V, _S, _G, _T, _ANY = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor, Engine.unknown
 
-_NUMBERS = {"rank_id", "collective_permute_implicit_current_processing_rank_id"}
-"""Numbers that a rank knows, which move no data."""
+_RANK_NUMBER_OPS = {"rank_id", "collective_permute_implicit_current_processing_rank_id"}
+"""Instructions that return a rank's own number and move no data."""
 
 _UNDOCUMENTED = ("rng", "rand2", "select_reduce", "tensor_scalar_cumulative", "sequence_bounds")
 
@@ -388,16 +391,19 @@ _RULES: dict[tuple[Engine, str], Rule] = {
     (_ANY, "register_store"): _fixed("control.register_memory_ns"),
     (_ANY, "device_print"): _fixed("control.print_ns"),
     (_ANY, "core_barrier"): _fixed("control.barrier_ns"),
-    **{(_ANY, op): lambda instruction: (link_of(instruction),) for op in COLLECTIVES - _NUMBERS},
+    **{
+        (_ANY, op): lambda instruction: (link_of(instruction),)
+        for op in COLLECTIVES - _RANK_NUMBER_OPS
+    },
     **{
         (_ANY, op): _fixed("control.register_ns")
-        for op in ("register_alloc", "register_move", "register_alu", *_NUMBERS)
+        for op in ("register_alloc", "register_move", "register_alu", *_RANK_NUMBER_OPS)
     },
 }
 
 _DEFAULTS: dict[Engine, Callable[[Instruction], Work]] = {
-    _V: lambda one: Compute("vector", "vector.plain_cycles", _widest(one)),
-    _S: lambda one: Compute("scalar", "scalar.plain_cycles", _widest(one)),
-    _G: lambda one: Compute("gpsimd", "gpsimd.plain_cycles", _widest(one)),
-    _T: lambda one: Matmul(_widest(one), ""),
+    _V: lambda inst: Compute("vector", "vector.plain_cycles", _widest(inst)),
+    _S: lambda inst: Compute("scalar", "scalar.plain_cycles", _widest(inst)),
+    _G: lambda inst: Compute("gpsimd", "gpsimd.plain_cycles", _widest(inst)),
+    _T: lambda inst: Matmul(_widest(inst), ""),
 }

@@ -1,12 +1,12 @@
 """The engines, queues and DMA engines of one core over simulated time.
 
-An engine starts its items in order: as soon as the item before has left it (its interval) and
-what it waits for is there (a latency and a semaphore later). A transfer is issued by its engine
-and then waits in a queue of that engine, loads and stores apart; one that still waits holds up
-only its own queue. Transfers whose first packet can move go to the sixteen DMA engines in the
+An engine starts its items in order: as soon as the previous item has left it (its interval) and
+the results that it waits for have arrived (a latency and a semaphore later). A transfer is issued by its engine
+and then waits in a queue of that engine, with separate queues for loads and stores; a waiting
+transfer blocks only its own queue. Transfers whose first packet can move go to the sixteen DMA engines in the
 order of that time; each takes its packets one after the other.
 
-Engines only meet through semaphores, so each is simulated as far as it can go before the next
+Engines only meet through semaphores, so each is simulated until it blocks before the next
 transfer is served: the result does not depend on which engine is taken first.
 """
 
@@ -41,20 +41,20 @@ __all__ = [
 
 
 Item = tuple[int, str, tuple[tuple[int, int], ...], tuple[int, ...], bool, object]
-"""One thing that an engine starts; a plain tuple, for a program has millions.
+"""One item that an engine starts; a plain tuple, as a program has millions.
 
 * number of the work in the program's list of works,
 * opcode, for the event,
-* what it waits for: (semaphore, value),
+* semaphores that it waits for, each with its value,
 * semaphores that it signals,
-* whether it reads what the engine's item before writes, without a semaphore between,
+* whether it reads the result of the engine's previous item, without a semaphore between,
 * the instruction, or its index in a stream.
 """
 
 
 @dataclass(slots=True)
 class Loop:
-    """A loop that all engines run together; ``turns`` times, a mean where those differ."""
+    """A loop that all engines run together; ``turns`` iterations, a mean where runs differ."""
 
     ident: int
     turns: float
@@ -62,32 +62,36 @@ class Loop:
 
 
 Steps = dict[str, list["Item | Loop"]]
-"""Engine name -> what it starts, in order."""
+"""Engine name -> its items, in order."""
 
 
 Times = tuple[float, float, float]
-"""Nanoseconds by the parameters' values, by their fast ends, by their slow ends."""
+"""Nanoseconds by the nominal parameters, their fast ends and their slow ends; a tuple for speed."""
 
 
 def latest(left: Times, right: Times) -> Times:
-    """The later of two, each of the three for itself."""
-    one, two, three = left
-    first, second, third = right
+    """Return the later of two times, for each side separately."""
+    nominal, fast, slow = left
+    right_nominal, right_fast, right_slow = right
     return (
-        one if one > first else first,
-        two if two > second else second,
-        three if three > third else third,
+        nominal if nominal > right_nominal else right_nominal,
+        fast if fast > right_fast else right_fast,
+        slow if slow > right_slow else right_slow,
     )
 
 
 def added(left: Times, right: Times) -> Times:
-    """The sum, each of the three for itself."""
+    """Return the sum of two times, for each side separately."""
     return left[0] + right[0], left[1] + right[1], left[2] + right[2]
 
 
 @dataclass(slots=True)
 class Price:
-    """What a piece of work takes, by the three; see :class:`~neff.timing.costs.Cost`.
+    """The cost of a piece of work on each side; see :class:`~neff.timing.costs.Cost`.
+
+    ``is_even``: all DMA engines get equally many packets of a transfer; ``packets_ns``: the time of
+    the packets that every engine gets; ``moving``: their sum over the engines. ``ports``: the ports
+    that a computation shares with another engine's work, and how long it keeps each.
 
     Of a transfer besides: ``is_even`` when all DMA engines get as many packets, ``spent`` how long
     each is at those that all get, ``moving`` their sum over the engines. Of a computation:
@@ -99,19 +103,19 @@ class Price:
     latency: Times
     costs: tuple[Cost, Cost, Cost]
     busy: float
-    known: float
+    measured_share: float
     by_software: bool
     to_hbm: bool
     nbytes: int
     is_even: bool
-    spent: Times
+    packets_ns: Times
     moving: float
     ports: tuple[tuple[str, Times], ...]
 
 
 @dataclass(slots=True)
 class Signal:
-    """A signal in its place among others: when it comes, None while unknown, and its event."""
+    """A signal in program order: its time, None while unknown, and its event."""
 
     time: Times | None
     event: int
@@ -123,8 +127,8 @@ class Semaphore:
 
     Attributes:
         reached: when (by the three) and event of each signal in the program's order.
-        late: signals that were issued and whose time, or a time before, is not known.
-        engines, queues: who waits for the next one.
+        late: signals that were issued and whose time, or an earlier signal's time, is unknown.
+        engines, queues: those that wait for the next signal.
     """
 
     reached: list[tuple[float, float, float, int]] = field(
@@ -137,7 +141,7 @@ class Semaphore:
 
 @dataclass(slots=True)
 class Sent(Signal):
-    """A transfer that was issued, and what it will signal.
+    """A transfer that was issued, and the semaphores that it will signal.
 
     Attributes:
         issued: when.
@@ -156,7 +160,7 @@ class Sent(Signal):
 
 @dataclass(slots=True)
 class Queue:
-    """Transfers of one engine in one direction that wait; the first holds up the others."""
+    """Waiting transfers of one engine in one direction; the first blocks the others."""
 
     engine: str
     name: str
@@ -166,7 +170,7 @@ class Queue:
 
 @dataclass(slots=True)
 class EngineState:
-    """An engine: when it may start the next item, its last event, and when that one is done."""
+    """An engine: the earliest start of its next item, its last event and the end of that event."""
 
     ready: Times = (0.0, 0.0, 0.0)
     before: int = -1
@@ -175,8 +179,8 @@ class EngineState:
     stores: Queue | None = None
 
 
-Held = tuple[Times, int]
-"""Until when a port is kept, and by which event."""
+PortHold = tuple[Times, int]
+"""The time until which a port is kept, and the event that keeps it."""
 
 Prices = tuple[Pricing, Pricing, Pricing]
 
@@ -189,7 +193,7 @@ class Machine:
         self._numbers = numbers
         shared = _shared_ports(works)
         self.prices = [_price(work, pricings, shared) for work in works]
-        self.ports: dict[str, Held] = {}
+        self.ports: dict[str, PortHold] = {}
         self.core = core
         self.events: list[Event] = []
         self.turns = 1
@@ -208,105 +212,118 @@ class Machine:
         self.loop_ns = self._times("control.loop_ns")
 
     def _times(self, parameter: str) -> Times:
-        one, two, three = (p[parameter] for p in self._numbers)
-        return one, two, three
+        nominal, fast, slow = (p[parameter] for p in self._numbers)
+        return nominal, fast, slow
 
     def record(
         self, lane: str, item: Item, start: float, end: Times, after: int, waits_for: int,
-        since: float, known: float, nbytes: int = 0,
+        since: float, measured_share: float, nbytes: int = 0,
     ) -> int:  # fmt: skip
-        """Add an event; its index."""
+        """Add an event and return its index."""
         events, index = self.events, len(self.events)
         row = (self.core, lane, item[1], start, end[0], after, waits_for, since, nbytes,
-               self.turns, known, item[5])  # fmt: skip
+               self.turns, measured_share, item[5])  # fmt: skip
         events.append(event_of(Event, row))
         self.reach(end, index)
         return index
 
     def reach(self, end: Times, event: int) -> None:
-        """The body lasts at least until then, because of that event."""
-        now = self.end
-        if end[0] > now[0]:
+        """Extend the body to the end of an event."""
+        current = self.end
+        if end[0] > current[0]:
             self.last = event
-        if end[0] > now[0] or end[1] > now[1] or end[2] > now[2]:
-            self.end = latest(end, now)
+        if end[0] > current[0] or end[1] > current[1] or end[2] > current[2]:
+            self.end = latest(end, current)
 
     def queue(self, engine: str, is_store: bool) -> Queue:
-        """The queue of an engine's loads, or stores."""
+        """Return the queue of an engine's loads, or stores."""
         state = self.engines[engine]
-        found = state.stores if is_store else state.loads
-        if found is None:
-            found = Queue(engine, f"dma.{engine}.{'out' if is_store else 'in'}")
-            self.queues.append(found)
+        queue = state.stores if is_store else state.loads
+        if queue is None:
+            queue = Queue(engine, f"dma.{engine}.{'out' if is_store else 'in'}")
+            self.queues.append(queue)
             if is_store:
-                state.stores = found
+                state.stores = queue
             else:
-                state.loads = found
-        return found
+                state.loads = queue
+        return queue
 
     def move(self, arrival: Times, price: Price) -> tuple[float, Times, float]:
         """Give a transfer's packets to the DMA engines.
 
         Returns:
-            When the first one starts, when the last one with data has arrived, and when the
-            DMA engines have written that they are done.
+            The start of the first packet, the arrival of the last one with data, and the time
+            at which the DMA engines have reported completion.
         """
-        one, two, three = self.dma
+        nominal_dma, fast_dma, slow_dma = self.dma
         self.dma_ns += price.moving * self.turns
         begin, fast, slow = arrival
-        if price.is_even and one.lanes is None and two.lanes is None and three.lanes is None:
-            spent, fast_spent, slow_spent = price.spent
-            if one.level > begin:
-                begin = one.level
-            last = begin + spent
-            one.level = last + one.report
-            last = last + one.spread + one.overlap
-            fast = (two.level if two.level > fast else fast) + fast_spent
-            two.level = fast + two.report
-            slow = (three.level if three.level > slow else slow) + slow_spent
-            three.level = slow + three.report
-            ends = last, fast + two.spread + two.overlap, slow + three.spread + three.overlap
-            return begin, ends, last + one.report
+        if (
+            price.is_even
+            and nominal_dma.lanes is None
+            and fast_dma.lanes is None
+            and slow_dma.lanes is None
+        ):
+            packets_ns, fast_packets_ns, slow_packets_ns = price.packets_ns
+            if nominal_dma.level > begin:
+                begin = nominal_dma.level
+            last = begin + packets_ns
+            nominal_dma.level = last + nominal_dma.report
+            last = last + nominal_dma.spread + nominal_dma.overlap
+            fast = (fast_dma.level if fast_dma.level > fast else fast) + fast_packets_ns
+            fast_dma.level = fast + fast_dma.report
+            slow = (slow_dma.level if slow_dma.level > slow else slow) + slow_packets_ns
+            slow_dma.level = slow + slow_dma.report
+            ends = (
+                last,
+                fast + fast_dma.spread + fast_dma.overlap,
+                slow + slow_dma.spread + slow_dma.overlap,
+            )
+            return begin, ends, last + nominal_dma.report
         cost, fast_cost, slow_cost = price.costs
-        first, last = one.move(begin, cost)
-        _, fast_last = two.move(fast, fast_cost)
-        _, slow_last = three.move(slow, slow_cost)
-        return first, (last, fast_last, slow_last), last + one.report
+        first, last = nominal_dma.move(begin, cost)
+        _, fast_last = fast_dma.move(fast, fast_cost)
+        _, slow_last = slow_dma.move(slow, slow_cost)
+        return first, (last, fast_last, slow_last), last + nominal_dma.report
 
     def load(self, start: Times, price: Price) -> Times:
-        """Load weights; when they have arrived."""
-        one, two, three = self.tensor
+        """Load weights and return their arrival."""
+        nominal_tensor, fast_tensor, slow_tensor = self.tensor
         cost, fast, slow = price.costs
-        return one.load(start[0], cost), two.load(start[1], fast), three.load(start[2], slow)
+        return (
+            nominal_tensor.load(start[0], cost),
+            fast_tensor.load(start[1], fast),
+            slow_tensor.load(start[2], slow),
+        )
 
     def multiply(self, start: Times, price: Price) -> tuple[Times, Times]:
-        """Send columns: when the instruction starts, and when its result is there."""
-        one, two, three = self.tensor
+        """Send columns and return the start of the instruction and the arrival of its result."""
+        nominal_tensor, fast_tensor, slow_tensor = self.tensor
         cost, fast, slow = price.costs
-        begin, end = one.multiply(start[0], cost)
-        fast_begin, fast_end = two.multiply(start[1], fast)
-        slow_begin, slow_end = three.multiply(start[2], slow)
+        begin, end = nominal_tensor.multiply(start[0], cost)
+        fast_begin, fast_end = fast_tensor.multiply(start[1], fast)
+        slow_begin, slow_end = slow_tensor.multiply(start[2], slow)
         return (begin, fast_begin, slow_begin), (end, fast_end, slow_end)
 
     def free(self, ports: tuple[tuple[str, Times], ...]) -> tuple[Times, int]:
-        """When nobody keeps any of these ports any more; the event that keeps the last one."""
+        """Return when all of these ports are free, and the event that keeps the last one."""
         time, event = (0.0, 0.0, 0.0), -1
         for port, _ in ports:
-            held = self.ports.get(port)
-            if held is not None:
-                event = held[1] if held[0][0] > time[0] else event
-                time = latest(time, held[0])
+            port_hold = self.ports.get(port)
+            if port_hold is not None:
+                event = port_hold[1] if port_hold[0][0] > time[0] else event
+                time = latest(time, port_hold[0])
         return time, event
 
     def hold(self, ports: tuple[tuple[str, Times], ...], start: Times, event: int) -> None:
-        """An event keeps ports from its start on."""
+        """Keep ports for an event from its start on."""
         for port, times in ports:
             self.ports[port] = added(start, times), event
 
-    def skip(self, spent: Times) -> None:
-        """Let time pass in which everything goes on as in the iteration before."""
-        self.end = added(self.end, spent)
-        for tensor, nanoseconds in zip(self.tensor, spent, strict=True):
+    def skip(self, elapsed: Times) -> None:
+        """Advance all times by iterations that repeat the previous one."""
+        self.end = added(self.end, elapsed)
+        for tensor, nanoseconds in zip(self.tensor, elapsed, strict=True):
             tensor.skip(nanoseconds)
 
 
@@ -321,32 +338,39 @@ def _shared_ports(works: list[Work]) -> set[str]:
 
 
 def _price(work: Work, pricings: Prices, shared: set[str]) -> Price:
-    one, two, three = (pricing.cost(work) for pricing in pricings)
-    fast, slow = dict(two.ports), dict(three.ports)
-    held = [(port, (spent, fast.get(port, 0.0), slow.get(port, 0.0))) for port, spent in one.ports]
+    nominal_cost, fast_cost, slow_cost = (pricing.cost(work) for pricing in pricings)
+    fast, slow = dict(fast_cost.ports), dict(slow_cost.ports)
+    port_times = [
+        (port, (port_ns, fast.get(port, 0.0), slow.get(port, 0.0)))
+        for port, port_ns in nominal_cost.ports
+    ]
     return Price(
         type(work),
-        (one.interval, two.interval, three.interval),
-        (one.latency, two.latency, three.latency),
-        (one, two, three),
-        one.busy,
-        one.known,
-        one.by_software,
-        one.to_hbm,
-        one.nbytes,
-        not (one.more or two.more or three.more),
-        (one.packets * one.packet, two.packets * two.packet, three.packets * three.packet),
-        one.moving,
-        tuple((port, times) for port, times in held if port in shared),
+        (nominal_cost.interval, fast_cost.interval, slow_cost.interval),
+        (nominal_cost.latency, fast_cost.latency, slow_cost.latency),
+        (nominal_cost, fast_cost, slow_cost),
+        nominal_cost.busy,
+        nominal_cost.measured_share,
+        nominal_cost.by_software,
+        nominal_cost.to_hbm,
+        nominal_cost.nbytes,
+        not (nominal_cost.extra_packets or fast_cost.extra_packets or slow_cost.extra_packets),
+        (
+            nominal_cost.packets * nominal_cost.packet,
+            fast_cost.packets * fast_cost.packet,
+            slow_cost.packets * slow_cost.packet,
+        ),
+        nominal_cost.moving,
+        tuple((port, times) for port, times in port_times if port in shared),
     )
 
 
 class DmaEngines:
-    """When each of the DMA engines is free; they start one after the other.
+    """The times at which the DMA engines are free; they start one after the other.
 
-    As long as every transfer uses all of them alike, ``level`` is when the first one is free
-    and the others follow by their stagger; ``lanes`` is only there when they differ, and
-    ``highest`` is then the last of them.
+    While every transfer uses all engines equally, ``level`` is the time at which the first one is
+    free and the others follow by their stagger. ``lanes`` is set only when they differ;
+    ``highest`` is then the latest of them.
     """
 
     __slots__ = (
@@ -363,43 +387,47 @@ class DmaEngines:
         self.report = p["dma.completion_packet_ns"]
 
     def move(self, arrival: float, cost: Cost) -> tuple[float, float]:
-        """Give a transfer's packets to the engines: first start, end of the last with data.
+        """Move a transfer's packets; return the first start and the end of the last with data.
 
-        Behind its data each engine writes that it is done.
+        After its data each engine reports its completion.
         """
         if self.lanes is not None and self.highest <= arrival:
             self.level, self.lanes = arrival, None
-        if cost.more or self.lanes is not None:
+        if cost.extra_packets or self.lanes is not None:
             if self.lanes is None:
                 self.lanes = [self.level + later for later in self.stagger]
                 self.highest = max(self.lanes)
-            first, last = self._all(arrival, cost) if cost.packets else self._some(arrival, cost)
-            self.next = (self.next + cost.more) % LANES
+            first, last = (
+                self._move_on_all(arrival, cost)
+                if cost.packets
+                else self._move_on_next(arrival, cost)
+            )
+            self.next = (self.next + cost.extra_packets) % LANES
             return first, last + self.overlap
         begin = max(arrival, self.level)
         end = begin + cost.packets * cost.packet
         self.level = end + self.report
         return begin, end + self.spread + self.overlap
 
-    def _all(self, arrival: float, cost: Cost) -> tuple[float, float]:
-        """Each engine by itself; those with one packet more take turns."""
-        least = cost.packets * cost.packet
-        spent = [least] * LANES
-        for place in range(self.next, self.next + cost.more):
-            spent[place % LANES] = (cost.packets + 1) * cost.packet
+    def _move_on_all(self, arrival: float, cost: Cost) -> tuple[float, float]:
+        """Move packets on every engine; engines with one more packet rotate."""
+        common_ns = cost.packets * cost.packet
+        durations = [common_ns] * LANES
+        for place in range(self.next, self.next + cost.extra_packets):
+            durations[place % LANES] = (cost.packets + 1) * cost.packet
         arrivals = [arrival + later for later in self.stagger]
         starts = list(map(max, self.lanes or (), arrivals))
-        ends = list(map(add, starts, spent))
+        ends = list(map(add, starts, durations))
         self.lanes = [end + self.report for end in ends]
         last = max(ends)
         self.highest = last + self.report
         return min(starts), last
 
-    def _some(self, arrival: float, cost: Cost) -> tuple[float, float]:
-        """One packet for some of the engines, which take turns."""
+    def _move_on_next(self, arrival: float, cost: Cost) -> tuple[float, float]:
+        """Move one packet on each of the next engines, which rotate."""
         lanes = self.lanes or []
         first, last = float("inf"), arrival
-        for place in range(cost.more):
+        for place in range(cost.extra_packets):
             lane = (self.next + place) % LANES
             start = max(lanes[lane], arrival + self.stagger[place])
             end = start + cost.packet
@@ -410,7 +438,7 @@ class DmaEngines:
 
 
 class Tensor:
-    """State of the tensor engine: columns under way, weights, and its clock."""
+    """State of the tensor engine: columns in flight, weights, and its clock."""
 
     __slots__ = ("cooling", "free", "pause", "since", "warm", "warm_up", "weights")
 
@@ -422,13 +450,13 @@ class Tensor:
         self.warm = False
 
     def load(self, start: float, cost: Cost) -> float:
-        """Load weights; when they have arrived."""
+        """Load weights and return their arrival."""
         warm = self.warm and start - self.free <= self.cooling
         self.weights = start + (cost.exposed if warm else cost.cold_exposed)
         return start + (cost.latency if warm else cost.cold_latency)
 
     def multiply(self, start: float, cost: Cost) -> tuple[float, float]:
-        """Send columns: when the instruction starts, and when its result is there."""
+        """Send columns and return the start of the instruction and the arrival of its result."""
         if self.free > start:
             start = self.free
         begin = self.weights if self.weights > start else start
@@ -444,6 +472,6 @@ class Tensor:
         return start, begin + cost.cold_latency
 
     def skip(self, nanoseconds: float) -> None:
-        """Time in which the engine goes on as it did."""
+        """Advance the state by time in which the engine repeats its work."""
         self.free += nanoseconds
         self.since += nanoseconds if self.since >= 0 else 0.0

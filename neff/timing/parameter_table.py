@@ -12,7 +12,7 @@ trainium3; B = the DMA bandwidth guide (nki/deep-dives/nki-dma-bandwidth-guide.r
 
 from __future__ import annotations
 
-__all__ = ["ROWS", "Cell"]
+__all__ = ["PARAMETER_ROWS", "Cell"]
 
 Cell = tuple[float, float, float, str, str]
 """Value, low, high, kind, source."""
@@ -286,4 +286,4 @@ _LAUNCH = (
      {"trn2": _measured(15700, 14700, 16700, "streams")}),
 )  # fmt: skip
 
-ROWS = (*_TENSOR, *_VECTOR, *_SCALAR, *_GPSIMD, *_PORTS, *_CONTROL, *_DMA, *_LAUNCH)
+PARAMETER_ROWS = (*_TENSOR, *_VECTOR, *_SCALAR, *_GPSIMD, *_PORTS, *_CONTROL, *_DMA, *_LAUNCH)

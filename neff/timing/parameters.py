@@ -1,4 +1,4 @@
-"""The table of the model's parameters: every number of it, with its range and where it is from.
+"""The table of the model's parameters: every number, with its range and its source.
 
 One row a parameter, one value a generation. The kinds are
 
@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from neff.errors import NeffError
-from neff.timing.parameter_table import ROWS, Cell
+from neff.timing.parameter_table import PARAMETER_ROWS, Cell
 from neff.timing.project import project_table
 from nki_lang.base.targets import TARGETS, target_of
 
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Side(IntEnum):
-    """Which end of every parameter's range a simulation uses."""
+    """The end of every parameter's range that a simulation uses."""
 
     nominal = 0
     fastest = 1
@@ -59,9 +59,9 @@ class Parameter:
     """One row.
 
     Attributes:
-        name: what ``--set`` calls it.
+        name: as for ``--set``.
         unit: unit of all its values.
-        meaning: what it is, in a few words.
+        meaning: a short description.
         more_is_faster: True for rates; the slowest end of its range is then the low one.
         values: by generation.
     """
@@ -73,24 +73,26 @@ class Parameter:
     values: Mapping[str, Value]
 
 
-_RATES = frozenset({"GHz", "B/ns", "GB/s", "share"})
-_WIDER = 1.5
+_RATE_UNITS = frozenset({"GHz", "B/ns", "GB/s", "share"})
+_ASSUMED_RANGE_FACTOR = 1.5
 
 
 def _assumed(measured: Value) -> Value:
-    low = measured.value - _WIDER * (measured.value - measured.low)
-    high = measured.value + _WIDER * (measured.high - measured.value)
+    low = measured.value - _ASSUMED_RANGE_FACTOR * (measured.value - measured.low)
+    high = measured.value + _ASSUMED_RANGE_FACTOR * (measured.high - measured.value)
     return Value(measured.value, max(0.0, low), high, "assumed", f"as trn2: {measured.source}")
 
 
-def _parameter(name: str, unit: str, meaning: str, given: Mapping[str, Cell]) -> Parameter:
-    named = {target: Value(*value) for target, value in given.items()}
+def _parameter(name: str, unit: str, meaning: str, cells: Mapping[str, Cell]) -> Parameter:
+    named = {target: Value(*value) for target, value in cells.items()}
     values = {target: named.get(target) or _assumed(named["trn2"]) for target in TARGETS}
-    faster = unit in _RATES or name == "tensor.cooling_ns"
+    faster = unit in _RATE_UNITS or name == "tensor.cooling_ns"
     return Parameter(name, unit, meaning, faster, MappingProxyType(values))
 
 
-PARAMETERS: Mapping[str, Parameter] = MappingProxyType({row[0]: _parameter(*row) for row in ROWS})
+PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
+    {row[0]: _parameter(*row) for row in PARAMETER_ROWS}
+)
 
 
 class Parameters:
@@ -138,7 +140,7 @@ def _check(name: str, number: float) -> None:
             code="NEFF-PARAMETER",
             remedy=f"did you mean {near}? docs/timing.md lists them all",
         )
-    divides = PARAMETERS[name].unit in _RATES | {"B"}
+    divides = PARAMETERS[name].unit in _RATE_UNITS | {"B"}
     if not isfinite(number) or number < 0 or (divides and number == 0):
         raise NeffError(
             f"{name} cannot be {number:g} {PARAMETERS[name].unit}",
@@ -157,17 +159,17 @@ def overrides_of(settings: Iterable[str], folder: Path | None = None) -> dict[st
     """Overrides from ``name=number`` texts, above those of ``[tool.nki-neff.timing]``.
 
     Args:
-        settings: what ``--set`` was given.
+        settings: arguments of ``--set``.
         folder: where the search for a pyproject.toml starts, upwards; None reads none.
 
     Raises:
         NeffError: ``NEFF-PARAMETER``; a setting is no ``name=number``.
     """
-    found = _of_project(folder) if folder is not None else {}
+    overrides = _of_project(folder) if folder is not None else {}
     for setting in settings:
         name, equals, text = setting.partition("=")
-        found[name.strip()] = _number(name.strip(), text if equals else "", setting)
-    return found
+        overrides[name.strip()] = _number(name.strip(), text if equals else "", setting)
+    return overrides
 
 
 def _number(name: str, text: Any, setting: str) -> float:

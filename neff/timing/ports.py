@@ -1,4 +1,4 @@
-"""Ports to memories that two engines share: while one's elements pass, the other one waits.
+"""Ports to memories that two engines share: while one engine's elements pass, the other waits.
 
 VectorE shares a port to SBUF with GpSimd on trn1 (A1:596-597), and one to PSUM with ScalarE: all of
 it on trn1, on later generations only where both use the same bank (A2:266-273).
@@ -21,24 +21,24 @@ SBUF, PSUM = "sbuf", "psum"
 
 _SHARING = {"vector": (SBUF, PSUM), "scalar": (PSUM,), "gpsimd": (SBUF,)}
 _BANK_BYTES = TARGETS["trn2"].psum_bank_bytes
-"""Of one partition; the same on each target."""
+"""Bytes of a bank in one partition; the same on each target."""
 
 
 def memories_of(instruction: Instruction) -> tuple[str, ...]:
-    """The memories, and banks of PSUM, that an instruction reads and writes, in order of names."""
-    found: set[str] = set()
+    """Return the memories and PSUM banks that an instruction reads and writes, sorted by name."""
+    memories: set[str] = set()
     for value in instruction.operands.values():
         if type(value) is not Access:
             continue
         if value.tensor.buffer is MemoryRegion.sbuf:
-            found.add(SBUF)
+            memories.add(SBUF)
         elif value.tensor.buffer is MemoryRegion.psum:
-            found |= {PSUM, *(f"{PSUM}.{bank}" for bank in _banks(value))}
-    return tuple(sorted(found))
+            memories |= {PSUM, *(f"{PSUM}.{bank}" for bank in _banks(value))}
+    return tuple(sorted(memories))
 
 
 def _banks(access: Access) -> Iterable[int]:
-    """Banks of PSUM between an access's first and last byte; none when it has no place yet."""
+    """Return the PSUM banks between an access's first and last byte; none without an address."""
     tensor, size = access.tensor, access.element_type.itemsize
     if tensor.address is None:
         return ()
@@ -56,17 +56,17 @@ def _banks(access: Access) -> Iterable[int]:
 def held_ports(
     numbers: Mapping[str, float], work: Compute, moving: float
 ) -> tuple[tuple[str, float], ...]:
-    """The ports that work keeps from another engine, each with its nanoseconds.
+    """Return the ports that work keeps from another engine, each with its nanoseconds.
 
     Args:
         numbers: one for each parameter.
         work: with its engine and memories.
         moving: nanoseconds in which its elements pass.
     """
-    found: list[tuple[str, float]] = []
+    ports: list[tuple[str, float]] = []
     for memory in work.memories:
-        whole, _, bank = memory.partition(".")
-        times = numbers[f"{whole}.{'bank' if bank else 'port'}_times"]
-        if times and whole in _SHARING.get(work.engine, ()):
-            found.append((memory, times * moving))
-    return tuple(found)
+        memory_name, _, bank = memory.partition(".")
+        times = numbers[f"{memory_name}.{'bank' if bank else 'port'}_times"]
+        if times and memory_name in _SHARING.get(work.engine, ()):
+            ports.append((memory, times * moving))
+    return tuple(ports)

@@ -1,4 +1,4 @@
-"""Tables of ours in a project's ``pyproject.toml``."""
+"""Tables of this project in a user's ``pyproject.toml``."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def project_table(name: str, folder: Path, code: str) -> Mapping[str, object]:
         if not path.exists():
             continue
         try:
-            found: object = tomllib.loads(read_plain(path, MAX_RECORD_BYTES).decode())
+            table: object = tomllib.loads(read_plain(path, MAX_RECORD_BYTES).decode())
         except (OSError, ValueError, RecursionError) as error:
             reason = getattr(error, "strerror", None) or error
             raise NeffError(
                 f"not TOML: {reason}", code=code, place=str(path), remedy="correct it"
             ) from error
         for key in ("tool", "nki-neff", name):
-            found = cast("dict[str, object]", found).get(key, {}) if isinstance(found, dict) else {}
-        return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+            table = cast("dict[str, object]", table).get(key, {}) if isinstance(table, dict) else {}
+        return cast("dict[str, object]", table) if isinstance(table, dict) else {}
     return {}

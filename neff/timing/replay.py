@@ -1,9 +1,9 @@
-"""Decoded instruction streams: what a profile recorded, run again on the model.
+"""Decoded instruction streams: a profile's record, run again on the model.
 
 A stream is a list of lines ``index engine opcode detail src dst elements bytes waits_on``, as
-tab-separated text or as :class:`StreamInstruction`. Only these are read: when an instruction
-started and how long it took in the profile stand behind ``|`` in the text, for comparing. It may be
-the part of a longer one: instructions in front of it are done when it starts.
+tab-separated text or as :class:`StreamInstruction`. Only these are read: the start
+and duration of an instruction in the profile follow ``|`` in the text, for comparing. A stream may
+be a section of a longer one: earlier instructions are done when it starts.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ class StreamInstruction:
 def read_stream(lines: Iterable[str]) -> list[StreamInstruction]:
     """The instructions of a stream's text; lines that start with # are comments.
 
-    Columns behind the opcode may be missing, or ``-``. Bytes without rows are one row.
+    Columns after the opcode may be missing, or ``-``. Bytes without rows are one row.
 
     Raises:
         NeffError: ``NEFF-STREAM``; a line has no opcode, or a wrong number.
     """
-    found: list[StreamInstruction] = []
+    instructions: list[StreamInstruction] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):
             continue
         try:
-            found.append(_parsed(line.rstrip("\n").split("\t")))
+            instructions.append(_parsed(line.rstrip("\n").split("\t")))
         except ValueError as error:
             raise NeffError(
                 f"line {number} is not an instruction of a stream: {error}",
@@ -77,7 +77,7 @@ def read_stream(lines: Iterable[str]) -> list[StreamInstruction]:
                 remedy="its tab-separated columns are: index engine opcode detail src dst "
                 "elements bytes waits_on",
             ) from error
-    return found
+    return instructions
 
 
 def _parsed(cells: list[str]) -> StreamInstruction:
@@ -92,7 +92,7 @@ def _parsed(cells: list[str]) -> StreamInstruction:
         rows, row = "1", rows
     return StreamInstruction(
         int(index), engine, opcode, detail, src, dst, int(elements or 0), int(rows or 0),
-        int(row or 0), tuple(int(one) for one in waits.split(",") if one),
+        int(row or 0), tuple(int(wait) for wait in waits.split(",") if wait),
     )  # fmt: skip
 
 
@@ -133,8 +133,8 @@ def replay_total(
     ``instructions``, ``target`` and ``parameters``, and what is raised, are as in :func:`replay`.
     """
     chosen = parameters or Parameters(target)
-    one, two, three = (Pricing(chosen, side) for side in Side)
-    value, fastest, slowest = _run(instructions, (one, two, three)).end
+    nominal, fast, slow = (Pricing(chosen, side) for side in Side)
+    value, fastest, slowest = _run(instructions, (nominal, fast, slow)).end
     return Span(value, min(value, fastest), max(value, slowest))
 
 
@@ -149,14 +149,14 @@ def _lowered(stream: list[StreamInstruction]) -> tuple[list[Work], Steps]:
     numbers: dict[Work, int] = {}
     awaited = _awaited(stream)
     steps: Steps = {}
-    for one in stream:
-        work = numbers.setdefault(_work(one), len(numbers))
+    for inst in stream:
+        work = numbers.setdefault(_work(inst), len(numbers))
         item: Item = (
-            work, one.opcode, tuple((index, 1) for index in one.waits_on if index in awaited),
-            (one.index,) if one.index in awaited else (), False, one.index,
+            work, inst.opcode, tuple((index, 1) for index in inst.waits_on if index in awaited),
+            (inst.index,) if inst.index in awaited else (), False, inst.index,
         )  # fmt: skip
-        steps.setdefault(_engine(one), []).append(item)
-    unknown = {f"{one.engine} {one.opcode}" for one in stream if not _is_known(one)}
+        steps.setdefault(_engine(inst), []).append(item)
+    unknown = {f"{inst.engine} {inst.opcode}" for inst in stream if not _is_known(inst)}
     if unknown:
         names = ", ".join(sorted(unknown))
         warnings.warn(f"unknown instructions have assumed costs: {names}", stacklevel=4)
@@ -164,17 +164,17 @@ def _lowered(stream: list[StreamInstruction]) -> tuple[list[Work], Steps]:
 
 
 def _awaited(stream: list[StreamInstruction]) -> set[int]:
-    """The instructions that others wait for; those in front of the stream are done."""
-    known = {one.index for one in stream}
-    if len(known) < len(stream):
-        twice = next(
-            index for index, count in Counter(one.index for one in stream).items() if count > 1
+    """Return the instructions that others wait for; those before the stream are done."""
+    indices = {inst.index for inst in stream}
+    if len(indices) < len(stream):
+        duplicate = next(
+            index for index, count in Counter(inst.index for inst in stream).items() if count > 1
         )
-        raise _wrong(f"two instructions have the index {twice}")
-    first = min(known, default=0)
-    awaited = {index for one in stream for index in one.waits_on if index >= first}
-    if awaited - known:
-        raise _wrong(f"instruction {min(awaited - known)} is waited for, but does not exist")
+        raise _wrong(f"two instructions have the index {duplicate}")
+    first = min(indices, default=0)
+    awaited = {index for inst in stream for index in inst.waits_on if index >= first}
+    if awaited - indices:
+        raise _wrong(f"instruction {min(awaited - indices)} is waited for, but does not exist")
     return awaited
 
 
@@ -189,7 +189,7 @@ _FIXED = {
 _COPIES = ("COPY", "CAST", "MEMSET")
 
 _ENGINES = frozenset({"tensor", "vector", "scalar", "gpsimd", "sync"})
-_OTHER_NAMES = {
+_ENGINE_ALIASES = {
     "pe": "tensor", "dve": "vector", "act": "scalar", "activation": "scalar", "pool": "gpsimd",
     "sp": "sync",
 }  # fmt: skip
@@ -205,7 +205,7 @@ _VECTOR_RATES = {
     "TENSOR_SCALAR": "vector.plain_cycles",
     **dict.fromkeys(_COPIES, "vector.plain_cycles"),
 }
-_TWO_BYTES = ("bfloat16", "float16", "fp16")
+_TWO_BYTE_TYPES = ("bfloat16", "float16", "fp16")
 _TENSOR = ("LDWEIGHTS", "MATMUL")
 _SCALAR = ("ACTIVATE", "COPY", "CAST", "MEMSET")
 _OPERAND = ("vector.operand_cycles",)
@@ -213,106 +213,106 @@ _ACTIVATE = ("scalar.activate_interval_cycles", "scalar.activate_latency_cycles"
 _ACTIVATE_SBUF = (*_ACTIVATE, "scalar.sbuf_interval_cycles", "scalar.sbuf_latency_cycles")
 
 
-def _work(one: StreamInstruction) -> Work:
-    fixed = _FIXED.get(one.opcode)
+def _work(inst: StreamInstruction) -> Work:
+    fixed = _FIXED.get(inst.opcode)
     if fixed is not None:
         return fixed
-    if one.opcode.startswith("DMA"):
-        return _transfer(one)
-    rule = _RULES.get(_engine(one))
-    if rule is None or not one.elements:
+    if inst.opcode.startswith("DMA"):
+        return _transfer(inst)
+    rule = _RULES.get(_engine(inst))
+    if rule is None or not inst.elements:
         return Fixed("control.register_ns")
-    work = rule(one)
-    return work._replace(memories=_memories(one)) if type(work) is Compute else work
+    work = rule(inst)
+    return work._replace(memories=_memories(inst)) if type(work) is Compute else work
 
 
-def _engine(one: StreamInstruction) -> str:
+def _engine(inst: StreamInstruction) -> str:
     """The engine's name in the model."""
-    name = one.engine.lower()
-    engine = _OTHER_NAMES.get(name, name)
+    name = inst.engine.lower()
+    engine = _ENGINE_ALIASES.get(name, name)
     if engine not in _ENGINES:
-        raise _wrong(f"instruction {one.index} runs on {one.engine!r}, which is no engine")
+        raise _wrong(f"instruction {inst.index} runs on {inst.engine!r}, which is no engine")
     return engine
 
 
-def _is_known(one: StreamInstruction) -> bool:
-    """False for an instruction with elements whose opcode the model has no figure for."""
-    if one.opcode in _FIXED or one.opcode.startswith("DMA") or not one.elements:
+def _is_known(inst: StreamInstruction) -> bool:
+    """Return False for an instruction with elements whose opcode the model has no figure for."""
+    if inst.opcode in _FIXED or inst.opcode.startswith("DMA") or not inst.elements:
         return True
-    engine = _engine(one)
+    engine = _engine(inst)
     if engine == "vector":
-        return one.opcode in _VECTOR_RATES
-    return one.opcode.startswith({"tensor": _TENSOR, "scalar": _SCALAR}.get(engine, ""))
+        return inst.opcode in _VECTOR_RATES
+    return inst.opcode.startswith({"tensor": _TENSOR, "scalar": _SCALAR}.get(engine, ""))
 
 
-def _memories(one: StreamInstruction) -> tuple[str, ...]:
-    """Memories that it uses; a stream does not say which banks."""
-    used = one.src + one.dst
-    return (PSUM,) * ("@P" in used) + (SBUF,) * ("@S" in used)
+def _memories(inst: StreamInstruction) -> tuple[str, ...]:
+    """Return the memories that it uses; a stream does not record banks."""
+    operands = inst.src + inst.dst
+    return (PSUM,) * ("@P" in operands) + (SBUF,) * ("@S" in operands)
 
 
-def _tensor(one: StreamInstruction) -> Work:
-    is_fp32 = one.src.startswith("fp32")
-    if one.opcode == "LDWEIGHTS":
-        return Weights(is_fp32, "transpose_mode=ENABLED" in one.detail)
-    return Matmul(one.elements, "tensor.fp32_cycles" if is_fp32 else "")
+def _tensor(inst: StreamInstruction) -> Work:
+    is_fp32 = inst.src.startswith("fp32")
+    if inst.opcode == "LDWEIGHTS":
+        return Weights(is_fp32, "transpose_mode=ENABLED" in inst.detail)
+    return Matmul(inst.elements, "tensor.fp32_cycles" if is_fp32 else "")
 
 
-def _vector(one: StreamInstruction) -> Work:
-    in_sbuf = one.src.endswith("@S") and one.dst.endswith("@S")
-    if one.opcode == "TENSOR_SCALAR":
-        rate = _fast(one) if in_sbuf else "vector.plain_cycles"
-        return Compute("vector", rate, one.elements, _OPERAND)
-    if one.opcode in _COPIES and in_sbuf:
-        return Compute("vector", _fast(one), one.elements)
-    if one.opcode == "TENSOR_TENSOR" and one.src.count("@S") < 2 and "@P" in one.src:
-        return Compute("vector", "vector.plain_cycles", one.elements)
-    rate = _short(one) or _VECTOR_RATES.get(one.opcode, "vector.unknown_cycles")
-    return Compute("vector", rate, one.elements)
+def _vector(inst: StreamInstruction) -> Work:
+    in_sbuf = inst.src.endswith("@S") and inst.dst.endswith("@S")
+    if inst.opcode == "TENSOR_SCALAR":
+        rate = _fast(inst) if in_sbuf else "vector.plain_cycles"
+        return Compute("vector", rate, inst.elements, _OPERAND)
+    if inst.opcode in _COPIES and in_sbuf:
+        return Compute("vector", _fast(inst), inst.elements)
+    if inst.opcode == "TENSOR_TENSOR" and inst.src.count("@S") < 2 and "@P" in inst.src:
+        return Compute("vector", "vector.plain_cycles", inst.elements)
+    rate = _two_byte_rate(inst) or _VECTOR_RATES.get(inst.opcode, "vector.unknown_cycles")
+    return Compute("vector", rate, inst.elements)
 
 
-def _short(one: StreamInstruction) -> str:
-    """The rate that 2-byte types have with some operations, "" for any other instruction."""
-    if one.opcode == "TENSOR_REDUCE" and one.src.startswith(_TWO_BYTES):
-        return "vector.reduce_16_cycles" if re.search("ADD|MAX", one.detail) else ""
-    if one.opcode == "TENSOR_TENSOR" and {*re.findall("[a-z0-9]+(?=@)", one.src + one.dst)} == {
+def _two_byte_rate(inst: StreamInstruction) -> str:
+    """Return the rate of operations on 2-byte types, "" for any other instruction."""
+    if inst.opcode == "TENSOR_REDUCE" and inst.src.startswith(_TWO_BYTE_TYPES):
+        return "vector.reduce_16_cycles" if re.search("ADD|MAX", inst.detail) else ""
+    if inst.opcode == "TENSOR_TENSOR" and {*re.findall("[a-z0-9]+(?=@)", inst.src + inst.dst)} == {
         "bfloat16"
     }:
-        fast = re.search("ADD|SUBTRACT|MULTIPLY", one.detail)
+        fast = re.search("ADD|SUBTRACT|MULTIPLY", inst.detail)
         return "vector.two_sources_fast_cycles" if fast else ""
     return ""
 
 
-def _fast(one: StreamInstruction) -> str:
-    is_wide = "fp32" in one.src or "fp32" in one.dst
+def _fast(inst: StreamInstruction) -> str:
+    is_wide = "fp32" in inst.src or "fp32" in inst.dst
     return "vector.fast_32_cycles" if is_wide else "vector.fast_16_cycles"
 
 
-def _scalar(one: StreamInstruction) -> Work:
+def _scalar(inst: StreamInstruction) -> Work:
     extras: tuple[str, ...] = ()
-    if one.opcode.startswith("ACTIVATE"):
-        extras = _ACTIVATE_SBUF if one.src.endswith("@S") else _ACTIVATE
-    return Compute("scalar", "scalar.plain_cycles", one.elements, extras)
+    if inst.opcode.startswith("ACTIVATE"):
+        extras = _ACTIVATE_SBUF if inst.src.endswith("@S") else _ACTIVATE
+    return Compute("scalar", "scalar.plain_cycles", inst.elements, extras)
 
 
-def _gpsimd(one: StreamInstruction) -> Work:
-    return Compute("gpsimd", "gpsimd.plain_cycles", one.elements)
+def _gpsimd(inst: StreamInstruction) -> Work:
+    return Compute("gpsimd", "gpsimd.plain_cycles", inst.elements)
 
 
 _RULES = {"tensor": _tensor, "vector": _vector, "scalar": _scalar, "gpsimd": _gpsimd}
 
 
-_PARTITIONS = 128
+_PARTITION_COUNT = 128
 
 
-def _transfer(one: StreamInstruction) -> Transfer:
-    """Few rows are those of one partition: streams record 4x512 for [4, 128, 512 B] in HBM.
+def _transfer(inst: StreamInstruction) -> Transfer:
+    """Return the transfer: few rows are those of one partition.
 
-    A load of one row is taken as it is.
+    Streams record 4x512 for [4, 128, 512 B] in HBM. A load of one row is kept unchanged.
     """
-    to_hbm, from_hbm = one.dst.endswith("H"), one.src.endswith("H")
-    rows, each = one.rows, 1
-    if to_hbm != from_hbm and one.rows < _PARTITIONS and (to_hbm or one.rows > 1):
-        rows, each = _PARTITIONS * one.rows, one.rows
-    descriptors = "software" if one.engine == "GpSimd" else "hardware"
-    return Transfer(descriptors, rows, one.row_bytes, False, each, to_hbm, from_hbm)
+    to_hbm, from_hbm = inst.dst.endswith("H"), inst.src.endswith("H")
+    rows, partition_rows = inst.rows, 1
+    if to_hbm != from_hbm and inst.rows < _PARTITION_COUNT and (to_hbm or inst.rows > 1):
+        rows, partition_rows = _PARTITION_COUNT * inst.rows, inst.rows
+    descriptors = "software" if inst.engine == "GpSimd" else "hardware"
+    return Transfer(descriptors, rows, inst.row_bytes, False, partition_rows, to_hbm, from_hbm)

@@ -1,7 +1,7 @@
 """The engine programs of one core, run over simulated time; see :mod:`neff.timing.machine`.
 
-Every time is three: by the parameters' values, by their fast ends and by their slow ends. What
-starts in which order is decided by the first; so one pass computes the total and its range.
+Every time has three sides: by the nominal parameters, by their fast ends and by their slow ends.
+The nominal side decides the order of starts; so one pass computes the total and its range.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Block:
 
     def __init__(self, machine: Machine, steps: Steps, place: str) -> None:
         self.machine, self.steps, self.place = machine, steps, place
-        self.at = dict.fromkeys(steps, 0)
+        self.positions = dict.fromkeys(steps, 0)
         self.semaphores: dict[int, Semaphore] = {}
         self.runnable = list(steps)[::-1]
         self.pending: list[tuple[float, int, Times, Sent | str]] = []
@@ -65,12 +65,12 @@ class _Block:
     # --- engines ------------------------------------------------------------------------------
 
     def advance(self, engine: str) -> None:
-        """Start the engine's items until one has to wait."""
+        """Start the engine's items until it has to wait."""
         steps, prices, start = self.steps[engine], self.machine.prices, self.start
         state = self.machine.engines[engine]
-        at, count = self.at[engine], len(steps)
-        while at < count:
-            item = steps[at]
+        position, count = self.positions[engine], len(steps)
+        while position < count:
+            item = steps[position]
             if isinstance(item, Loop):
                 break
             price = prices[item[0]]
@@ -78,57 +78,57 @@ class _Block:
                 self.issue(engine, state, item, price)
             elif not start(engine, state, item, price):
                 break
-            at += 1
-        self.at[engine] = at
+            position += 1
+        self.positions[engine] = position
 
     def start(self, engine: str, state: EngineState, item: Item, price: Price) -> bool:
-        """Start an instruction; False when it has to wait for something not known yet."""
+        """Start an instruction; return False when it has to wait for an unknown time."""
         machine, kind = self.machine, price.kind
         _, opcode, waits, signals, follows, source = item
-        first, fast, slow = state.ready
-        since, after, waits_for = first, state.before, -1
+        nominal, fast, slow = state.ready
+        since, after, waits_for = nominal, state.before, -1
         delay, fast_delay, slow_delay = machine.to_tensor if kind is Weights else machine.semaphore
         for number, value in waits:
             semaphore = self.semaphores.get(number)
             if semaphore is None or len(semaphore.reached) < value:
                 self.semaphore(number).engines.append(engine)
                 return False
-            one, two, three, event = semaphore.reached[value - 1]
-            if one + delay > first:
-                first, after, waits_for = one + delay, event, event
-            if two + fast_delay > fast:
-                fast = two + fast_delay
-            if three + slow_delay > slow:
-                slow = three + slow_delay
+            nominal_ns, fast_ns, slow_ns, event = semaphore.reached[value - 1]
+            if nominal_ns + delay > nominal:
+                nominal, after, waits_for = nominal_ns + delay, event, event
+            if fast_ns + fast_delay > fast:
+                fast = fast_ns + fast_delay
+            if slow_ns + slow_delay > slow:
+                slow = slow_ns + slow_delay
         if follows:
-            one, two, three = state.done
-            first, fast = max(first, one + delay), max(fast, two + fast_delay)
-            slow = max(slow, three + slow_delay)
+            nominal_ns, fast_ns, slow_ns = state.done
+            nominal, fast = max(nominal, nominal_ns + delay), max(fast, fast_ns + fast_delay)
+            slow = max(slow, slow_ns + slow_delay)
         if price.ports:
-            (one, two, three), event = machine.free(price.ports)
-            if one > first:
-                first, after, waits_for = one, event, event
-            begin = first, max(fast, two), max(slow, three)
-            if engine != self.granted or first > self.now:
+            (nominal_ns, fast_ns, slow_ns), event = machine.free(price.ports)
+            if nominal_ns > nominal:
+                nominal, after, waits_for = nominal_ns, event, event
+            begin = nominal, max(fast, fast_ns), max(slow, slow_ns)
+            if engine != self.granted or nominal > self.now:
                 self.push(begin, engine)
                 return False
             machine.hold(price.ports, begin, len(machine.events))
-            first, fast, slow = begin
+            nominal, fast, slow = begin
         if kind is Matmul:
-            begin, end = machine.multiply((first, fast, slow), price)
-            first, state.ready = begin[0], added(begin, machine.dispatch)
+            begin, end = machine.multiply((nominal, fast, slow), price)
+            nominal, state.ready = begin[0], added(begin, machine.dispatch)
         else:
-            one, two, three = price.interval
-            state.ready = first + one, fast + two, slow + three
+            nominal_ns, fast_ns, slow_ns = price.interval
+            state.ready = nominal + nominal_ns, fast + fast_ns, slow + slow_ns
             if kind is Weights:
-                end = machine.load((first, fast, slow), price)
+                end = machine.load((nominal, fast, slow), price)
             else:
-                one, two, three = price.latency
-                end = first + one, fast + two, slow + three
+                nominal_ns, fast_ns, slow_ns = price.latency
+                end = nominal + nominal_ns, fast + fast_ns, slow + slow_ns
         state.done = end
         state.before = index = len(machine.events)
-        row = (machine.core, engine, opcode, first, end[0], after, waits_for, since, 0,
-               machine.turns, price.known, source)  # fmt: skip
+        row = (machine.core, engine, opcode, nominal, end[0], after, waits_for, since, 0,
+               machine.turns, price.measured_share, source)  # fmt: skip
         machine.events.append(event_of(Event, row))
         machine.reach(end, index)
         for number in signals:
@@ -138,10 +138,10 @@ class _Block:
     # --- semaphores ---------------------------------------------------------------------------
 
     def semaphore(self, number: int) -> Semaphore:
-        found = self.semaphores.get(number)
-        if found is None:
-            found = self.semaphores[number] = Semaphore()
-        return found
+        semaphore = self.semaphores.get(number)
+        if semaphore is None:
+            semaphore = self.semaphores[number] = Semaphore()
+        return semaphore
 
     def signal(self, number: int, time: Times, event: int) -> None:
         semaphore = self.semaphores.get(number) or self.semaphore(number)
@@ -153,21 +153,21 @@ class _Block:
             self.wake(semaphore)
 
     def count(self, semaphore: Semaphore, time: Times, event: int) -> None:
-        """One more signal; it never counts before the ones in front of it."""
+        """Add a signal; it never counts before earlier ones."""
         reached = semaphore.reached
-        one, two, three = time
+        nominal, fast, slow = time
         if reached:
-            first, second, third, earlier = reached[-1]
-            if first > one:
-                one, event = first, earlier
-            if second > two:
-                two = second
-            if third > three:
-                three = third
-        reached.append((one, two, three, event))
+            last_nominal, last_fast, last_slow, last_event = reached[-1]
+            if last_nominal > nominal:
+                nominal, event = last_nominal, last_event
+            if last_fast > fast:
+                fast = last_fast
+            if last_slow > slow:
+                slow = last_slow
+        reached.append((nominal, fast, slow, event))
 
     def settle(self, semaphore: Semaphore) -> None:
-        """Signals count in the order of the program; take those that are known by now."""
+        """Count the late signals whose times are now known; they count in program order."""
         late = semaphore.late
         while late and late[0].time is not None:
             self.count(semaphore, late[0].time, late[0].event)
@@ -187,14 +187,14 @@ class _Block:
     # --- transfers ----------------------------------------------------------------------------
 
     def issue(self, engine: str, state: EngineState, item: Item, price: Price) -> None:
-        """Put a transfer into its queue; what it waits for may come later."""
+        """Put a transfer into its queue; the semaphores that it waits for may come later."""
         machine = self.machine
         since = latest(state.ready, state.done)
         state.ready = added(since, price.interval)
         if not price.by_software:
             state.before = machine.record(
                 engine, item, since[0], (since[0] + price.busy, since[1], since[2]), state.before,
-                -1, since[0], price.known,
+                -1, since[0], price.measured_share,
             )  # fmt: skip
         queue = state.stores if price.to_hbm else state.loads
         if queue is None:
@@ -207,36 +207,34 @@ class _Block:
             self.release(queue)
 
     def release(self, queue: Queue) -> None:
-        """Send on the transfers in front of a queue that need not wait any more."""
+        """Send on the transfers at the head of a queue that need not wait any more."""
         waiting, (delay, fast_delay, slow_delay) = queue.waiting, self.machine.semaphore
         while waiting:
             sent = waiting[0]
-            first, fast, slow = latest(sent.issued, queue.last)
+            nominal, fast, slow = latest(sent.issued, queue.last)
             for number, value in sent.item[2]:
                 semaphore = self.semaphore(number)
                 if len(semaphore.reached) < value:
                     semaphore.queues.append(queue)
                     return
-                one, two, three, event = semaphore.reached[value - 1]
-                if one + delay > first:
-                    first, sent.waits_for, sent.after = one + delay, event, event
-                if two + fast_delay > fast:
-                    fast = two + fast_delay
-                if three + slow_delay > slow:
-                    slow = three + slow_delay
+                nominal_ns, fast_ns, slow_ns, event = semaphore.reached[value - 1]
+                if nominal_ns + delay > nominal:
+                    nominal, sent.waits_for, sent.after = nominal_ns + delay, event, event
+                if fast_ns + fast_delay > fast:
+                    fast = fast_ns + fast_delay
+                if slow_ns + slow_delay > slow:
+                    slow = slow_ns + slow_delay
             waiting.popleft()
-            queue.last = begin = first, fast, slow
+            queue.last = begin = nominal, fast, slow
             self.push(added(begin, sent.price.latency) if sent.has_descriptors else begin, sent)
 
     def push(self, time: Times, sent: Sent | str) -> None:
-        """A transfer, or an engine that asks for a port, goes on at that time."""
+        """Schedule a transfer, or an engine that requests a port."""
         self.number += 1
         heapq.heappush(self.pending, (time[0], self.number, time, sent))
 
     def serve(self) -> None:
-        """What comes next: a transfer's descriptors are made, its packets are moved, or an engine
-        gets the port that it asked for, if nobody has taken it since.
-        """
+        """Serve the next event: descriptors are made, packets move, or an engine gets its port."""
         now, _, time, sent = heapq.heappop(self.pending)
         if isinstance(sent, str):
             self.granted, self.now = sent, now
@@ -247,25 +245,25 @@ class _Block:
             self.describe(time, sent)
             return
         machine, item, price = self.machine, sent.item, sent.price
-        first, last, shown = machine.move(time, price)
+        first, last, written = machine.move(time, price)
         sent.event = index = len(machine.events)
-        row = (machine.core, sent.queue.name, item[1], first, shown, sent.after, sent.waits_for,
-               sent.issued[0], price.nbytes, machine.turns, price.known, item[5])  # fmt: skip
+        row = (machine.core, sent.queue.name, item[1], first, written, sent.after, sent.waits_for,
+               sent.issued[0], price.nbytes, machine.turns, price.measured_share, item[5])  # fmt: skip
         machine.events.append(event_of(Event, row))
-        machine.reach((shown, 0.0, 0.0), index)
-        seen = added(last, machine.completion)
-        machine.reach(seen, index)
-        one, two, three = machine.semaphore
-        sent.time = seen[0] - one, seen[1] - two, seen[2] - three
+        machine.reach((written, 0.0, 0.0), index)
+        reported = added(last, machine.completion)
+        machine.reach(reported, index)
+        nominal, fast, slow = machine.semaphore
+        sent.time = reported[0] - nominal, reported[1] - fast, reported[2] - slow
         for number in item[3]:
             self.settle(self.semaphores[number])
 
     def describe(self, time: Times, sent: Sent) -> None:
-        """GpSimd writes the descriptors, one transfer after the other."""
+        """Let GpSimd write the descriptors, one transfer after the other."""
         machine, price, item = self.machine, sent.price, sent.item
         begin = latest(time, machine.descriptors)
         machine.descriptors = end = added(begin, price.interval)
-        made = machine.record(
+        descriptor_event = machine.record(
             DESCRIPTORS,
             item,
             begin[0],
@@ -273,11 +271,18 @@ class _Block:
             sent.after,
             sent.waits_for,
             sent.issued[0],
-            price.known,
+            price.measured_share,
         )
         shown = end[0] + price.busy, end[1], end[2]
         sent.after = machine.record(
-            sent.queue.engine, item, end[0], shown, made, -1, end[0], price.known
+            sent.queue.engine,
+            item,
+            end[0],
+            shown,
+            descriptor_event,
+            -1,
+            end[0],
+            price.measured_share,
         )
         sent.has_descriptors = True
         self.push(added(end, price.latency), sent)
@@ -285,9 +290,9 @@ class _Block:
     # --- loops --------------------------------------------------------------------------------
 
     def loop(self) -> bool:
-        """All engines stand in front of a loop: its first turn, and one for all the others."""
-        fronts = {engine: steps[self.at[engine]] for engine, steps in self.steps.items()
-                  if self.at[engine] < len(steps)}  # fmt: skip
+        """Simulate the first iteration of a loop, and one for all the others."""
+        fronts = {engine: steps[self.positions[engine]] for engine, steps in self.steps.items()
+                  if self.positions[engine] < len(steps)}  # fmt: skip
         stuck = [queue for queue in self.machine.queues if queue.waiting]
         if stuck:
             raise self.deadlock({queue.name: queue.waiting[0].item for queue in stuck} | fronts)
@@ -296,37 +301,37 @@ class _Block:
         loops = {engine: loop for engine, loop in fronts.items() if type(loop) is Loop}
         if len(loops) != len(self.steps) or len({loop.ident for loop in loops.values()}) != 1:
             raise self.deadlock(fronts)
-        turns = next(iter(loops.values())).turns
+        iterations = next(iter(loops.values())).turns
         bodies = {engine: loop.body for engine, loop in loops.items()}
-        if turns > 0:
-            self.turn(bodies, 1)
-        if turns > 1:
-            spent = self.turn(bodies, turns - 1)
-            self.machine.skip(tuple(one * (turns - 2) for one in spent))  # type: ignore[arg-type]
+        if iterations > 0:
+            self.iterate(bodies, 1)
+        if iterations > 1:
+            iteration_ns = self.iterate(bodies, iterations - 1)
+            self.machine.skip(tuple(side_ns * (iterations - 2) for side_ns in iteration_ns))  # type: ignore[arg-type]
         self.meet()
         for engine in self.steps:
-            self.at[engine] += 1
+            self.positions[engine] += 1
         self.runnable = list(self.steps)[::-1]
         return True
 
     def meet(self) -> None:
-        """All engines go on together."""
+        """Let all engines continue together."""
         machine = self.machine
         machine.end = added(machine.end, machine.loop_ns)
         for engine in self.steps:
             state = machine.engines[engine]
             state.ready, state.before = machine.end, machine.last
 
-    def turn(self, bodies: Steps, times: float) -> Times:
-        """One turn that stands for so many; nanoseconds from meeting to meeting."""
-        machine, outside = self.machine, self.machine.turns
+    def iterate(self, bodies: Steps, count: float) -> Times:
+        """Simulate one iteration that represents ``count``; return its nanoseconds."""
+        machine, outer_turns = self.machine, self.machine.turns
         begin = machine.end
         self.meet()
-        machine.turns = max(1, round(outside * times))
+        machine.turns = max(1, round(outer_turns * count))
         _Block(machine, bodies, self.place).run()
-        machine.turns = outside
-        one, two, three = machine.end
-        return one - begin[0], two - begin[1], three - begin[2]
+        machine.turns = outer_turns
+        nominal, fast, slow = machine.end
+        return nominal - begin[0], fast - begin[1], slow - begin[2]
 
     def deadlock(self, fronts: dict[str, Item | Loop]) -> NeffRuntimeError:
         lines = [

@@ -1,4 +1,4 @@
-"""What a DMA instruction moves: contiguous pieces, and who makes their descriptors."""
+"""Transfers of DMA instructions: contiguous pieces, and the maker of their descriptors."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from nki_lang.ir import Access, Engine, Instruction
 __all__ = ["COPIES", "transfer_of"]
 
 COPIES = frozenset({"dma_copy", "dma_transpose", "dma_compute", "sendrecv"})
-"""Instructions that the DMA engines carry out, collectives apart."""
-_MODES = {"swdge": "software", "hwdge": "hardware", "none": "static"}
+"""Instructions that the DMA engines execute, except collectives."""
+_DESCRIPTORS_BY_MODE = {"swdge": "software", "hwdge": "hardware", "none": "static"}
 
 
 def transfer_of(instruction: Instruction, is_static: bool) -> Transfer | Fixed:
-    """The transfer of one of :data:`COPIES`.
+    """Return the transfer of one of :data:`COPIES`.
 
     Args:
         instruction: with its engine.
-        is_static: transfers whose place is known have their descriptors ready in memory.
+        is_static: transfers whose location is known have their descriptors ready in memory.
     """
-    given = instruction.operands
-    dst = given.get("dst")
-    sources = given.get("srcs") if instruction.op == "dma_compute" else (given.get("src"),)
-    accesses = [one for one in sources or () if type(one) is Access]
+    operands = instruction.operands
+    dst = operands.get("dst")
+    sources = operands.get("srcs") if instruction.op == "dma_compute" else (operands.get("src"),)
+    accesses = [access for access in sources or () if type(access) is Access]
     if type(dst) is not Access or not accesses:
         return Fixed("link.latency_ns")
     return _transfer(instruction, dst, accesses, is_static)
@@ -58,7 +58,7 @@ def _transfer(
 
 
 def _descriptors(instruction: Instruction, is_static: bool) -> str:
-    asked = _MODES.get(str(instruction.operands.get("dge_mode")))
+    asked = _DESCRIPTORS_BY_MODE.get(str(instruction.operands.get("dge_mode")))
     if asked is not None:
         return asked
     if is_static:
@@ -74,7 +74,7 @@ def _elements(access: Access) -> int:
 
 
 def _run(access: Access) -> int:
-    """Neighbouring elements that are neighbours in memory, from the last dimension inwards."""
+    """Return the length of the innermost run of elements that are contiguous in memory."""
     pattern = access.pattern[1:] if access.tensor.on_chip else access.pattern
     run = 1
     for step, count in reversed(pattern):

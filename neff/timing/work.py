@@ -46,7 +46,7 @@ class Transfer(NamedTuple):
     """A transfer of one DMA instruction.
 
     Attributes:
-        descriptors: who makes them, ``hardware``, ``software`` or ``static``.
+        descriptors: their maker, ``hardware``, ``software`` or ``static``.
         rows: contiguous pieces.
         row_bytes: bytes of each, on the side where they are shorter.
         is_strided: the rows are not neighbours in HBM.
@@ -54,7 +54,7 @@ class Transfer(NamedTuple):
         to_hbm, from_hbm: where it goes, and comes from.
         casts: the element type changes.
         transposes: bytes of an element when it is a transpose, else 0.
-        gathered: rows whose place is only known while the program runs.
+        gathered: rows whose location is only known while the program runs.
     """
 
     descriptors: str
@@ -75,9 +75,7 @@ class Transfer(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """Something that takes the same time always: the parameter's for each of its steps, and bytes
-    over ``link``.
-    """
+    """Work of constant time: the parameter's for each of its steps, and bytes over ``link``."""
 
     parameter: str
     nbytes: int = 0

@@ -54,7 +54,7 @@ def _row(name: str, target: str) -> Iterator[str]:
     costs = [InstructionCosts(Parameters(target), side=side).of(one) for side in Side]
     interval = _span([cost.interval for cost in costs])
     latency = _span([cost.latency for cost in costs])
-    known = f"{costs[Side.nominal].known:.0%}"
+    known = f"{costs[Side.nominal].measured_share:.0%}"
     yield f"| {target} | {one.engine.name} | {interval} | {latency} | {known} |\n"
 
 

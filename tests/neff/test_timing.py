@@ -207,7 +207,7 @@ def test_turns_of_a_loop_count_once_in_the_measured_share(turns: int) -> None:
     profile = profile_of(program)
     events = profile.estimate.cores[0].events
     times = path_times(profile, 0)
-    known = sum(spent * events[index].known for index, spent in times.items())
+    known = sum(spent * events[index].measured_share for index, spent in times.items())
     assert profile.estimate.measured_share == pytest.approx(known / sum(times.values()), abs=0.03)
 
 

@@ -192,7 +192,7 @@ def test_an_unknown_opcode_has_an_assumed_cost_and_a_warning() -> None:
     copy = replay_total([StreamInstruction(0, "Vector", "COPY", "", "fp32@P", "fp32@S", 512)])
     assert total.value == copy.value and total.low < copy.low and total.high > 3 * copy.value
     with pytest.warns(UserWarning):
-        assert replay([strange])[0].known < 0.5
+        assert replay([strange])[0].measured_share < 0.5
 
 
 @pytest.mark.parametrize(

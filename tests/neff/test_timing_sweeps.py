@@ -42,7 +42,7 @@ def checked(costs: dict[Side, InstructionCosts], one: Instruction) -> Instructio
     where = (one.op, one.engine.name, one.operands)
     assert 0 < fast.interval <= value.interval <= slow.interval, where
     assert 0 < fast.latency <= value.latency <= slow.latency, where
-    assert value.interval <= value.latency and 0 <= value.known <= 1, where
+    assert value.interval <= value.latency and 0 <= value.measured_share <= 1, where
     return value
 
 

@@ -41,7 +41,7 @@ def test_a_profile_is_analysed_once(
             return inner(*given)  # type: ignore[operator]
 
         monkeypatch.setattr(module, name, counted)
-    monkeypatch.setattr(write, "MOST_FOR_ADVICE", 0)  # which profiles programs of its own
+    monkeypatch.setattr(write, "MAX_EVENTS_FOR_ADVICE", 0)  # which profiles programs of its own
     found = Analysis(profile)
     by(found, "line")
     write_files(found, summary(found), tmp_path)

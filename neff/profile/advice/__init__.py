@@ -1,4 +1,4 @@
-"""What makes a program slow, and what it would gain without: rules with codes ``PERF-…``.
+"""The reasons why a program is slow, and the time that each costs: rules with codes ``PERF-…``.
 
 A rule looks for a fault and takes it out of the program's instructions: it merges iterations, gives
 each value a tile of its own, leaves transfers out, and so on. What comes out is placed in memory and
@@ -11,7 +11,7 @@ computed by a formula, and nothing of it has to compute the right values.
 rules, :mod:`advise` has their table.
 """
 
-from neff.profile.advice.advise import LEAST_SHARE, RULES, advice_of, advice_rows
+from neff.profile.advice.advise import MIN_GAIN_SHARE, RULES, advice_of, advice_rows
 from neff.profile.advice.rule import Advice, Rule
 
-__all__ = ["LEAST_SHARE", "RULES", "Advice", "Rule", "advice_of", "advice_rows"]
+__all__ = ["MIN_GAIN_SHARE", "RULES", "Advice", "Rule", "advice_of", "advice_rows"]

@@ -1,64 +1,66 @@
-"""Buffers that hold one value after the other, so that who writes waits for who reads."""
+"""Buffers that hold several values in succession, so that each writer waits for the readers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from neff.compiler.assembly.regions import operands_touched
-from neff.profile.advice.rule import MIDDLE, Mend, Rule, Subject
-from neff.profile.advice.versions import apart, runs_of, values_of
+from neff.profile.advice.rule import MEAN_FIX, Fix, Rule, Subject
+from neff.profile.advice.versions import runs_of, values_of, with_separate_values
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Instruction, Tensor
 
 __all__ = ["PSUM_BUFFER", "SINGLE_BUFFER"]
 
-_MOST = (0, 2)
-"""Tensors for each buffer: as many as values (a tile made inside the loop), or so many in turn."""
+_TENSORS_PER_BUFFER = (0, 2)
+"""Numbers to try: one tensor per value (0: a tile made inside the loop), or two in rotation."""
 
 
-def _mends(subject: Subject, memory: MemoryRegion) -> Iterator[Mend]:
+def _fixes(subject: Subject, memory: MemoryRegion) -> Iterator[Fix]:
     single = _single(subject, memory)
     if not single:
         return
     count = sum(len(starts) for starts in single.values())
-    culprits = tuple(one for starts in single.values() for one in starts)
+    culprits = tuple(inst for starts in single.values() for inst in starts)
     names = ", ".join(sorted({name.rpartition(".")[0] or name for name in single})[:4])
     message = (
         f"{len(single)} buffer(s) in {memory.value.upper()} ({names}) hold {count} values one "
         "after the other; each is only written when the one before it was read"
     )
-    for most in _MOST:
+    for max_tensors in _TENSORS_PER_BUFFER:
         bodies = subject.changed(
-            lambda body, most=most: apart(body, lambda one: one.name in single, most=most)[0]
+            lambda body, max_tensors=max_tensors: with_separate_values(
+                body, lambda tensor: tensor.name in single, max_tensors=max_tensors
+            )[0]
         )
-        yield Mend(message, culprits, bodies)
+        yield Fix(message, culprits, bodies)
 
 
 def _single(subject: Subject, memory: MemoryRegion) -> dict[str, list[Instruction]]:
-    """Buffers with several values, with what begins these; not those that take turns."""
-    found: dict[str, list[Instruction]] = {}
+    """Return the buffers with several values and their first instructions, not rotating ones."""
+    multiple: dict[str, list[Instruction]] = {}
     homes: dict[object, set[str]] = {}
     for run in runs_of(subject.body):
         if not isinstance(run, list):
             continue
-        values = values_of(run, lambda one: one.buffer is memory)
+        values = values_of(run, lambda tensor: tensor.buffer is memory)
         for name, starts in values.items():
             if len(starts) > 1:
-                found[name] = [run[start] for start in starts]
+                multiple[name] = [run[start] for start in starts]
         for instruction in run:
             for tensor in _written(instruction):
                 homes.setdefault(instruction.location, set()).add(tensor.name)
     return {
         name: starts
-        for name, starts in found.items()
+        for name, starts in multiple.items()
         if len(homes.get(starts[-1].location, ())) < 2
     }
 
 
 def _written(instruction: Instruction) -> Iterator[Tensor]:
-    for what, written in operands_touched(instruction):
-        if written and type(what) is Access and what.tensor.on_chip:
-            yield what.tensor
+    for operand, written in operands_touched(instruction):
+        if written and type(operand) is Access and operand.tensor.on_chip:
+            yield operand.tensor
 
 
 SINGLE_BUFFER = Rule(
@@ -67,8 +69,8 @@ SINGLE_BUFFER = Rule(
     "While a tile is being computed on, the next one can only be loaded into another buffer "
     "(NKI performance guide, Opt #4: overlap data loading with computation; Opt #3: pipelining).",
     "allocate the tile inside the loop, or take two buffers in turn",
-    lambda subject: _mends(subject, MemoryRegion.sbuf),
-    takes=MIDDLE,
+    lambda subject: _fixes(subject, MemoryRegion.sbuf),
+    takes=MEAN_FIX,
 )
 
 PSUM_BUFFER = Rule(
@@ -77,6 +79,6 @@ PSUM_BUFFER = Rule(
     "The tensor engine waits until a bank was copied out before it writes it again; there are "
     "eight banks (NKI performance guide, Opt #3: overlap execution across engines).",
     "allocate the PSUM tile inside the loop, or take several banks in turn",
-    lambda subject: _mends(subject, MemoryRegion.psum),
-    takes=MIDDLE,
+    lambda subject: _fixes(subject, MemoryRegion.psum),
+    takes=MEAN_FIX,
 )

@@ -1,4 +1,4 @@
-"""Engines with nothing to do beside one that has too much, and transfers that one engine starts."""
+"""Idle engines next to a full one, and transfers that one engine starts alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from neff.profile.advice.rule import BEST, Mend, Rule, Subject
+from neff.profile.advice.rule import BEST_FIX, Fix, Rule, Subject
 from neff.profile.advice.versions import runs_of, values_of
 from neff.profile.stalls import engine_splits
 from neff.timing.instructions import InstructionCosts
@@ -19,14 +19,14 @@ from nki_lang.isa.table import TABLE
 
 __all__ = ["IDLE_ENGINE", "ONE_QUEUE"]
 
-_FULL, _IDLE = 0.6, 0.65
-"""Share of the time for which an engine is busy, from which on; and of that, up to which another."""
+_MIN_FULL_SHARE, _MAX_IDLE_RATIO = 0.6, 0.65
+"""Busy share of a full engine, and the largest ratio of an idle one's share to it."""
 
-_FREE = 0.3
-"""Share of the time for which an engine is busy that could start transfers for another one."""
+_MAX_STARTER_SHARE = 0.3
+"""An engine that is busy for at most this share could start transfers for another one."""
 
-_CANDIDATES = 4
-"""Lines of the full engine that are tried, the costliest first."""
+_MAX_CANDIDATE_LINES = 4
+"""Number of lines of the full engine that are tried, the costliest first."""
 
 _COMPUTING = (Engine.vector, Engine.scalar, Engine.gpsimd)
 
@@ -41,25 +41,30 @@ def _line(instruction: Instruction) -> Line:
 
 
 def _moved(instruction: Instruction, engine: Engine, generation: int) -> Instruction | None:
-    """The instruction, or one that computes the same, on another engine."""
-    op, given = instruction.op, instruction.operands
+    """Return an equivalent instruction for another engine, None when that engine has none."""
+    op, operands = instruction.op, instruction.operands
     if engine is Engine.gpsimd and _touches_psum(instruction):
         return None
     if op == "activation" and engine is Engine.vector:
-        if str(given.get("op")) not in _AS_TENSOR_SCALAR or given.get("reduce_res") is not None:
+        if (
+            str(operands.get("op")) not in _AS_TENSOR_SCALAR
+            or operands.get("reduce_res") is not None
+        ):
             return None
-        operands = {"dst": given["dst"], "data": given["data"], "op0": "multiply", "operand0": 1.0}
-        return replace(instruction, op="tensor_scalar", operands=operands, engine=engine)
+        scaled = {
+            "dst": operands["dst"], "data": operands["data"], "op0": "multiply", "operand0": 1.0,
+        }  # fmt: skip
+        return replace(instruction, op="tensor_scalar", operands=scaled, engine=engine)
     spec = TABLE.get(op)
     if spec is None or engine not in spec.engines[generation]:
         return None
-    if engine is Engine.scalar and op == "tensor_scalar" and not _is_linear(given):
+    if engine is Engine.scalar and op == "tensor_scalar" and not _is_linear(operands):
         return None
     return replace(instruction, engine=engine)
 
 
-def _is_linear(given: dict[str, object]) -> bool:
-    return {given.get("op0"), given.get("op1")} - {None} <= _LINEAR
+def _is_linear(operands: dict[str, object]) -> bool:
+    return {operands.get("op0"), operands.get("op1")} - {None} <= _LINEAR
 
 
 def _touches_psum(instruction: Instruction) -> bool:
@@ -69,18 +74,18 @@ def _touches_psum(instruction: Instruction) -> bool:
     )
 
 
-def _mends(subject: Subject) -> Iterator[Mend]:
+def _fixes(subject: Subject) -> Iterator[Fix]:
     core = subject.estimate.cores[subject.core]
     busy = {
         Engine[name]: lane.occupied_ns / (core.total.value or 1.0)
         for name, lane in core.engines.items()
     }
     full = max(_COMPUTING, key=lambda engine: busy.get(engine, 0.0))
-    if busy.get(full, 0.0) < _FULL:
+    if busy.get(full, 0.0) < _MIN_FULL_SHARE:
         return
     generation = target_of(subject.program.target).generation
     for idle in _COMPUTING:
-        if idle is full or busy.get(idle, 0.0) > _IDLE * busy[full]:
+        if idle is full or busy.get(idle, 0.0) > _MAX_IDLE_RATIO * busy[full]:
             continue
         lines = _costly_lines(subject, full, idle, generation)
         if not lines:
@@ -89,110 +94,114 @@ def _mends(subject: Subject) -> Iterator[Mend]:
             f"{full.name} is busy for {busy[full]:.0%} of the time, {idle.name} for "
             f"{busy.get(idle, 0.0):.0%}; {idle.name} could execute "
         )
-        for line, own in list(lines.items())[:_CANDIDATES]:
-            for every in (1, 2, 3):
-                body = _shared(subject.body, {line}, full, idle, generation, every)
-                yield Mend(message + own[0].op, tuple(own), subject.with_body(body))
-        everything = tuple(one for own in lines.values() for one in own)
-        for every in (2, 3):
-            body = _shared(subject.body, set(lines), full, idle, generation, every)
-            yield Mend(message + "some of its lines", everything, subject.with_body(body))
+        for line, instructions in list(lines.items())[:_MAX_CANDIDATE_LINES]:
+            for period in (1, 2, 3):
+                body = _shared(subject.body, {line}, full, idle, generation, period)
+                yield Fix(
+                    message + instructions[0].op, tuple(instructions), subject.with_body(body)
+                )
+        everything = tuple(inst for instructions in lines.values() for inst in instructions)
+        for period in (2, 3):
+            body = _shared(subject.body, set(lines), full, idle, generation, period)
+            yield Fix(message + "some of its lines", everything, subject.with_body(body))
 
 
 def _costly_lines(
     subject: Subject, full: Engine, idle: Engine, generation: int
 ) -> dict[Line, list[Instruction]]:
-    """Lines of the full engine that the idle one could execute, the costliest first."""
+    """Return the lines of the full engine that the idle one could execute, the costliest first."""
     costs = InstructionCosts(subject.profile.parameters)
-    found: dict[Line, list[Instruction]] = {}
-    spent: dict[Line, float] = {}
-    for one in walk(subject.body):
-        if one.engine is not full or one.op in COPIES or _moved(one, idle, generation) is None:
+    by_line: dict[Line, list[Instruction]] = {}
+    cost_ns: dict[Line, float] = {}
+    for inst in walk(subject.body):
+        if inst.engine is not full or inst.op in COPIES or _moved(inst, idle, generation) is None:
             continue
-        line = _line(one)
-        found.setdefault(line, []).append(one)
-        spent[line] = spent.get(line, 0.0) + costs.of(one).interval
-    return dict(sorted(found.items(), key=lambda item: -spent[item[0]]))
+        line = _line(inst)
+        by_line.setdefault(line, []).append(inst)
+        cost_ns[line] = cost_ns.get(line, 0.0) + costs.of(inst).interval
+    return dict(sorted(by_line.items(), key=lambda item: -cost_ns[item[0]]))
 
 
 def _shared(
-    body: Block, lines: set[Line], full: Engine, idle: Engine, generation: int, every: int
+    body: Block, lines: set[Line], full: Engine, idle: Engine, generation: int, period: int
 ) -> Block:
-    """The statements with one in ``every`` tiles of some lines on the idle engine."""
-    found: Block = []
+    """Return the statements with one in ``period`` tiles of the lines on the idle engine."""
+    statements: Block = []
     tiles: dict[tuple[str, int], int] = {}
     for run in runs_of(body):
         if not isinstance(run, list):
-            inner = _shared(run.body, lines, full, idle, generation, every)
-            found.append(replace(run, body=inner))
+            inner = _shared(run.body, lines, full, idle, generation, period)
+            statements.append(replace(run, body=inner))
             continue
-        values = values_of(run, lambda one: one.on_chip)
-        for index, one in enumerate(run):
+        values = values_of(run, lambda tensor: tensor.on_chip)
+        for index, inst in enumerate(run):
             moved = (
-                _moved(one, idle, generation)
-                if one.engine is full and _line(one) in lines
+                _moved(inst, idle, generation)
+                if inst.engine is full and _line(inst) in lines
                 else None
             )
-            dst = one.operands.get("dst")
+            dst = inst.operands.get("dst")
             if moved is None or type(dst) is not Access:
-                found.append(one)
+                statements.append(inst)
                 continue
             name = dst.tensor.name
             number = tiles.setdefault((name, bisect_right(values.get(name, []), index)), len(tiles))
-            found.append(moved if (number + 1) % every == 0 else one)
-    return found
+            statements.append(moved if (number + 1) % period == 0 else inst)
+    return statements
 
 
-def _each(body: Block, renewed: Callable[[Instruction], Instruction]) -> Block:
-    found: Block = []
+def _with_instructions(body: Block, renewed: Callable[[Instruction], Instruction]) -> Block:
+    statements: Block = []
     for statement in body:
         if isinstance(statement, Instruction):
-            found.append(renewed(statement))
+            statements.append(renewed(statement))
         else:
-            found.append(replace(statement, body=_each(statement.body, renewed)))
-    return found
+            statements.append(replace(statement, body=_with_instructions(statement.body, renewed)))
+    return statements
 
 
 # --- who starts transfers -------------------------------------------------------------------
 
 
-def _queues(subject: Subject) -> Iterator[Mend]:
-    """Loads and stores of one engine, every other one started by another engine."""
+def _queues(subject: Subject) -> Iterator[Fix]:
+    """Yield fixes that let another engine start every second load or store of an engine."""
     total = subject.total_ns or 1.0
     splits = {Engine[split.engine]: split for split in engine_splits(subject.profile, subject.core)}
-    transfers = [one for one in subject.instructions() if one.op in COPIES]
+    transfers = [inst for inst in subject.instructions() if inst.op in COPIES]
     for engine in (Engine.sync, Engine.scalar, Engine.gpsimd):
         split = splits.get(engine)
-        own = [one for one in transfers if one.engine is engine]
-        if split is None or len(own) < 4 or split.issue_ns / total < _FULL:
+        started = [inst for inst in transfers if inst.engine is engine]
+        if split is None or len(started) < 4 or split.issue_ns / total < _MIN_FULL_SHARE:
             continue
-        for other in (Engine.scalar, Engine.sync):
-            beside = splits.get(other)
+        for helper in (Engine.scalar, Engine.sync):
+            helper_split = splits.get(helper)
             if (
-                other is engine
-                or beside is None
-                or beside.busy_ns + beside.issue_ns > _FREE * total
+                helper is engine
+                or helper_split is None
+                or helper_split.busy_ns + helper_split.issue_ns > _MAX_STARTER_SHARE * total
             ):
                 continue
             message = (
-                f"{engine.name} starts {len(own)} transfers and is busy with that for "
-                f"{split.issue_ns / total:.0%} of the time; {other.name} could start half of them"
+                f"{engine.name} starts {len(started)} transfers and is busy with that for "
+                f"{split.issue_ns / total:.0%} of the time; {helper.name} could start half of them"
             )
-            yield Mend(
-                message, tuple(own), subject.with_body(_alternated(subject.body, engine, other))
+            yield Fix(
+                message,
+                tuple(started),
+                subject.with_body(_alternated(subject.body, engine, helper)),
             )
 
 
-def _alternated(body: Block, engine: Engine, other: Engine) -> Block:
+def _alternated(body: Block, engine: Engine, helper: Engine) -> Block:
     counts: dict[object, int] = {}
 
-    def renewed(one: Instruction) -> Instruction:
-        if one.op not in COPIES or one.engine is not engine:
-            return one
-        counts[one.location] = count = counts.get(one.location, 0) + 1
-        return one if count % 2 else replace(one, engine=other)
+    def renewed(inst: Instruction) -> Instruction:
+        if inst.op not in COPIES or inst.engine is not engine:
+            return inst
+        counts[inst.location] = count = counts.get(inst.location, 0) + 1
+        return inst if count % 2 else replace(inst, engine=helper)
 
-    return _each(body, renewed)
+    return _with_instructions(body, renewed)
 
 
 IDLE_ENGINE = Rule(
@@ -202,8 +211,8 @@ IDLE_ENGINE = Rule(
     "guide, Opt #3: overlap execution across compute engines; engines of each instruction in the "
     "instruction table).",
     "give some of it to the other engine: engine=nisa.scalar_engine, or every other tile",
-    _mends,
-    takes=BEST,
+    _fixes,
+    takes=BEST_FIX,
 )
 
 ONE_QUEUE = Rule(
@@ -213,5 +222,5 @@ ONE_QUEUE = Rule(
     "dma.software_issue_ns), and each engine has queues of its own.",
     "start some from another engine: dma_copy(..., engine=nisa.scalar_engine, dge_mode=nisa.dge_mode.hwdge)",
     _queues,
-    takes=BEST,
+    takes=BEST_FIX,
 )

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from neff.profile.advice.rule import Mend, Rule, Subject
-from neff.profile.advice.versions import apart, runs_of, values_of
+from neff.profile.advice.rule import Fix, Rule, Subject
+from neff.profile.advice.versions import runs_of, values_of, with_separate_values
 from neff.profile.advice.without import producers, without
 from neff.program import Variable
 from nki_lang.ir import Access, Block, Instruction
 
 __all__ = ["RELOAD", "ROUND_TRIP"]
 
-_VENDOR_SHARE = 0.25
-"""Reloads of spilled values, of all bytes read from HBM; the vendor's summary warns above."""
+_VENDOR_RELOAD_SHARE = 0.25
+"""Share of reloaded spills in all bytes read from HBM above which the vendor's summary warns."""
 
-_REPEATS = 2
-"""How often the vendor's profiler lets a tensor be loaded."""
+_MAX_LOADS_PER_TENSOR = 2
+"""The vendor's profiler accepts this many loads of a tensor."""
 
 
 def _is_load(instruction: Instruction) -> bool:
@@ -53,62 +53,66 @@ def _bytes(access: Access) -> int:
 # --- to HBM and back ------------------------------------------------------------------------
 
 
-def _round_trips(subject: Subject) -> Iterator[Mend]:
+def _round_trips(subject: Subject) -> Iterator[Fix]:
     culprits: list[Instruction] = []
-    found: Block = []
+    statements: Block = []
     for run in runs_of(subject.body):
         if isinstance(run, list):
-            shorter, own = _kept_on_chip(run, subject.program.variables)
-            found += shorter
-            culprits += own
+            shorter, transfers = _kept_on_chip(run, subject.program.variables)
+            statements += shorter
+            culprits += transfers
         else:
-            found.append(run)
+            statements.append(run)
     if not culprits:
         return
-    back = sum(_bytes(one.operands["dst"]) for one in culprits if _is_load(one))
-    read = sum(_bytes(one.operands["dst"]) for one in subject.instructions() if _is_load(one))
+    back = sum(_bytes(inst.operands["dst"]) for inst in culprits if _is_load(inst))
+    read = sum(_bytes(inst.operands["dst"]) for inst in subject.instructions() if _is_load(inst))
     share = back / read if read else 0.0
-    above = f", more than the vendor's {_VENDOR_SHARE:.0%}" if share > _VENDOR_SHARE else ""
+    above = (
+        f", more than the vendor's {_VENDOR_RELOAD_SHARE:.0%}"
+        if share > _VENDOR_RELOAD_SHARE
+        else ""
+    )
     message = (
         f"{back:,} bytes that the kernel computed go to HBM and are loaded again: {share:.0%} of "
         f"all that it reads{above}"
     )
-    yield Mend(message, tuple(culprits), subject.with_body(found))
+    yield Fix(message, tuple(culprits), subject.with_body(statements))
 
 
 def _kept_on_chip(
     run: list[Instruction], variables: dict[str, Variable]
 ) -> tuple[list[Instruction], list[Instruction]]:
-    """The run without loads of what it stored before; without the stores too, if they can go."""
+    """Return the run without reloads of its own stores, and without the stores where possible."""
     wrote = producers(run)
     dropped: dict[int, frozenset[int]] = {}
-    used: set[int] = set()
+    stores_used: set[int] = set()
     for index, instruction in enumerate(run):
         stores = wrote[index]
         if (
             not _is_load(instruction)
             or not stores
-            or not all(_is_store(run[one]) for one in stores)
+            or not all(_is_store(run[store]) for store in stores)
         ):
             continue
-        dropped[index] = frozenset(other for store in stores for other in wrote[store])
-        used |= stores
+        dropped[index] = frozenset(writer for store in stores for writer in wrote[store])
+        stores_used |= stores
     if not dropped:
         return list(run), []
     loaded = {
-        name for index, one in enumerate(run) if index not in dropped and (name := _source(one))
+        name for index, inst in enumerate(run) if index not in dropped and (name := _source(inst))
     }
-    gone = {
+    removed = {
         store
-        for store in used
+        for store in stores_used
         if (name := run[store].operands["dst"].tensor.name) not in loaded
         and _is_scratch(variables, name)
     }
-    culprits = [run[index] for index in sorted(used | set(dropped))]
-    lasting = _lasting(run, dropped, used)
-    body, _ = apart(list(run), lambda one: one.name in lasting)
-    plain = [one for one in body if isinstance(one, Instruction)]
-    return without(plain, dropped, gone=frozenset(gone)), culprits
+    culprits = [run[index] for index in sorted(stores_used | set(dropped))]
+    lasting = _lasting(run, dropped, stores_used)
+    body, _ = with_separate_values(list(run), lambda tensor: tensor.name in lasting)
+    instructions = [inst for inst in body if isinstance(inst, Instruction)]
+    return without(instructions, dropped, removed=frozenset(removed)), culprits
 
 
 def _source(instruction: Instruction) -> str:
@@ -124,81 +128,83 @@ def _is_scratch(variables: dict[str, Variable], name: str) -> bool:
 def _lasting(
     run: list[Instruction], dropped: dict[int, frozenset[int]], stores: set[int]
 ) -> set[str]:
-    """Tiles that were written again between a store and the load of the same; now they last."""
-    found: set[str] = set()
+    """Return the tiles that are rewritten between a store and its load: now they must last."""
+    lasting: set[str] = set()
     names = {run[store].operands["src"].tensor.name for store in stores}
-    values = values_of(run, lambda one: one.name in names)
+    values = values_of(run, lambda tensor: tensor.name in names)
     last = max(dropped)
     for store in stores:
         name = run[store].operands["src"].tensor.name
         later = [start for start in values.get(name, ()) if store < start < last]
         if any(start < load for start in later for load in dropped if load > store):
-            found.add(name)
-    return found
+            lasting.add(name)
+    return lasting
 
 
 # --- loaded again ---------------------------------------------------------------------------
 
 
-def _reloads(subject: Subject) -> Iterator[Mend]:
+def _reloads(subject: Subject) -> Iterator[Fix]:
     repeats = _often_loaded(subject)
     if not repeats:
         return
     culprits: list[Instruction] = []
-    found: Block = []
+    statements: Block = []
     for run in runs_of(subject.body):
         if not isinstance(run, list):
-            found.append(run)
+            statements.append(run)
             continue
-        dropped = _again(run, repeats)
+        dropped = _repeated_loads(run, repeats)
         culprits += [run[index] for index in dropped]
-        found += _loaded_once(run, dropped) if dropped else run
+        statements += _loaded_once(run, dropped) if dropped else run
     if not culprits:
         return
     name = max(repeats, key=repeats.__getitem__)
     message = (
         f"{name} is loaded {repeats[name]:.3g} times: the same bytes come from HBM again and again"
     )
-    yield Mend(message, tuple(culprits), subject.with_body(found))
+    yield Fix(message, tuple(culprits), subject.with_body(statements))
 
 
 def _often_loaded(subject: Subject) -> dict[str, float]:
-    """Inputs and constants that are loaded more often than they should be, and how often."""
+    """Return the inputs and constants that are loaded too often, and how often."""
     loaded: dict[str, int] = {}
-    for one in subject.instructions():
-        if _is_load(one) and not any(step == 0 for step, _ in one.operands["src"].pattern):
-            name = _source(one)
-            loaded[name] = loaded.get(name, 0) + _bytes(one.operands["src"])
+    for inst in subject.instructions():
+        if _is_load(inst) and not any(step == 0 for step, _ in inst.operands["src"].pattern):
+            name = _source(inst)
+            loaded[name] = loaded.get(name, 0) + _bytes(inst.operands["src"])
     variables = subject.program.variables
     return {
         name: count / variables[name].nbytes
         for name, count in loaded.items()
         if name in variables
         and variables[name].kind in ("input", "constant")
-        and count > _REPEATS * variables[name].nbytes
+        and count > _MAX_LOADS_PER_TENSOR * variables[name].nbytes
     }
 
 
-def _again(run: list[Instruction], repeats: dict[str, float]) -> dict[int, frozenset[int]]:
-    """Loads of what an earlier one has loaded, with that one."""
-    first: dict[object, int] = {}
-    found: dict[int, frozenset[int]] = {}
+def _repeated_loads(run: list[Instruction], repeats: dict[str, float]) -> dict[int, frozenset[int]]:
+    """Return the repeated loads, each with the first load of the same data."""
+    first_loads: dict[object, int] = {}
+    repeated: dict[int, frozenset[int]] = {}
     for index, instruction in enumerate(run):
         if not _is_load(instruction) or _source(instruction) not in repeats:
             continue
         dst, src = instruction.operands["dst"], instruction.operands["src"]
         key = (src, dst.pattern, dst.element_type.name)
-        if key in first:
-            found[index] = frozenset({first[key]})
+        if key in first_loads:
+            repeated[index] = frozenset({first_loads[key]})
         else:
-            first[key] = index
-    return found
+            first_loads[key] = index
+    return repeated
 
 
 def _loaded_once(run: list[Instruction], dropped: dict[int, frozenset[int]]) -> list[Instruction]:
-    kept = {run[one].operands["dst"].tensor.name for firsts in dropped.values() for one in firsts}
-    body, _ = apart(list(run), lambda one: one.name in kept)
-    return without([replace(one) for one in body if isinstance(one, Instruction)], dropped)
+    names = {
+        run[index].operands["dst"].tensor.name for firsts in dropped.values() for index in firsts
+    }
+    body, _ = with_separate_values(list(run), lambda tensor: tensor.name in names)
+    return without([replace(inst) for inst in body if isinstance(inst, Instruction)], dropped)
 
 
 ROUND_TRIP = Rule(

@@ -1,8 +1,8 @@
 """The statements of a core in one order, from the lists of its engines.
 
-The compiler keeps the order of the kernel in each engine's list; between the lists only what
-semaphores demand is left of it. Any order that keeps both computes the same. The one made here
-takes each instruction as late as what is stored first allows, so tiles live as shortly as they
+The compiler keeps the order of the kernel in each engine's list; between the lists only the
+semaphores keep some of it. Any order that keeps both computes the same. This order
+takes each instruction as late as the final stores allow, so tiles live as shortly as they
 did in the kernel.
 """
 
@@ -24,11 +24,13 @@ def statements_of(graph: SubGraph) -> Block:
 
 
 def _block(lists: _Lists) -> Block:
-    """Engines have the same loops in the same order; between them stand runs of instructions."""
+    """Merge the lists: engines have the same loops in the same order, with runs of instructions
+    between.
+    """
     body: Block = []
-    at = dict.fromkeys(lists, 0)
+    positions = dict.fromkeys(lists, 0)
     while True:
-        run, loops = _next_run(lists, at)
+        run, loops = _next_run(lists, positions)
         body += _ordered(run)
         if not loops:
             return body
@@ -36,20 +38,20 @@ def _block(lists: _Lists) -> Block:
 
 
 def _next_run(
-    lists: _Lists, at: dict[Engine, int]
+    lists: _Lists, positions: dict[Engine, int]
 ) -> tuple[dict[Engine, list[Step]], dict[Engine, EngineLoop]]:
     run: dict[Engine, list[Step]] = {}
     loops: dict[Engine, EngineLoop] = {}
     for engine, steps in lists.items():
-        own: list[Step] = []
-        run[engine] = own
-        for place in range(at[engine], len(steps)):
-            step = steps[place]
-            at[engine] = place + 1
+        engine_steps: list[Step] = []
+        run[engine] = engine_steps
+        for position in range(positions[engine], len(steps)):
+            step = steps[position]
+            positions[engine] = position + 1
             if isinstance(step, EngineLoop):
                 loops[engine] = step
                 break
-            own.append(step)
+            engine_steps.append(step)
     return run, loops
 
 
@@ -64,59 +66,67 @@ def _loop(loops: dict[Engine, EngineLoop]) -> ForLoop | WhileLoop:
 
 def _ordered(run: dict[Engine, list[Step]]) -> Block:
     """One list in an order that engines and semaphores allow."""
-    steps = [step for own in run.values() for step in own]
-    share = [place / len(own) for own in run.values() for place in range(len(own))]
+    steps = [step for engine_steps in run.values() for step in engine_steps]
+    share = [
+        place / len(engine_steps)
+        for engine_steps in run.values()
+        for place in range(len(engine_steps))
+    ]
     before = _before(run)
     after: list[list[int]] = [[] for _ in steps]
     for index, needed in enumerate(before):
-        for other in needed:
-            after[other].append(index)
-    wanted = _wanted(before, after, share)
+        for neighbor in needed:
+            after[neighbor].append(index)
+    deadlines = _deadlines(before, after, share)
     missing = [len(needed) for needed in before]
     ready = [
-        (wanted[index], share[index], index) for index, count in enumerate(missing) if not count
+        (deadlines[index], share[index], index) for index, count in enumerate(missing) if not count
     ]
     heapify(ready)
     body: Block = []
     while ready:
         _, _, index = heappop(ready)
         body.append(steps[index].instruction)
-        for other in after[index]:
-            missing[other] -= 1
-            if not missing[other]:
-                heappush(ready, (wanted[other], share[other], other))
+        for neighbor in after[index]:
+            missing[neighbor] -= 1
+            if not missing[neighbor]:
+                heappush(ready, (deadlines[neighbor], share[neighbor], neighbor))
     return body
 
 
 def _before(run: dict[Engine, list[Step]]) -> list[set[int]]:
-    """For each step the ones that it comes after: on its engine, and those it waits for."""
+    """Return for each step its predecessors: the previous step of its engine, and those it waits
+    for.
+    """
     signals: dict[int, list[int]] = {}
     number = 0
-    for own in run.values():
-        for step in own:
+    for engine_steps in run.values():
+        for step in engine_steps:
             for semaphore in step.signals:
                 signals.setdefault(semaphore, []).append(number)
             number += 1
-    found: list[set[int]] = []
-    for own in run.values():
-        for place, step in enumerate(own):
+    predecessors: list[set[int]] = []
+    for engine_steps in run.values():
+        for place, step in enumerate(engine_steps):
             needed = {signals[semaphore][value - 1] for semaphore, value in step.waits}
             if place:
-                needed.add(len(found) - 1)
-            found.append(needed)
-    return found
+                needed.add(len(predecessors) - 1)
+            predecessors.append(needed)
+    return predecessors
 
 
-def _wanted(before: list[set[int]], after: list[list[int]], share: list[float]) -> list[float]:
-    """When the first step that nothing comes after needs each one, as a share of its list."""
+def _deadlines(before: list[set[int]], after: list[list[int]], share: list[float]) -> list[float]:
+    """Return for each step the earliest final step that needs it, as a share of that step's
+    list.
+    """
     missing = [len(later) for later in after]
-    wanted = [share[index] if not later else 2.0 for index, later in enumerate(after)]
+    deadlines = [share[index] if not later else 2.0 for index, later in enumerate(after)]
     ends = [index for index, count in enumerate(missing) if not count]
     while ends:
         index = ends.pop()
-        for other in before[index]:
-            wanted[other] = min(wanted[other], wanted[index])
-            missing[other] -= 1
-            if not missing[other]:
-                ends.append(other)
-    return wanted
+        for predecessor in before[index]:
+            deadlines[predecessor] = min(deadlines[predecessor], deadlines[index])
+            missing[predecessor] -= 1
+            if not missing[predecessor]:
+                ends.append(predecessor)
+    return deadlines

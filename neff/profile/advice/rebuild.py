@@ -34,14 +34,16 @@ def rebuilt(program: Program, bodies: list[Block]) -> Program | None:
 
 
 def _placed(body: Block, target: Target) -> Block:
-    """Every tensor on chip at a new address; those of one name are one tensor."""
+    """Return the statements with every tensor on chip at a new address; equal names are one
+    tensor.
+    """
     free: dict[str, Tensor] = {}
 
     def unplaced(tensor: Tensor) -> Tensor:
-        found = free.get(tensor.name)
-        if found is None:
-            found = free[tensor.name] = replace(tensor, address=None)
-        return found
+        unplaced_tensor = free.get(tensor.name)
+        if unplaced_tensor is None:
+            unplaced_tensor = free[tensor.name] = replace(tensor, address=None)
+        return unplaced_tensor
 
     body = EngineChooser(target).assign(with_tensors(body, unplaced))
     placed = ChipMemory(target).plan(body, "")
@@ -65,24 +67,26 @@ def _statement(
     if isinstance(statement, Instruction):
         return mapped(statement, renewed)
     assert isinstance(statement, ForLoop | WhileLoop)
-    return replace(statement, body=[_statement(one, renewed) for one in statement.body])
+    return replace(statement, body=[_statement(nested, renewed) for nested in statement.body])
 
 
 def mapped(instruction: Instruction, renewed: Callable[[Access], Access]) -> Instruction:
-    """The instruction with other accesses; offsets that are accesses themselves included."""
+    """Return the instruction with other accesses, including offsets that are accesses
+    themselves.
+    """
     operands = {name: _operand(value, renewed) for name, value in instruction.operands.items()}
     return replace(instruction, operands=operands)
 
 
 def _operand(value: Operand, renewed: Callable[[Access], Access]) -> Operand:
     if type(value) is Access:
-        found = renewed(value)
-        if found.scalar_offset is not None or found.vector_offset is not None:
-            found = found._replace(
-                scalar_offset=_operand(found.scalar_offset, renewed),
-                vector_offset=_operand(found.vector_offset, renewed),
+        access = renewed(value)
+        if access.scalar_offset is not None or access.vector_offset is not None:
+            access = access._replace(
+                scalar_offset=_operand(access.scalar_offset, renewed),
+                vector_offset=_operand(access.vector_offset, renewed),
             )
-        return found
+        return access
     if type(value) in (tuple, list):
-        return tuple(_operand(part, renewed) for part in value)
+        return tuple(_operand(element, renewed) for element in value)
     return value

@@ -1,4 +1,4 @@
-"""Another order of statements that computes the same."""
+"""Reordering of statements that keeps their results."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _REGISTER = Region(0, 1, 0, 1)
 
 
 def dependencies(run: list[Instruction]) -> list[set[int]]:
-    """For each instruction of a run the earlier ones that it must come after.
+    """Return for each instruction of a run the earlier ones that it must follow.
 
-    Tensors of different names are apart, whatever their addresses are.
+    Tensors of different names never overlap, whatever their addresses are.
     """
     tracker = Tracker()
     written = {
-        what.tensor.name
+        operand.tensor.name
         for instruction in run
-        for what, is_written in operands_touched(instruction)
-        if is_written and not isinstance(what, Register)
+        for operand, is_written in operands_touched(instruction)
+        if is_written and not isinstance(operand, Register)
     }
     return [
         # Each is a lane of its own: they finish in any order.
@@ -34,52 +34,57 @@ def dependencies(run: list[Instruction]) -> list[set[int]]:
 
 
 def _touched(instruction: Instruction, written: set[str]) -> list[tuple[str, Region, bool]]:
-    found: list[tuple[str, Region, bool]] = []
-    for what, is_written in operands_touched(instruction):
-        if isinstance(what, Register):
-            found.append((f"register:{what.name}", _REGISTER, is_written))
-        elif what.tensor.name in written:
-            found.append((what.tensor.name, region_of(what, (0, 0)), is_written))
-    return found
+    touched: list[tuple[str, Region, bool]] = []
+    for operand, is_written in operands_touched(instruction):
+        if isinstance(operand, Register):
+            touched.append((f"register:{operand.name}", _REGISTER, is_written))
+        elif operand.tensor.name in written:
+            touched.append((operand.tensor.name, region_of(operand, (0, 0)), is_written))
+    return touched
 
 
 def grouped_by(
-    run: list[Instruction], key: Callable[[Instruction], str], most: int
+    run: list[Instruction], key: Callable[[Instruction], str], max_group_size: int
 ) -> list[Instruction]:
-    """The run with instructions of one key together, at most so many at a time.
+    """Group instructions of one key, at most ``max_group_size`` at a time.
 
-    Those without a key ("") keep their order as far as they can.
+    Instructions without a key ("") keep their order as far as possible.
     """
     before = dependencies(run)
     after: list[list[int]] = [[] for _ in run]
     for index, needed in enumerate(before):
-        for other in needed:
-            after[other].append(index)
+        for neighbor in needed:
+            after[neighbor].append(index)
     missing = [len(needed) for needed in before]
     keys = [key(instruction) for instruction in run]
-    free: list[int] = []
+    ungrouped: list[int] = []
     parked: dict[str, list[int]] = {}
-    found: list[Instruction] = []
+    ordered: list[Instruction] = []
 
     def offer(index: int) -> None:
-        heappush(parked.setdefault(keys[index], []) if keys[index] else free, index)
+        heappush(parked.setdefault(keys[index], []) if keys[index] else ungrouped, index)
 
     for index, count in enumerate(missing):
         if not count:
             offer(index)
-    now, taken = next((name for name in keys if name), ""), 0
-    while free or any(parked.values()):
-        own = parked.get(now)
-        if free and not (own and taken < most and own[0] < free[0]):
-            index = heappop(free)
+    group, group_size = next((name for name in keys if name), ""), 0
+    while ungrouped or any(parked.values()):
+        ready_in_group = parked.get(group)
+        if ungrouped and not (
+            ready_in_group and group_size < max_group_size and ready_in_group[0] < ungrouped[0]
+        ):
+            index = heappop(ungrouped)
         else:
-            if not own or taken >= most:
-                now, taken = min((ready[0], name) for name, ready in parked.items() if ready)[1], 0
-            index = heappop(parked[now])
-            taken += 1
-        found.append(run[index])
-        for other in after[index]:
-            missing[other] -= 1
-            if not missing[other]:
-                offer(other)
-    return found
+            if not ready_in_group or group_size >= max_group_size:
+                group, group_size = (
+                    min((ready[0], name) for name, ready in parked.items() if ready)[1],
+                    0,
+                )
+            index = heappop(parked[group])
+            group_size += 1
+        ordered.append(run[index])
+        for neighbor in after[index]:
+            missing[neighbor] -= 1
+            if not missing[neighbor]:
+                offer(neighbor)
+    return ordered

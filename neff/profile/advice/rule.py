@@ -1,4 +1,4 @@
-"""What a rule of the advice is, and what it reads."""
+"""A rule of the advice, and the program that it reads."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from neff.timing import Estimate, estimate
 from nki_lang.ir import Block, Instruction
 from nki_lang.ir.types import walk
 
-__all__ = ["BEST", "FIRST", "MIDDLE", "Advice", "Mend", "Rule", "Subject", "places_of"]
+__all__ = ["BEST_FIX", "FIRST_FIX", "MEAN_FIX", "Advice", "Fix", "Rule", "Subject", "places_of"]
 
 
-FIRST, BEST, MIDDLE = "first", "best", "middle"
+FIRST_FIX, BEST_FIX, MEAN_FIX = "first", "best", "middle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Advice:
         low_ns, high_ns: the same for the least and the most that can be done about it.
         share: of the program's time.
         behind: codes of faults that hide this one: alone it gains next to nothing.
-        later_ns: what it gains when those are mended.
+        later_ns: what it gains when those are fixed.
     """
 
     code: str
@@ -50,13 +50,13 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class Fix:
     """The statements of each core without a fault.
 
     Attributes:
         message: what the fault is, with figures.
         culprits: instructions whose lines are named.
-        bodies: what to simulate.
+        bodies: statements of each core to simulate.
         tensor_is_warm: simulate with a tensor engine that is never cold.
     """
 
@@ -75,8 +75,8 @@ class Rule:
         title: what is slow.
         why: what the machine does, with its source.
         remedy: what to write instead.
-        mends: ways to remove the fault, none when it is not there.
-        takes: which of the ways counts: the first one that can be built and gains something, the
+        fixes: alternatives that remove the fault, none when it is not there.
+        takes: which of the fixes counts: the first one that can be built and gains something, the
             best one, or the middle between the least and the greatest gain.
     """
 
@@ -84,8 +84,8 @@ class Rule:
     title: str
     why: str
     remedy: str
-    mends: Callable[[Subject], Iterator[Mend]]
-    takes: str = FIRST
+    fixes: Callable[[Subject], Iterator[Fix]]
+    takes: str = FIRST_FIX
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class Subject:
     """A program that the rules check.
 
     Attributes:
-        profile: what is judged, with its program.
+        profile: of the judged program.
         bodies: the statements of each core.
         core: the slowest one; rules look for faults there.
     """
@@ -120,12 +120,12 @@ class Subject:
 
     @property
     def program(self) -> Program:
-        """What is judged."""
+        """Return the judged program."""
         return self.profile.program
 
     @property
     def estimate(self) -> Estimate:
-        """That of the program as it is."""
+        """Return the estimate of the program as it is."""
         return self.profile.estimate
 
     @property
@@ -140,14 +140,16 @@ class Subject:
 
     def with_body(self, body: Block) -> list[Block]:
         """The statements of all cores, with others on the slowest one."""
-        return [body if core == self.core else own for core, own in enumerate(self.bodies)]
+        return [
+            body if core == self.core else unchanged for core, unchanged in enumerate(self.bodies)
+        ]
 
     def changed(self, change: Callable[[Block], Block]) -> list[Block]:
         """The statements of all cores, each changed."""
         return [change(body) for body in self.bodies]
 
     def instructions(self) -> Iterator[Instruction]:
-        """Those of the slowest core, loops once."""
+        """Iterate over the instructions of the slowest core; the body of a loop comes once."""
         return walk(self.body)
 
     def cost(self, place: str) -> tuple[float, float]:
@@ -155,13 +157,13 @@ class Subject:
         share = self._lines.get(place)
         return (share.path_ns, share.self_ns) if share else (0.0, 0.0)
 
-    def gain(self, mend: Mend) -> float | None:
+    def gain(self, fix: Fix) -> float | None:
         """Nanoseconds by which a new simulation is faster; None when it cannot be built."""
-        program = rebuilt(self.program, mend.bodies)
+        program = rebuilt(self.program, fix.bodies)
         if program is None:
             return None
         parameters = self.profile.parameters
-        if mend.tensor_is_warm:
+        if fix.tensor_is_warm:
             warm = {**parameters.overrides, "tensor.cold_share": 1.0}
             parameters = type(parameters)(parameters.target, warm)
         faster = estimate(
@@ -175,12 +177,14 @@ class Subject:
 
 
 def places_of(subject: Subject, culprits: Iterable[Instruction]) -> tuple[str, ...]:
-    """Lines of instructions, the costliest first; behind them those that called their functions."""
-    found: dict[str, None] = {}
+    """Return the lines of instructions, the costliest first, then the lines that called their
+    functions.
+    """
+    lines: dict[str, None] = {}
     callers: dict[str, None] = {}
-    for one in culprits:
-        if one.location is not None and one.location.line:
-            found[str(one.location)] = None
-            callers.update(dict.fromkeys(map(str, one.location.callers)))
-    own = sorted(found, key=lambda place: (tuple(-x for x in subject.cost(place)), place))
-    return (*own, *sorted(callers.keys() - found.keys()))
+    for inst in culprits:
+        if inst.location is not None and inst.location.line:
+            lines[str(inst.location)] = None
+            callers.update(dict.fromkeys(map(str, inst.location.callers)))
+    by_cost = sorted(lines, key=lambda place: (tuple(-x for x in subject.cost(place)), place))
+    return (*by_cost, *sorted(callers.keys() - lines.keys()))

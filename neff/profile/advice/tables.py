@@ -1,29 +1,29 @@
-"""Activation functions that take turns, so that their tables are loaded again and again."""
+"""Alternating activation functions, whose tables are loaded again and again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from neff.profile.advice.reorder import grouped_by
-from neff.profile.advice.rule import Mend, Rule, Subject
-from neff.profile.advice.versions import apart, runs_of
+from neff.profile.advice.rule import Fix, Rule, Subject
+from neff.profile.advice.versions import runs_of, with_separate_values
 from neff.timing.lowering import table_of
 from nki_lang.ir import Block, Engine, Instruction
 
 __all__ = ["TABLES"]
 
-_AT_ONCE = (1 << 30, 64, 16, 4)
-"""Activations of one function before another one's; fewer when their tiles do not fit."""
+_ACTIVATION_GROUP_SIZES = (1 << 30, 64, 16, 4)
+"""Sizes to try: activations of one function before another's; fewer when their tiles do not fit."""
 
 
-def _mends(subject: Subject) -> Iterator[Mend]:
+def _fixes(subject: Subject) -> Iterator[Fix]:
     loads, first, functions = 0, True, set[str]()
     culprits: list[Instruction] = []
-    now = ""
+    loaded_table = ""
     for instruction in subject.instructions():
         table = _table(instruction)
-        if table and table != now:
-            now, loads = table, loads + 1
+        if table and table != loaded_table:
+            loaded_table, loads = table, loads + 1
             functions.add(table)
             if not first:
                 culprits.append(instruction)
@@ -35,23 +35,29 @@ def _mends(subject: Subject) -> Iterator[Mend]:
         f"{', '.join(sorted(functions))} take turns on the scalar engine: {loads} loads of a "
         f"table, {nanoseconds / 1e3:.2f} µs each, for {len(functions)} functions"
     )
-    yield Mend(message, tuple(culprits), subject.changed(lambda body: _grouped(body, _AT_ONCE[0])))
-    for most in _AT_ONCE:
+    yield Fix(
+        message,
+        tuple(culprits),
+        subject.changed(lambda body: _grouped(body, _ACTIVATION_GROUP_SIZES[0])),
+    )
+    for group_size in _ACTIVATION_GROUP_SIZES:
         bodies = subject.changed(
-            lambda body, most=most: _grouped(apart(body, lambda one: True)[0], most)
+            lambda body, group_size=group_size: _grouped(
+                with_separate_values(body, lambda tensor: True)[0], group_size
+            )
         )
-        yield Mend(message, tuple(culprits), bodies)
+        yield Fix(message, tuple(culprits), bodies)
 
 
 def _table(instruction: Instruction) -> str:
     return table_of(instruction) if instruction.engine is Engine.scalar else ""
 
 
-def _grouped(body: Block, most: int) -> Block:
-    found: Block = []
+def _grouped(body: Block, group_size: int) -> Block:
+    statements: Block = []
     for run in runs_of(body):
-        found += grouped_by(run, _table, most) if isinstance(run, list) else [run]
-    return found
+        statements += grouped_by(run, _table, group_size) if isinstance(run, list) else [run]
+    return statements
 
 
 TABLES = Rule(
@@ -60,5 +66,5 @@ TABLES = Rule(
     "The scalar engine holds the table of one set of functions; another one is loaded first "
     "(scalar.table_load_ns in the table of parameters).",
     "apply one function to all tiles before the next one, or compute one of them on another engine",
-    _mends,
+    _fixes,
 )

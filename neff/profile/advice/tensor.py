@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from neff.profile.advice.reorder import grouped_by
-from neff.profile.advice.rule import Mend, Rule, Subject
-from neff.profile.advice.versions import apart, runs_of
+from neff.profile.advice.rule import Fix, Rule, Subject
+from neff.profile.advice.versions import runs_of, with_separate_values
 from neff.profile.advice.without import producers, without
 from neff.timing.costs import Pricing
 from neff.timing.lowering import works_of
@@ -16,44 +16,50 @@ from nki_lang.ir import Access, Block, Engine, Instruction
 __all__ = ["COLD_TENSOR", "DMA_TRANSPOSE", "TRANSPOSES"]
 
 _COLD_SHARE = 0.5
-"""Of the products' time, from which on the engine is called cold."""
+"""Share of the products' time above which the engine counts as cold."""
 
-_AT_ONCE = (1 << 30, 64, 16, 8, 4)
-"""Products of one line before those of another one; fewer when their tiles do not fit."""
+_PRODUCT_GROUP_SIZES = (1 << 30, 64, 16, 8, 4)
+"""Sizes to try: products of one line before another line's; fewer when their tiles do not fit."""
 
-_VENDOR_SHARE = 0.1
-"""Transposes, of all FLOPs of the tensor engine; the vendor's summary warns above."""
+_VENDOR_TRANSPOSE_SHARE = 0.1
+"""Share of transposes in all FLOPs above which the vendor's summary warns."""
 
 
 # --- cold -----------------------------------------------------------------------------------
 
 
-def _cold(subject: Subject) -> Iterator[Mend]:
+def _cold(subject: Subject) -> Iterator[Fix]:
     parameters = subject.profile.parameters
     if parameters["tensor.cold_share"].value >= 1.0:
         return
-    cold, whole, pauses, culprits = _temperature(subject)
-    if not whole or cold / whole < _COLD_SHARE or pauses < 2:
+    cold, total, pauses, culprits = _temperature(subject)
+    if not total or cold / total < _COLD_SHARE or pauses < 2:
         return
     message = (
-        f"the tensor engine runs at half its clock for {cold / whole:.0%} of its products' time: it "
+        f"the tensor engine runs at half its clock for {cold / total:.0%} of its products' time: it "
         f"pauses {pauses} times for longer than {parameters['tensor.pause_ns'].value / 1e3:.1f} µs"
     )
-    yield Mend(message, culprits, subject.changed(lambda body: _together(body, _AT_ONCE[0])))
-    for most in _AT_ONCE:
+    yield Fix(
+        message, culprits, subject.changed(lambda body: _together(body, _PRODUCT_GROUP_SIZES[0]))
+    )
+    for group_size in _PRODUCT_GROUP_SIZES:
         bodies = subject.changed(
-            lambda body, most=most: _together(apart(body, lambda one: True)[0], most)
+            lambda body, group_size=group_size: _together(
+                with_separate_values(body, lambda tensor: True)[0], group_size
+            )
         )
-        yield Mend(message, culprits, bodies)
-    yield Mend(message, culprits, subject.bodies, tensor_is_warm=True)
+        yield Fix(message, culprits, bodies)
+    yield Fix(message, culprits, subject.bodies, tensor_is_warm=True)
 
 
 def _temperature(subject: Subject) -> tuple[float, float, int, tuple[Instruction, ...]]:
-    """Products' time on the cold engine, on any; pauses; and what is computed cold."""
+    """Return the cold and the total time of products, the pauses, and the instructions computed
+    cold.
+    """
     pricing = Pricing(subject.profile.parameters)
     pause = subject.profile.parameters["tensor.pause_ns"].value
     warm_ns: dict[int, float] = {}
-    cold = whole = last = 0.0
+    cold = total = last = 0.0
     pauses, culprits = 0, dict[int, Instruction]()
     for event in subject.estimate.cores[subject.core].events:
         if event.lane != "tensor" or event.opcode == "load_weights":
@@ -65,25 +71,25 @@ def _temperature(subject: Subject) -> tuple[float, float, int, tuple[Instruction
             expected = warm_ns[id(instruction)] = (
                 pricing.cost(passes[-1]).interval if passes else 0.0
             )
-        spent = event.end - event.start
-        whole += expected * event.turns
+        duration = event.end - event.start
+        total += expected * event.turns
         pauses += event.turns if last and event.start - last > pause else 0
         last = event.start + expected
-        if expected and spent - expected > expected:
+        if expected and duration - expected > expected:
             cold += expected * event.turns
             culprits.setdefault(id(instruction), instruction)
-    return cold, whole, pauses, tuple(culprits.values())
+    return cold, total, pauses, tuple(culprits.values())
 
 
 def _product(instruction: Instruction) -> str:
     return str(instruction.location) if instruction.engine is Engine.tensor else ""
 
 
-def _together(body: Block, most: int) -> Block:
-    found: Block = []
+def _together(body: Block, group_size: int) -> Block:
+    statements: Block = []
     for run in runs_of(body):
-        found += grouped_by(run, _product, most) if isinstance(run, list) else [run]
-    return found
+        statements += grouped_by(run, _product, group_size) if isinstance(run, list) else [run]
+    return statements
 
 
 # --- transposes -----------------------------------------------------------------------------
@@ -105,79 +111,79 @@ def _columns(access: object) -> int:
 
 def _flops(instruction: Instruction) -> int:
     """2 x rows x columns x elements, as the vendor's profiler counts, transposes too."""
-    given = instruction.operands
-    left, right = given.get("stationary"), given.get("moving")
+    operands = instruction.operands
+    left, right = operands.get("stationary"), operands.get("moving")
     if type(left) is Access and type(right) is Access:
         return 2 * left.pattern[0][1] * _columns(left) * _columns(right)
-    data = given.get("data")
+    data = operands.get("data")
     if instruction.op == "nc_transpose" and type(data) is Access:
         return 2 * data.pattern[0][1] ** 2 * _columns(data)
     return 0
 
 
-def _transposes(subject: Subject) -> Iterator[Mend]:
-    transposed = sum(_flops(one) for one in subject.instructions() if _is_transpose(one))
-    whole = sum(_flops(one) for one in subject.instructions() if one.engine is Engine.tensor)
-    if not transposed or transposed <= _VENDOR_SHARE * whole:
+def _transposes(subject: Subject) -> Iterator[Fix]:
+    transposed = sum(_flops(inst) for inst in subject.instructions() if _is_transpose(inst))
+    total = sum(_flops(inst) for inst in subject.instructions() if inst.engine is Engine.tensor)
+    if not transposed or transposed <= _VENDOR_TRANSPOSE_SHARE * total:
         return
     culprits: list[Instruction] = []
-    found: Block = []
+    statements: Block = []
     for run in runs_of(subject.body):
         if not isinstance(run, list):
-            found.append(run)
+            statements.append(run)
             continue
         dropped = _transposing(run)
         culprits += [run[index] for index in dropped if _is_transpose(run[index])]
-        found += without(run, dropped) if dropped else run
+        statements += without(run, dropped) if dropped else run
     message = (
-        f"{len(culprits)} transposes are {transposed / whole:.0%} of the tensor engine's FLOPs; the "
-        f"vendor's summary warns above {_VENDOR_SHARE:.0%}"
+        f"{len(culprits)} transposes are {transposed / total:.0%} of the tensor engine's FLOPs; the "
+        f"vendor's summary warns above {_VENDOR_TRANSPOSE_SHARE:.0%}"
     )
-    yield Mend(message, tuple(culprits), subject.with_body(found))
+    yield Fix(message, tuple(culprits), subject.with_body(statements))
 
 
 def _transposing(run: list[Instruction]) -> dict[int, frozenset[int]]:
-    """Transposes, and copies of nothing but their results out of PSUM."""
+    """Return the transposes, and the copies of nothing but their results out of PSUM."""
     wrote = producers(run)
     dropped = {
-        index: frozenset(wrote[index]) for index, one in enumerate(run) if _is_transpose(one)
+        index: frozenset(wrote[index]) for index, inst in enumerate(run) if _is_transpose(inst)
     }
-    for index, one in enumerate(run):
-        is_copy = one.op == "tensor_copy" or (
-            one.op == "activation" and one.operands.get("op") == "copy"
+    for index, inst in enumerate(run):
+        is_copy = inst.op == "tensor_copy" or (
+            inst.op == "activation" and inst.operands.get("op") == "copy"
         )
-        if is_copy and wrote[index] and all(_is_transpose(run[other]) for other in wrote[index]):
+        if is_copy and wrote[index] and all(_is_transpose(run[writer]) for writer in wrote[index]):
             dropped[index] = frozenset(wrote[index])
     return dropped
 
 
-def _dma_transposes(subject: Subject) -> Iterator[Mend]:
-    """The same bytes moved as they lie; a transpose by the tensor engine is left out of it."""
-    culprits = [one for one in subject.instructions() if one.op == "dma_transpose"]
+def _dma_transposes(subject: Subject) -> Iterator[Fix]:
+    """Yield copies of the same bytes without the transpose, which the tensor engine would do."""
+    culprits = [inst for inst in subject.instructions() if inst.op == "dma_transpose"]
     if not culprits:
         return
-    moved = sum(_columns(one.operands["dst"]) for one in culprits)
+    moved = sum(_columns(inst.operands["dst"]) for inst in culprits)
     message = (
         f"{len(culprits)} transfers transpose {moved:,} elements of each partition on their way"
     )
-    yield Mend(message, tuple(culprits), subject.changed(_untransposed))
+    yield Fix(message, tuple(culprits), subject.changed(_untransposed))
 
 
 def _untransposed(body: Block) -> Block:
-    found: Block = []
+    statements: Block = []
     for run in runs_of(body):
         if not isinstance(run, list):
             run.body = _untransposed(run.body)
-            found.append(run)
+            statements.append(run)
             continue
-        found += [_plain(one) if one.op == "dma_transpose" else one for one in run]
-    return found
+        statements += [_plain_copy(inst) if inst.op == "dma_transpose" else inst for inst in run]
+    return statements
 
 
-def _plain(instruction: Instruction) -> Instruction:
-    given = instruction.operands
-    operands = {"dst": given["dst"], "src": given["src"], "dge_mode": given.get("dge_mode")}
-    return Instruction("dma_copy", operands, instruction.engine, "", instruction.location)
+def _plain_copy(instruction: Instruction) -> Instruction:
+    operands = instruction.operands
+    copied = {name: operands.get(name) for name in ("dst", "src", "dge_mode")}
+    return Instruction("dma_copy", copied, instruction.engine, "", instruction.location)
 
 
 COLD_TENSOR = Rule(

@@ -14,38 +14,40 @@ from neff.profile.advice.merge import (
     Key,
     Sites,
     chains,
-    cut,
+    group_starts,
     is_matmul_too_wide,
     merged,
 )
-from neff.profile.advice.rule import Mend, Rule, Subject
+from neff.profile.advice.rule import Fix, Rule, Subject
 from neff.profile.advice.versions import runs_of
 from nki_lang.ir import Access, Block, Instruction
 
 __all__ = ["DMA_ROWS", "FEW_PARTITIONS"]
 
-_SHORT_ROW = 512
-"""Bytes; a packet of less costs nearly as much (dma.descriptor_ns, dma.short_store_ns)."""
+_MIN_ROW_BYTES = 512
+"""A shorter packet costs nearly the same (dma.descriptor_ns, dma.short_store_ns)."""
 
-_GOOD_ROW = 2048
-"""Bytes of a row from which on packets are efficient (NKI DMA bandwidth guide)."""
+_EFFICIENT_ROW_BYTES = 2048
+"""Packets of rows from this length on are efficient (NKI DMA bandwidth guide)."""
 
-_SMALL = 4096
-"""Bytes; the vendor's profiler warns of smaller transfers."""
+_MIN_TRANSFER_BYTES = 4096
+"""The vendor's profiler warns of smaller transfers."""
 
-_FEW = 64
-"""Partitions; half of the lanes idle below."""
+_MIN_PARTITIONS = 64
+"""Half of the partitions idle below."""
 
-_LANES = 128
+_PARTITIONS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class _Seed:
-    """A transfer whose tile is too small: its site, how its iterations go on, how many to take."""
+    """A transfer whose tile is too small: its site, the chains of its iterations, the group
+    size.
+    """
 
     key: Key
     axis: str
-    found: tuple[range, ...]
+    chains: tuple[range, ...]
     size: int
 
 
@@ -58,32 +60,36 @@ def _elements(access: Access) -> int:
 
 def _short_rows(sites: Sites) -> Iterator[_Seed]:
     """Transfers of short rows whose neighbours are moved by later iterations."""
-    for key, places in sites.found.items():
+    for key, places in sites.places.items():
         first = sites.run[places[0]]
         work = transfer_in(first)
         if work is None or work.gathered or len(places) < 2:
             continue
         tile, far = sides_of(first)
         row = _elements(tile) * tile.element_type.itemsize
-        if (work.row_bytes >= _SHORT_ROW and work.nbytes >= _SMALL) or row >= _GOOD_ROW:
+        if (
+            work.row_bytes >= _MIN_ROW_BYTES and work.nbytes >= _MIN_TRANSFER_BYTES
+        ) or row >= _EFFICIENT_ROW_BYTES:
             continue
         sides = [sides_of(sites.run[place]) for place in places]
-        found = chains([side.offset for _, side in sides], far.pattern[-1][0] * _elements(tile))
-        pieces = [piece for chain in found for piece in _within_tiles(chain, sides)]
-        # Parts of one tile can all come at once; tiles of their own grow to a good row.
-        size = max(map(len, pieces)) if _is_sliced(sides) else max(1, _GOOD_ROW // row)
+        offset_chains = chains(
+            [side.offset for _, side in sides], far.pattern[-1][0] * _elements(tile)
+        )
+        pieces = [piece for chain in offset_chains for piece in _within_tiles(chain, sides)]
+        # Slices of one tile can all come at once; separate tiles grow to an efficient row.
+        size = max(map(len, pieces)) if _is_sliced(sides) else max(1, _EFFICIENT_ROW_BYTES // row)
         yield _Seed(key, FREE, tuple(pieces), size)
 
 
 def _is_sliced(sides: list[tuple[Access, Access]]) -> bool:
     return any(
-        one.tensor.name == other.tensor.name and one.offset != other.offset
-        for (one, _), (other, _) in pairwise(sides)
+        before.tensor.name == after.tensor.name and before.offset != after.offset
+        for (before, _), (after, _) in pairwise(sides)
     )
 
 
 def _within_tiles(chain: range, sides: list[tuple[Access, Access]]) -> Iterator[range]:
-    """A chain, cut where the tile changes when iterations fill parts of one."""
+    """Cut a chain where the tile changes when iterations fill slices of one tile."""
     begin = chain.start
     if _is_sliced(sides):
         for number in chain[1:]:
@@ -95,23 +101,23 @@ def _within_tiles(chain: range, sides: list[tuple[Access, Access]]) -> Iterator[
 
 def _few_partitions(sites: Sites) -> Iterator[_Seed]:
     """Transfers to few partitions whose next rows are moved by later iterations."""
-    for key, places in sites.found.items():
+    for key, places in sites.places.items():
         first = sites.run[places[0]]
         work = transfer_in(first)
         if work is None or work.gathered or len(places) < 2:
             continue
         tile, _ = sides_of(first)
         lanes = tile.pattern[0][1] if tile.pattern else 1
-        if lanes > _FEW:
+        if lanes > _MIN_PARTITIONS:
             continue
         offsets = [sides_of(sites.run[place])[1].offset for place in places]
-        yield _Seed(key, PARTITIONS, tuple(chains(offsets, 0)), _LANES // lanes)
+        yield _Seed(key, PARTITIONS, tuple(chains(offsets, 0)), _PARTITIONS // lanes)
 
 
 def _wider(
     run: list[Instruction], seeds: Callable[[Sites], Iterator[_Seed]]
 ) -> tuple[list[Instruction], list[Instruction]]:
-    """The run with the small tiles merged, and the transfers that had them."""
+    """Return the run with the small tiles merged, and the transfers that had them."""
     culprits: list[Instruction] = []
     done: set[Key] = set()
     while True:
@@ -120,26 +126,26 @@ def _wider(
             if seed.key in done:
                 continue
             done.add(seed.key)
-            found = _merged(sites, seed)
-            if found is not None:
-                culprits += [run[place] for place in sites.found[seed.key]]
-                run = found
+            wider = _merged(sites, seed)
+            if wider is not None:
+                culprits += [run[place] for place in sites.places[seed.key]]
+                run = wider
                 break
         else:
             return list(run), culprits
 
 
 def _merged(sites: Sites, seed: _Seed) -> list[Instruction] | None:
-    """With tiles as wide as they should be, or as wide as the tensor engine allows."""
-    size = min(seed.size, max(map(len, seed.found)))
-    sites = sites.split(len(sites.found[seed.key]))
+    """Merge into efficient tiles, or into the widest that the tensor engine allows."""
+    size = min(seed.size, max(map(len, seed.chains)))
+    sites = sites.split(len(sites.places[seed.key]))
     connected = frozenset(sites.connected(seed.key))
     while size > 1:
-        found = merged(sites, Group(connected, cut(seed.found, size), seed.axis))
-        if found is None:
+        wider = merged(sites, Group(connected, group_starts(seed.chains, size), seed.axis))
+        if wider is None:
             return None
-        if not any(is_matmul_too_wide(one) for one in found):
-            return found
+        if not any(is_matmul_too_wide(inst) for inst in wider):
+            return wider
         size //= 2
     return None
 
@@ -148,23 +154,23 @@ Change = Callable[[list[Instruction]], tuple[list[Instruction], list[Instruction
 """A run without a fault, and the instructions that had it."""
 
 
-def _mends(
+def _fixes(
     subject: Subject,
     changes: tuple[Change, ...],
     message: Callable[[list[Instruction]], str],
-) -> Iterator[Mend]:
+) -> Iterator[Fix]:
     culprits: list[Instruction] = []
-    found: Block = []
+    statements: Block = []
     for run in runs_of(subject.body):
         if isinstance(run, list):
             for change in changes:
-                run, own = change(run)
-                culprits += own
-            found += run
+                run, changed = change(run)
+                culprits += changed
+            statements += run
         else:
-            found.append(run)
+            statements.append(run)
     if culprits:
-        yield Mend(message(culprits), tuple(culprits), subject.with_body(found))
+        yield Fix(message(culprits), tuple(culprits), subject.with_body(statements))
 
 
 def _rows_merged(run: list[Instruction]) -> tuple[list[Instruction], list[Instruction]]:
@@ -176,15 +182,15 @@ def _lanes_merged(run: list[Instruction]) -> tuple[list[Instruction], list[Instr
 
 
 def _rows_message(culprits: list[Instruction]) -> str:
-    works = [work for one in culprits if (work := transfer_in(one)) is not None]
+    works = [work for inst in culprits if (work := transfer_in(inst)) is not None]
     shortest = min(work.row_bytes for work in works)
     mean = sum(work.nbytes for work in works) // len(works)
     return f"{len(works)} transfers of rows of {shortest} bytes or more, {mean:,} bytes each on average"
 
 
 def _lanes_message(culprits: list[Instruction]) -> str:
-    lanes = min(sides_of(one)[0].pattern[0][1] for one in culprits)
-    return f"{len(culprits)} transfers fill {lanes} of {_LANES} partitions; so does what computes on them"
+    lanes = min(sides_of(inst)[0].pattern[0][1] for inst in culprits)
+    return f"{len(culprits)} transfers fill {lanes} of {_PARTITIONS} partitions; so does what computes on them"
 
 
 DMA_ROWS = Rule(
@@ -194,7 +200,7 @@ DMA_ROWS = Rule(
     "4 KiB, move few bytes for it (NKI performance guide, Opt #9: perform sufficiently large DMA "
     "transfers; dma.descriptor_ns, dma.issue_ns).",
     "load wider tiles: rows of 2 KiB or more",
-    lambda subject: _mends(subject, (along_rows, _rows_merged), _rows_message),
+    lambda subject: _fixes(subject, (along_rows, _rows_merged), _rows_message),
 )
 
 FEW_PARTITIONS = Rule(
@@ -203,5 +209,5 @@ FEW_PARTITIONS = Rule(
     "An instruction takes as long on one partition as on 128 (NKI performance guide, Opt #5b: use "
     "sufficiently large input tiles in partition dimension).",
     "put rows on the partitions: tiles of 128 rows",
-    lambda subject: _mends(subject, (_lanes_merged, folded), _lanes_message),
+    lambda subject: _fixes(subject, (_lanes_merged, folded), _lanes_message),
 )

@@ -1,4 +1,4 @@
-"""A run without some of its instructions: who read their results waits for something earlier."""
+"""A run without some of its instructions, whose readers wait for earlier ones instead."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from neff.compiler.assembly.regions import Region, operands_touched, region_of
-from neff.profile.advice.versions import apart
+from neff.profile.advice.versions import with_separate_values
 from nki_lang.ir import Access, Instruction
 
 __all__ = ["producers", "without"]
@@ -16,34 +16,45 @@ def without(
     run: list[Instruction],
     dropped: Mapping[int, frozenset[int]],
     *,
-    gone: frozenset[int] = frozenset(),
+    removed: frozenset[int] = frozenset(),
 ) -> list[Instruction]:
-    """The run with instructions dropped, and the tiles that they wrote taken as given.
+    """Return the run without the dropped instructions; their results count as available.
 
     Args:
         run: instructions between two loops' edges.
-        dropped: what is dropped -> the instructions that its readers have to come after instead.
-        gone: instructions that are dropped without anything in their place.
+        dropped: dropped instruction -> the instructions that its readers must follow instead.
+        removed: instructions that are dropped without a replacement.
     """
     names = {_written(run[index])[0] for index in dropped}
-    body, _ = apart(list(run), lambda one: one.name in names)
+    body, _ = with_separate_values(list(run), lambda tensor: tensor.name in names)
     values: dict[str, list[tuple[Region, int]]] = {}
-    named: set[int] = set()
-    found: list[Instruction] = []
+    awaited_indices: set[int] = set()
+    remaining: list[Instruction] = []
     for index, instruction in enumerate(body):
         assert isinstance(instruction, Instruction)
         if index in dropped:
             name, region = _written(instruction)
             values.setdefault(name, []).append((region, index))
-        elif index not in gone:
-            later = {one for drop in _read(instruction, values) for one in _kept(drop, dropped)}
-            named |= later
-            more = tuple(f"#{one}" for one in sorted(later))
-            found.append(
-                replace(instruction, name=f"#{index}", depends_on=(*instruction.depends_on, *more))
+        elif index not in removed:
+            awaited = {
+                source
+                for drop in _read(instruction, values)
+                for source in _remaining(drop, dropped)
+            }
+            awaited_indices |= awaited
+            dependencies = tuple(f"#{source}" for source in sorted(awaited))
+            remaining.append(
+                replace(
+                    instruction,
+                    name=f"#{index}",
+                    depends_on=(*instruction.depends_on, *dependencies),
+                )
             )
-    wanted = {f"#{one}" for one in named}
-    return [one if one.name in wanted else _named_as(one, run[int(one.name[1:])]) for one in found]
+    waited_names = {f"#{source}" for source in awaited_indices}
+    return [
+        inst if inst.name in waited_names else _named_as(inst, run[int(inst.name[1:])])
+        for inst in remaining
+    ]
 
 
 def _named_as(instruction: Instruction, before: Instruction) -> Instruction:
@@ -56,53 +67,55 @@ def _written(instruction: Instruction) -> tuple[str, Region]:
 
 
 def _read(instruction: Instruction, values: dict[str, list[tuple[Region, int]]]) -> set[int]:
-    """Dropped instructions whose tiles it touches."""
-    found: set[int] = set()
-    for what, _ in operands_touched(instruction):
-        if type(what) is Access and (own := values.get(what.tensor.name)):
-            region = region_of(what, (0, 0))
-            found.update(index for other, index in own if not other.apart(region))
-    return found
+    """Return the dropped instructions whose tiles an instruction touches."""
+    indices: set[int] = set()
+    for operand, _ in operands_touched(instruction):
+        if type(operand) is Access and (written_regions := values.get(operand.tensor.name)):
+            region = region_of(operand, (0, 0))
+            indices.update(index for written, index in written_regions if not written.apart(region))
+    return indices
 
 
-def _kept(index: int, dropped: Mapping[int, frozenset[int]]) -> set[int]:
-    """What stands for a dropped instruction; that may have been dropped itself."""
-    found: set[int] = set()
-    for other in dropped[index]:
-        found |= _kept(other, dropped) if other in dropped else {other}
-    return found
+def _remaining(index: int, dropped: Mapping[int, frozenset[int]]) -> set[int]:
+    """Return the remaining sources of a dropped instruction; sources may be dropped too."""
+    indices: set[int] = set()
+    for source in dropped[index]:
+        indices |= _remaining(source, dropped) if source in dropped else {source}
+    return indices
 
 
 def producers(run: list[Instruction]) -> list[set[int]]:
-    """For each instruction the ones that wrote last what it reads on chip or in HBM."""
+    """Return for each instruction the last writers of what it reads on chip or in HBM."""
     last: dict[str, list[tuple[Region, int]]] = {}
-    found: list[set[int]] = []
+    sources: list[set[int]] = []
     for index, instruction in enumerate(run):
-        own: set[int] = set()
+        inst_sources: set[int] = set()
         writes: list[tuple[str, Region]] = []
-        for what, written in operands_touched(instruction):
-            if type(what) is not Access:
+        for operand, written in operands_touched(instruction):
+            if type(operand) is not Access:
                 continue
-            name, region = what.tensor.name, region_of(what, (0, 0))
+            name, region = operand.tensor.name, region_of(operand, (0, 0))
             if written:
                 writes.append((name, region))
             else:
-                own.update(one for other, one in last.get(name, ()) if not other.apart(region))
+                inst_sources.update(
+                    writer for box, writer in last.get(name, ()) if not box.apart(region)
+                )
         for name, region in writes:
-            kept = [one for one in last.get(name, ()) if not _covers(region, one[0])]
-            last[name] = [*kept, (region, index)]
-        found.append(own)
-    return found
+            uncovered = [write for write in last.get(name, ()) if not _covers(region, write[0])]
+            last[name] = [*uncovered, (region, index)]
+        sources.append(inst_sources)
+    return sources
 
 
-def _covers(region: Region, other: Region) -> bool:
-    if region.pitch and region.pitch != other.pitch:
+def _covers(region: Region, inner: Region) -> bool:
+    if region.pitch and region.pitch != inner.pitch:
         return False
-    columns = not region.pitch or (region.left <= other.left and other.right <= region.right)
+    columns = not region.pitch or (region.left <= inner.left and inner.right <= region.right)
     return (
         columns
-        and region.first <= other.first
-        and other.last <= region.last
-        and region.low <= other.low
-        and other.high <= region.high
+        and region.first <= inner.first
+        and inner.last <= region.last
+        and region.low <= inner.low
+        and inner.high <= region.high
     )

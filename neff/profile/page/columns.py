@@ -40,13 +40,13 @@ class Columns:
     unit_ns: float
 
 
-def columns_of(given: Profile | Analysis) -> Columns:
+def columns_of(source: Profile | Analysis) -> Columns:
     """All events of all cores."""
-    analysis = analysis_of(given)
+    analysis = analysis_of(source)
     profile = analysis.profile
     numbers: dict[str, int] = {}
     tracks: list[tuple[int, str, int, int]] = []
-    parts: list[list[Ints]] = []
+    core_columns: list[list[Ints]] = []
     unit = max(1.0, profile.estimate.total.value / 2**30)
     begin = 0
     for core in range(len(profile.estimate.cores)):
@@ -57,9 +57,13 @@ def columns_of(given: Profile | Analysis) -> Columns:
                 tracks.append((core, lane, place, len(indices)))
                 heads.append(len(order))
                 order += indices
-        parts.append(_core(analysis, core, np.asarray(order, np.int64), heads, numbers, unit))
+        core_columns.append(
+            _core(analysis, core, np.asarray(order, np.int64), heads, numbers, unit)
+        )
         begin += len(order)
-    columns = [np.concatenate([part[place] for part in parts]) for place in range(len(NAMES))]
+    columns = [
+        np.concatenate([columns[place] for columns in core_columns]) for place in range(len(NAMES))
+    ]
     raw = b"".join(_as_bytes(column) for column in columns)
     packed = zlib.compress(raw, 6, -15)
     return Columns(tracks, list(numbers), base64.b64encode(packed).decode(), begin, unit)
@@ -74,37 +78,40 @@ def _core(
     analysis: Analysis, core: int, order: Ints, heads: list[int], numbers: dict[str, int],
     unit: float,
 ) -> list[Ints]:  # fmt: skip
-    profile, given = analysis.profile, analysis.profile.arrays[core]
+    profile, arrays = analysis.profile, analysis.profile.arrays[core]
     count = len(order)
     start, end, since = (
-        np.rint(times / unit).astype(np.int64) for times in (given.start, given.end, given.since)
+        np.rint(times / unit).astype(np.int64) for times in (arrays.start, arrays.end, arrays.since)
     )
-    names = [numbers.setdefault(name, len(numbers)) for name in given.opcodes]
-    opcode = np.array(names, np.int64)[given.opcode]
-    found = analysis.paths[core]
+    names = [numbers.setdefault(name, len(numbers)) for name in arrays.opcodes]
+    opcode = np.array(names, np.int64)[arrays.opcode]
+    path_ns = analysis.paths[core]
     path = np.zeros(count, np.int64)
-    spent = np.rint(np.fromiter(found.values(), float, len(found)) / unit).astype(np.int64)
-    path[np.fromiter(found, np.int64, len(found))] = np.maximum(spent, 1)
+    path_units = np.rint(np.fromiter(path_ns.values(), float, len(path_ns)) / unit).astype(np.int64)
+    path[np.fromiter(path_ns, np.int64, len(path_ns))] = np.maximum(path_units, 1)
     site = np.asarray(profile.site_of[core], np.int64)
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)
     beginnings = start[order]
     steps = np.diff(beginnings, prepend=0)
     steps[heads] = beginnings[heads]
-    own = np.arange(count)
+    positions = np.arange(count)
     return [
         steps,
         (end - start)[order],
         site[order],
         opcode[order],
-        np.minimum(given.nbytes[order], 2**31 - 1).astype(np.int64),
-        np.minimum(given.turns[order], 2**31 - 1).astype(np.int64),
-        *(_backward(column[order], place, own) for column in (given.waits_for, given.after)),
+        np.minimum(arrays.nbytes[order], 2**31 - 1).astype(np.int64),
+        np.minimum(arrays.turns[order], 2**31 - 1).astype(np.int64),
+        *(
+            _backward(column[order], place, positions)
+            for column in (arrays.waits_for, arrays.after)
+        ),
         (start - since)[order],
         np.minimum(path[order], 2**31 - 1),
     ]
 
 
-def _backward(others: Ints, place: Ints, own: Ints) -> Ints:
-    """How far an event's other one lies from it; 0 for none."""
-    return np.where(others >= 0, own - place[others], 0)
+def _backward(related: Ints, position_of: Ints, positions: Ints) -> Ints:
+    """Return the distance from each event back to its related one; 0 for none."""
+    return np.where(related >= 0, positions - position_of[related], 0)

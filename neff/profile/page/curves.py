@@ -1,4 +1,4 @@
-"""What the page's timeline shows beside events: counters over time, and iterations of loops."""
+"""Counters over time and iterations of loops, for the page's timeline."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from nki_lang.base.targets import target_of
 
 __all__ = ["counter_rows", "loop_rows"]
 
-_MOST_SAMPLES = 2000
-"""Samples of a counter; of more the highest of each part of the time is kept."""
+_MAX_SAMPLES = 2000
+"""Samples of a counter; with more, the highest of each period of the time is kept."""
 
-_MOST_LOOPS = 5000
+_MAX_LOOPS = 5000
 
 
-def counter_rows(given: Profile | Analysis, unit_ns: float) -> list[dict[str, object]]:
+def counter_rows(source: Profile | Analysis, unit_ns: float) -> list[dict[str, object]]:
     """Each counter: core, name, unit, the value at full height, times in units, values."""
-    analysis = analysis_of(given)
+    analysis = analysis_of(source)
     return [
         {
             "core": core,
-            "name": one.name.removesuffix(" utilisation"),
-            "unit": one.unit,
-            "full": _full(one, analysis.profile),
+            "name": counter.name.removesuffix(" utilisation"),
+            "unit": counter.unit,
+            "full": _full(counter, analysis.profile),
             "at": [round(time / unit_ns) for time, _ in samples],
             "values": [value for _, value in samples],
         }
-        for core, found in enumerate(analysis.counters)
-        for one in found
-        if any(value for _, value in one.samples)
-        for samples in [_fewer(one.samples)]
+        for core, core_counters in enumerate(analysis.counters)
+        for counter in core_counters
+        if any(value for _, value in counter.samples)
+        for samples in [_fewer(counter.samples)]
     ]
 
 
 def _full(counter: Counter, profile: Profile) -> float:
-    """What a memory holds, what all DMA engines move, or all of the time."""
+    """Return the full height: a memory's capacity, the peak DMA rate, or 1000 per mille."""
     target = target_of(profile.estimate.target)
     if counter.name == "SBUF":
         return float(target.partitions * target.sbuf_usable_bytes)
@@ -53,43 +53,43 @@ def _full(counter: Counter, profile: Profile) -> float:
 
 
 def _fewer(samples: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """At most so many samples: of each part of the time the highest value that holds in it."""
-    if len(samples) <= _MOST_SAMPLES:
+    """Return at most ``_MAX_SAMPLES`` samples: the highest value of each period of the time."""
+    if len(samples) <= _MAX_SAMPLES:
         return samples
     times, values = np.array(samples, np.int64).T
     begin = samples[0][0]
-    width = (samples[-1][0] - begin) / _MOST_SAMPLES
-    parts = ((times - begin) / width).astype(np.int64)
-    first = np.flatnonzero(np.append(True, parts[1:] != parts[:-1]))
+    width = (samples[-1][0] - begin) / _MAX_SAMPLES
+    periods = ((times - begin) / width).astype(np.int64)
+    first = np.flatnonzero(np.append(True, periods[1:] != periods[:-1]))
     before = np.append(0, values[first[1:] - 1])
     highest = np.maximum(np.maximum.reduceat(values, first), before)
-    found_at = np.rint(begin + parts[first] * width).astype(np.int64)
+    found_at = np.rint(begin + periods[first] * width).astype(np.int64)
     return [*zip(found_at.tolist(), highest.tolist(), strict=True), samples[-1]]
 
 
 def loop_rows(profile: Profile, unit_ns: float) -> list[tuple[int, ...]]:
-    """Stretches of events that stand for several iterations of a loop.
+    """Return spans of events that represent several iterations of a loop.
 
     Each: core, start, end, how many iterations, and until when the others last, which are not
     drawn; times in units.
     """
-    found = [
+    rows = [
         (core, round(start / unit_ns), round(end / unit_ns), turns, round(until / unit_ns))
-        for core, given in enumerate(profile.estimate.cores)
+        for core, core_estimate in enumerate(profile.estimate.cores)
         if (profile.arrays[core].turns > 1).any()
-        for start, end, turns, until in _stretches(given.events, given.total.value)
+        for start, end, turns, until in _spans(core_estimate.events, core_estimate.total.value)
     ]
-    return found[:_MOST_LOOPS]
+    return rows[:_MAX_LOOPS]
 
 
-def _stretches(events: list[Event], total: float) -> list[tuple[float, float, int, float]]:
-    """Events of one body of a loop stand together in the table."""
-    found: list[tuple[float, float, int, float]] = []
-    groups = [(turns, list(group)) for turns, group in groupby(events, lambda one: one.turns)]
+def _spans(events: list[Event], total: float) -> list[tuple[float, float, int, float]]:
+    """Return the spans of loop bodies; events of one body are adjacent in the table."""
+    spans: list[tuple[float, float, int, float]] = []
+    groups = [(turns, list(group)) for turns, group in groupby(events, lambda event: event.turns)]
     until = total
     for turns, group in reversed(groups):
-        start, end = min(one.start for one in group), max(one.end for one in group)
+        start, end = min(event.start for event in group), max(event.end for event in group)
         if turns > 1:
-            found.append((start, end, turns, max(end, until)))
+            spans.append((start, end, turns, max(end, until)))
         until = start
-    return found[::-1]
+    return spans[::-1]

@@ -29,10 +29,10 @@ PROGRAM = (
 )  # fmt: skip
 """Parts of the page's program, in order."""
 
-MOST_FOR_ADVICE = 20_000
-"""Events; the advice for more takes longer than a page should, and is only made when asked for."""
+MAX_EVENTS_FOR_ADVICE = 20_000
+"""The advice for more events takes too long for a page, and is computed only on request."""
 
-_MOST_HOLDINGS = 20_000
+_MAX_HOLDINGS = 20_000
 """Tensors of the memory map; of more the largest are shown."""
 
 ROLES = ("old", "new")
@@ -52,7 +52,7 @@ def render_page(
     page = (folder / "viewer.html").read_text(encoding="utf-8")
     style = (folder / "style.css").read_text(encoding="utf-8")
     program = "\n".join((folder / name).read_text(encoding="utf-8") for name in PROGRAM)
-    roles = ROLES if is_comparison else tuple(str(one + 1) for one in range(len(profiles)))
+    roles = ROLES if is_comparison else tuple(str(number) for number in range(1, len(profiles) + 1))
     with no_collection():
         documents = [
             {"role": role, **_document(analysis_of(profile), root)}
@@ -97,7 +97,7 @@ def _document(analysis: Analysis, root: Path) -> dict[str, object]:
         "summary": {name: document[name] for name in ("by", "engines", "critical_path")},
         "memory": _memory(profile, analysis.held),
         "roofline": roofline_document(analysis),
-        "advice": advice_rows(advice_of(profile)) if count <= MOST_FOR_ADVICE else None,
+        "advice": advice_rows(advice_of(profile)) if count <= MAX_EVENTS_FOR_ADVICE else None,
         "sources": _sources({line.rpartition(":")[0] for line in lines}, root),
     }  # fmt: skip
 
@@ -105,15 +105,15 @@ def _document(analysis: Analysis, root: Path) -> dict[str, object]:
 def _memory(profile: Profile, held: list[Holding]) -> dict[str, object]:
     document = memory_document(profile, held)
     rows = cast("list[dict[str, int]]", document["holdings"])
-    if len(rows) > _MOST_HOLDINGS:
-        largest = sorted(rows, key=lambda one: -one["partitions"] * one["bytes_per_partition"])
-        document["holdings"] = largest[:_MOST_HOLDINGS]
+    if len(rows) > _MAX_HOLDINGS:
+        largest = sorted(rows, key=lambda row: -row["partitions"] * row["bytes_per_partition"])
+        document["holdings"] = largest[:_MAX_HOLDINGS]
     return document
 
 
 def _sources(names: set[str], root: Path) -> dict[str, list[str]]:
-    """The lines of the files that are found, as HTML."""
-    found: dict[str, list[str]] = {}
+    """Return the lines of the readable source files as HTML."""
+    highlighted: dict[str, list[str]] = {}
     for name in sorted(names):
         path = (root / name).resolve()
         # The name comes from the NEFF and is not trusted.
@@ -123,8 +123,8 @@ def _sources(names: set[str], root: Path) -> dict[str, list[str]]:
             text = read_plain(path, MAX_SOURCE_BYTES).decode().replace("\r\n", "\n")
         except (OSError, UnicodeDecodeError):
             continue
-        found[name] = _highlighted(text)
-    return found
+        highlighted[name] = _highlighted(text)
+    return highlighted
 
 
 def _highlighted(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from neff.errors import NeffError
 from neff.profile.table import Profile
-from neff.profile.vendor.rows import ROWS, Context, Row
+from neff.profile.vendor.rows import ROW_FUNCTIONS, Context, Row
 from neff.profile.vendor.schema import TABLES, VERSION, Table
 from neff.profile.vendor.totals import totals
 from nki_lang.base.atomic import atomic_file
@@ -48,7 +48,11 @@ def write_parquet(profile: Profile, folder: Path) -> list[Path]:
 
 
 def _rows(table: Table, context: Context) -> Iterator[Row]:
-    return iter([totals(context.profile)]) if table.name == "Summary" else ROWS[table.name](context)
+    return (
+        iter([totals(context.profile)])
+        if table.name == "Summary"
+        else ROW_FUNCTIONS[table.name](context)
+    )
 
 
 def _write(table: Table, rows: Iterator[Row], folder: Path) -> Path | None:

@@ -19,14 +19,14 @@ from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.targets import target_of
 from nki_lang.ir import Access
 
-__all__ = ["ROWS", "Context", "Row", "intervals", "machine"]
+__all__ = ["ROW_FUNCTIONS", "Context", "Row", "intervals", "machine"]
 
 Value = int | float | str | bool | None
 Row = Mapping[str, Value]
 
 _TRACKS = {"nc_matmul": "TensorMatrix", "nc_matmul_mx": "TensorMatrix"}
-_STACKS = {"trn1": 2, "trn2": 4, "trn3": 4}
-"""HBM stacks of a chip (A1:21, A2:16, A3:16); the schema's bandwidth is that of one."""
+_HBM_STACKS = {"trn1": 2, "trn2": 4, "trn3": 4}
+"""HBM stacks of a chip (A1:21, A2:16, A3:16); the schema's bandwidth is one stack's."""
 _CORE_CLOCKS = {"trn1": 1.4, "trn2": 1.2, "trn3": 1.2}
 
 
@@ -39,7 +39,7 @@ class Context:
 
     @classmethod
     def of(cls, profile: Profile) -> Context:
-        """What the tables of a profile are made of."""
+        """Return the source of a profile's tables."""
         pricing = Pricing(profile.parameters, cores=len(profile.estimate.cores))
         is_static = profile.estimate.dma == "static"
         return cls(profile, Traffics(profile.program, pricing, is_static))
@@ -47,22 +47,22 @@ class Context:
     def events(self) -> Iterator[tuple[int, int, int, Event]]:
         """(number over all cores, core, index in it, event)."""
         number = 0
-        for core, found in enumerate(self.profile.estimate.cores):
-            for index, event in enumerate(found.events):
+        for core, core_estimate in enumerate(self.profile.estimate.cores):
+            for index, event in enumerate(core_estimate.events):
                 yield number, core, index, event
                 number += 1
 
     def firsts(self) -> list[int]:
         """Number of each core's first event."""
-        found = [0]
+        firsts = [0]
         for core in self.profile.estimate.cores:
-            found.append(found[-1] + len(core.events))
-        return found
+            firsts.append(firsts[-1] + len(core.events))
+        return firsts
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the schema's formulas take from the machine; FLOPs and bytes a second."""
+    """Machine figures in the schema's formulas; FLOPs and bytes a second."""
 
     flops: float
     hbm_bytes: float
@@ -73,19 +73,19 @@ def machine(profile: Profile) -> Machine:
     """Peak rates of one core: 2 x 128 x 128 operations a cycle, and one stack of HBM."""
     target = target_of(profile.estimate.target)
     clock = profile.parameters["tensor.clock_ghz"].value
-    stack = target.hbm_gb_per_s / _STACKS[target.name] * 1e9
+    stack = target.hbm_gb_per_s / _HBM_STACKS[target.name] * 1e9
     return Machine(2 * 128 * 128 * clock * 1e9, stack, _CORE_CLOCKS[target.name])
 
 
 def intervals(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """The union of spans as spans that do not touch."""
-    found: list[tuple[float, float]] = []
+    merged: list[tuple[float, float]] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def _is_queue(event: Event) -> bool:
@@ -163,8 +163,8 @@ _COMPUTES = ("nc_matmul", "nc_matmul_mx", "nc_transpose")
 
 
 def _function(event: Event) -> str | None:
-    given = getattr(event.source, "operands", {})
-    return str(given["op"]) if event.opcode.startswith("activat") and "op" in given else None
+    operands = getattr(event.source, "operands", {})
+    return str(operands["op"]) if event.opcode.startswith("activat") and "op" in operands else None
 
 
 def _assembly(context: Context) -> Iterator[Row]:
@@ -176,9 +176,9 @@ def _assembly(context: Context) -> Iterator[Row]:
 
 
 def _active(context: Context) -> Iterator[Row]:
-    for core, found in enumerate(context.profile.estimate.cores):
-        for engine in found.engines:
-            spans = ((e.start, e.end) for e in found.events if e.lane == engine)
+    for core, core_estimate in enumerate(context.profile.estimate.cores):
+        for engine in core_estimate.engines:
+            spans = ((e.start, e.end) for e in core_estimate.events if e.lane == engine)
             for start, end in intervals(spans):
                 yield {
                     "start_ts": round(start), "end_ts": round(end), "engine": engine,
@@ -188,19 +188,19 @@ def _active(context: Context) -> Iterator[Row]:
 
 def _opcodes(context: Context) -> Iterator[Row]:
     profile = context.profile
-    found: dict[tuple[str, str], list[float]] = {}
+    totals: dict[tuple[str, str], list[float]] = {}
     for _, core, index, event in context.events():
         if _is_engine(event):
-            sums = found.setdefault((event.lane, event.opcode), [0.0, 0.0, 0.0])
+            sums = totals.setdefault((event.lane, event.opcode), [0.0, 0.0, 0.0])
             sums[0] += event.turns
             sums[1] += (event.end - event.start) * event.turns
             sums[2] += profile.self_ns[core][index] * event.turns
     total = profile.estimate.total.value * len(profile.estimate.cores) or 1.0
-    for (engine, opcode), (count, spent, own) in sorted(found.items()):
+    for (engine, opcode), (count, duration, active) in sorted(totals.items()):
         yield {
             "engine": engine, "opcode": opcode, "instruction_count": round(count),
-            "instruction_time_ns": round(spent), "active_time_ns": round(own),
-            "active_time_percent": own / total,
+            "instruction_time_ns": round(duration), "active_time_ns": round(active),
+            "active_time_percent": active / total,
         }  # fmt: skip
 
 
@@ -251,26 +251,26 @@ def _usage(is_counted: Callable[[Traffic], bool]) -> Callable[[Context], Iterato
     """Bytes a second over time: each transfer moves its bytes evenly."""
 
     def rows(context: Context) -> Iterator[Row]:
-        for core, found in enumerate(context.profile.estimate.cores):
+        for core, core_estimate in enumerate(context.profile.estimate.cores):
             changes: list[tuple[float, float, int]] = []
-            for event in found.events:
+            for event in core_estimate.events:
                 if _is_queue(event) and is_counted(context.traffics.of(event.source)):
                     rate = event.nbytes / max(1.0, event.end - event.start) * 1e9
                     changes += [(event.start, rate, 0), (event.end, -rate, event.nbytes)]
-            rate, done = 0.0, 0
+            rate, moved_bytes = 0.0, 0
             for time, change, nbytes in sorted(changes):
-                rate, done = max(0.0, rate + change), done + nbytes
+                rate, moved_bytes = max(0.0, rate + change), moved_bytes + nbytes
                 yield {
                     "timestamp": round(time), "current_throughput": rate,
-                    "total_transfer_bytes": done, "pcore_idx": core,
+                    "total_transfer_bytes": moved_bytes, "pcore_idx": core,
                 }  # fmt: skip
 
     return rows
 
 
 def _pending(context: Context) -> Iterator[Row]:
-    for core, found in enumerate(context.profile.estimate.cores):
-        moved = [event for event in found.events if _is_queue(event)]
+    for core, core_estimate in enumerate(context.profile.estimate.cores):
+        moved = [event for event in core_estimate.events if _is_queue(event)]
         changes = [(event.since, 1) for event in moved] + [(event.end, -1) for event in moved]
         value = 0
         for time, change in sorted(changes):
@@ -327,7 +327,7 @@ def _kernel_instructions(context: Context) -> Iterator[Row]:
 
 
 def _frames(context: Context) -> Iterator[Row]:
-    """A frame a site, and the calls around it under numbers behind them; equal ones are one."""
+    """Yield a frame per site, then its callers with higher numbers; equal callers are merged."""
     sites = context.profile.sites
     outer: dict[tuple[tuple[str, str], ...], int] = {}
     for number, site in enumerate(sites):
@@ -351,23 +351,25 @@ def _frames(context: Context) -> Iterator[Row]:
         }  # fmt: skip
 
 
-def _held(context: Context, memory: str) -> dict[int, list[Holding]]:
-    found: dict[int, list[Holding]] = {}
-    for one in holdings(context.profile):
-        if one.memory == memory:
-            found.setdefault(one.core, []).append(one)
-    return found
+def _holdings_by_core(context: Context, memory: str) -> dict[int, list[Holding]]:
+    by_core: dict[int, list[Holding]] = {}
+    for holding in holdings(context.profile):
+        if holding.memory == memory:
+            by_core.setdefault(holding.core, []).append(holding)
+    return by_core
 
 
 def _samples(
-    held: list[Holding], groups: Mapping[str, Callable[[Holding], float]]
+    holdings_of_core: list[Holding], groups: Mapping[str, Callable[[Holding], float]]
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """The sum of each group over time, at every change."""
-    changes = [(one.start_ns, 1, one) for one in held] + [(one.end_ns, -1, one) for one in held]
+    changes = [(holding.start_ns, 1, holding) for holding in holdings_of_core] + [
+        (holding.end_ns, -1, holding) for holding in holdings_of_core
+    ]
     sums = dict.fromkeys(groups, 0.0)
-    for time, sign, one in sorted(changes, key=lambda change: (change[0], -change[1])):
+    for time, sign, holding in sorted(changes, key=lambda change: (change[0], -change[1])):
         for name, weight in groups.items():
-            sums[name] += sign * weight(one)
+            sums[name] += sign * weight(holding)
         yield time, dict(sums)
 
 
@@ -375,13 +377,15 @@ def _sbuf(context: Context) -> Iterator[Row]:
     target = target_of(context.profile.estimate.target)
     size = target.sbuf_partition_bytes
 
-    def at(partition: int) -> Callable[[Holding], float]:
-        return lambda one: one.size / size * (one.first <= partition < one.first + one.partitions)
+    def share_at(row: int) -> Callable[[Holding], float]:
+        return lambda holding: (
+            holding.size / size * (holding.first <= row < holding.first + holding.partitions)
+        )
 
-    groups = {f"partition_{at_}_util_percent": at(at_) for at_ in (0, 32, 64, 96)}
-    groups["avg_util_percent"] = lambda one: one.nbytes / (size * target.partitions)
-    for core, held in _held(context, "sbuf").items():
-        for time, sums in _samples(held, groups):
+    groups = {f"partition_{row}_util_percent": share_at(row) for row in (0, 32, 64, 96)}
+    groups["avg_util_percent"] = lambda holding: holding.nbytes / (size * target.partitions)
+    for core, core_holdings in _holdings_by_core(context, "sbuf").items():
+        for time, sums in _samples(core_holdings, groups):
             yield {"timestamp": round(time), "pcore_idx": core, **sums}
 
 
@@ -390,31 +394,31 @@ def _psum(context: Context) -> Iterator[Row]:
     bank, partitions = target.psum_bank_bytes, target.partitions
 
     def of(number: int) -> Callable[[Holding], float]:
-        def share(one: Holding) -> float:
+        def share(holding: Holding) -> float:
             first, end = number * bank, (number + 1) * bank
-            inside = max(0, min(end, one.address + one.size) - max(first, one.address))
-            return inside * one.partitions / (bank * partitions)
+            inside = max(0, min(end, holding.address + holding.size) - max(first, holding.address))
+            return inside * holding.partitions / (bank * partitions)
 
         return share
 
     groups = {f"bank_{number}_util_percent": of(number) for number in range(target.psum_banks)}
-    whole = target.psum_partition_bytes * partitions
-    groups["avg_util_percent"] = lambda one: one.nbytes / whole
-    for core, held in _held(context, "psum").items():
-        for time, sums in _samples(held, groups):
+    total_bytes = target.psum_partition_bytes * partitions
+    groups["avg_util_percent"] = lambda holding: holding.nbytes / total_bytes
+    for core, core_holdings in _holdings_by_core(context, "psum").items():
+        for time, sums in _samples(core_holdings, groups):
             yield {"timestamp": round(time), "pcore_idx": core, **sums}
 
 
 def _allocations(context: Context) -> Iterator[Row]:
-    """Of every thirty-second partition, as the vendor's viewer has it."""
-    for core, held in _held(context, "sbuf").items():
-        for one in held:
+    """Yield the tensors in every thirty-second partition, as the vendor's viewer shows them."""
+    for core, core_holdings in _holdings_by_core(context, "sbuf").items():
+        for holding in core_holdings:
             for partition in (0, 32, 64, 96):
-                if one.first <= partition < one.first + one.partitions:
+                if holding.first <= partition < holding.first + holding.partitions:
                     yield {
-                        "start_ts": round(one.start_ns), "end_ts": round(one.end_ns),
-                        "start_address": one.address, "end_address": one.address + one.size - 1,
-                        "partition": partition, "tensor_name": one.name, "pcore_idx": core,
+                        "start_ts": round(holding.start_ns), "end_ts": round(holding.end_ns),
+                        "start_address": holding.address, "end_address": holding.address + holding.size - 1,
+                        "partition": partition, "tensor_name": holding.name, "pcore_idx": core,
                     }  # fmt: skip
 
 
@@ -454,7 +458,7 @@ def _schema(context: Context) -> Iterator[Row]:
             }  # fmt: skip
 
 
-ROWS: dict[str, Callable[[Context], Iterator[Row]]] = {
+ROW_FUNCTIONS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "Metadata": _metadata,
     "Instruction": _instructions,
     "AssemblyInstruction": _assembly,
@@ -475,4 +479,4 @@ ROWS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "ExecutionInfo": _executions,
     "SchemaFields": _schema,
 }
-"""What makes the rows of each table but ``Summary``."""
+"""The function that yields the rows of each table except ``Summary``."""

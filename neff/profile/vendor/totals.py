@@ -41,13 +41,13 @@ def totals(profile: Profile) -> dict[str, float | int]:
     sums = _Sums()
     for _, core, index, event in context.events():
         _count(context, sums, event, profile.self_ns[core][index], profile.flops[core][index])
-    found = {**_time(profile, sums), **_flops(profile, sums), **_dma(profile, sums),
+    figures = {**_time(profile, sums), **_flops(profile, sums), **_dma(profile, sums),
              **_memory(profile, sums), **_engines(profile, sums)}  # fmt: skip
-    return {f.name: found[f.name] for f in TABLES["Summary"].fields if f.name in found}
+    return {f.name: figures[f.name] for f in TABLES["Summary"].fields if f.name in figures}
 
 
-def _count(context: Context, sums: _Sums, event: Event, own: float, flops: int) -> None:
-    turns, spent = event.turns, (event.end - event.start) * event.turns
+def _count(context: Context, sums: _Sums, event: Event, self_ns: float, flops: int) -> None:
+    turns, duration = event.turns, (event.end - event.start) * event.turns
     sums.add("events", 1)
     moved = context.traffics.of(event.source)
     if event.lane.startswith(QUEUE):
@@ -56,8 +56,8 @@ def _count(context: Context, sums: _Sums, event: Event, own: float, flops: int) 
             sums.add(f"dma count {name}", turns)
             sums.add(f"dma bytes {name}", event.nbytes * turns)
             sums.add(f"dma packets {name}", moved.packets * turns)
-            sums.add(f"dma time {name}", spent)
-            sums.add(f"dma active {name}", own * turns)
+            sums.add(f"dma time {name}", duration)
+            sums.add(f"dma active {name}", self_ns * turns)
         for name in _SUMS:
             sums.add(name, getattr(moved, name) * turns)
         direction = "read" if moved.hbm_read else "write"
@@ -65,8 +65,8 @@ def _count(context: Context, sums: _Sums, event: Event, own: float, flops: int) 
         return
     if event.lane == DESCRIPTORS:
         return
-    sums.add(f"{event.lane} time", spent)
-    sums.add(f"{event.lane} active", own * turns)
+    sums.add(f"{event.lane} time", duration)
+    sums.add(f"{event.lane} active", self_ns * turns)
     sums.add(f"{event.lane} count", turns)
     sums.add("flops", flops * turns)
     sums.add("adjusted", flops * moved.factor * turns)
@@ -76,7 +76,7 @@ def _count(context: Context, sums: _Sums, event: Event, own: float, flops: int) 
         sums.add("adjusted transposed", moved.flops_transpose * moved.factor * turns)
     if event.opcode.startswith("activat"):
         sums.add("activate count", turns)
-        sums.add("activate time", spent)
+        sums.add("activate time", duration)
     if event.opcode not in COPIES and event.opcode not in ("load_weights", "act_table_load",
                                                            "event_semaphore"):  # fmt: skip
         for name in _SUMS:
@@ -104,9 +104,9 @@ def _time(profile: Profile, sums: _Sums) -> dict[str, float | int]:
 
 def _active(profile: Profile, core: int) -> float:
     """Nanoseconds in which an engine or the DMA works, iterations of loops counted."""
-    found, spans = profile.estimate.cores[core], 0.0
+    core_estimate, spans = profile.estimate.cores[core], 0.0
     by_turns: dict[int, list[tuple[float, float]]] = {}
-    for event in found.events:
+    for event in core_estimate.events:
         by_turns.setdefault(event.turns, []).append((event.start, event.end))
     for turns, group in by_turns.items():
         spans += turns * sum(end - start for start, end in intervals(group))
@@ -116,11 +116,11 @@ def _active(profile: Profile, core: int) -> float:
 def _flops(profile: Profile, sums: _Sums) -> dict[str, float | int]:
     rates, cores = machine(profile), len(profile.estimate.cores) or 1
     hbm = sums["hbm_read"] + sums["hbm_write"]
-    whole = _seconds(profile.estimate.total.value) * cores or 1.0
+    core_seconds = _seconds(profile.estimate.total.value) * cores or 1.0
     model, hardware = sums["flops"], sums["flops"] + sums["transposed"]
     ridge = rates.flops / rates.hbm_bytes
     intensity = model / hbm if hbm else 0.0
-    mfu, reachable = model / rates.flops / whole, intensity / ridge
+    mfu, reachable = model / rates.flops / core_seconds, intensity / ridge
     return {
         "model_flops": round(model),
         "hardware_flops": round(hardware),
@@ -133,7 +133,7 @@ def _flops(profile: Profile, sums: _Sums) -> dict[str, float | int]:
         "mfu_max_achievable_estimated_percent": reachable,
         "mfu_inst_estimated_percent": mfu,
         "mfu_inst_max_achievable_estimated_percent": reachable,
-        "hfu_estimated_percent": hardware / rates.flops / whole,
+        "hfu_estimated_percent": hardware / rates.flops / core_seconds,
     }
 
 
@@ -143,7 +143,7 @@ def _dma(profile: Profile, sums: _Sums) -> dict[str, float | int]:
     active = sum(_moving(profile, core) for core in range(len(cores))) / (len(cores) or 1)
     count, size = sums["dma count "], sums["dma bytes "]
     packets = sums["dma packets "] or 1.0
-    found: dict[str, float | int] = {
+    figures: dict[str, float | int] = {
         "dma_active_cycles": round(active * machine(profile).clock_ghz),
         "dma_active_time": _seconds(active),
         "dma_active_time_percent": active / total if total else 0.0,
@@ -157,10 +157,10 @@ def _dma(profile: Profile, sums: _Sums) -> dict[str, float | int]:
         ),
     }
     for kind in ("static", "software_dynamic", "hardware_dynamic"):
-        own = sums[f"dma active {kind}"]
-        found |= {
-            f"{kind}_dma_active_time": _seconds(own),
-            f"{kind}_dma_active_time_percent": own / total if total else 0.0,
+        active_ns = sums[f"dma active {kind}"]
+        figures |= {
+            f"{kind}_dma_active_time": _seconds(active_ns),
+            f"{kind}_dma_active_time_percent": active_ns / total if total else 0.0,
             f"{kind}_dma_packet_count": round(sums[f"dma packets {kind}"]),
             f"{kind}_dma_size": round(sums[f"dma bytes {kind}"]),
             f"{kind}_dma_packet_percent": sums[f"dma packets {kind}"] / packets,
@@ -168,8 +168,8 @@ def _dma(profile: Profile, sums: _Sums) -> dict[str, float | int]:
         }
     for name in ("active_time_percent", "packet_percent", "size_percent"):
         kinds = ("software_dynamic", "hardware_dynamic")
-        found[f"dynamic_dma_{name}"] = sum(found[f"{kind}_dma_{name}"] for kind in kinds)
-    return found
+        figures[f"dynamic_dma_{name}"] = sum(figures[f"{kind}_dma_{name}"] for kind in kinds)
+    return figures
 
 
 def _moving(profile: Profile, core: int) -> float:
@@ -207,17 +207,17 @@ def _memory(profile: Profile, sums: _Sums) -> dict[str, float | int]:
 
 
 def _engines(profile: Profile, sums: _Sums) -> dict[str, float | int]:
-    whole = profile.estimate.total.value * len(profile.estimate.cores) or 1.0
-    found: dict[str, float | int] = {}
+    core_ns = profile.estimate.total.value * len(profile.estimate.cores) or 1.0
+    figures: dict[str, float | int] = {}
     for engine in _ENGINES:
         active = sums[f"{engine} active"]
-        found |= {
+        figures |= {
             f"{engine}_engine_instruction_time": _seconds(sums[f"{engine} time"]),
             f"{engine}_engine_active_time": _seconds(active),
-            f"{engine}_engine_active_time_percent": active / whole,
+            f"{engine}_engine_active_time_percent": active / core_ns,
             f"{engine}_engine_instruction_count": round(sums[f"{engine} count"]),
         }
-    return found | {
+    return figures | {
         "matmul_instruction_count": round(sums["matmuls"]),
         "activate_instruction_count": round(sums["activate count"]),
         "activate_instruction_time": _seconds(sums["activate time"]),

@@ -1,4 +1,4 @@
-"""What one instruction reads, writes and computes."""
+"""Reads, writes and FLOPs of one instruction."""
 
 from __future__ import annotations
 
@@ -57,63 +57,63 @@ class Traffics:
 
     def __init__(self, program: Program, pricing: Pricing, is_static: bool) -> None:
         self._program, self._pricing, self._is_static = program, pricing, is_static
-        self._known: dict[int, Traffic] = {}
+        self._cached: dict[int, Traffic] = {}
 
     def of(self, instruction: object) -> Traffic:
-        """What an event's instruction moves; nothing for an event without one."""
+        """Return the traffic of an event's instruction; none for an event without one."""
         if type(instruction) is not Instruction:
             return Traffic()
-        found = self._known.get(id(instruction))
-        if found is None:
-            found = self._known[id(instruction)] = self._traffic(instruction)
-        return found
+        traffic = self._cached.get(id(instruction))
+        if traffic is None:
+            traffic = self._cached[id(instruction)] = self._traffic(instruction)
+        return traffic
 
     def _traffic(self, instruction: Instruction) -> Traffic:
-        found = Traffic()
-        for what, is_written in operands_touched(instruction):
-            if type(what) is Access:
-                self._count(found, what, is_written)
+        traffic = Traffic()
+        for operand, is_written in operands_touched(instruction):
+            if type(operand) is Access:
+                self._count(traffic, operand, is_written)
         if instruction.op in COPIES:
             transfer = transfer_of(instruction, self._is_static)
             if isinstance(transfer, Transfer):
                 cost = self._pricing.cost(transfer)
-                found.packets = cost.packets * 16 + cost.more
-                found.queue_type = _QUEUES[transfer.descriptors]
+                traffic.packets = cost.packets * 16 + cost.extra_packets
+                traffic.queue_type = _QUEUES[transfer.descriptors]
         if instruction.op in ("nc_matmul", "nc_matmul_mx", "nc_transpose"):
-            _compute(found, instruction)
-        return found
+            _compute(traffic, instruction)
+        return traffic
 
-    def _count(self, found: Traffic, access: Access, is_written: bool) -> None:
+    def _count(self, traffic: Traffic, access: Access, is_written: bool) -> None:
         memory = _CHIP.get(access.tensor.buffer, "hbm")
         name = f"{memory}_{'write' if is_written else 'read'}"
-        setattr(found, name, getattr(found, name) + _bytes(access))
-        if is_written and found.dest is None:
-            found.dest = access
-        if not is_written and found.source is None:
-            found.source = access
+        setattr(traffic, name, getattr(traffic, name) + _bytes(access))
+        if is_written and traffic.dest is None:
+            traffic.dest = access
+        if not is_written and traffic.source is None:
+            traffic.source = access
         variable = self._program.variables.get(access.tensor.name) if memory == "hbm" else None
-        if variable is not None and not found.variable:
-            found.variable, found.kind = variable.name, variable.kind
+        if variable is not None and not traffic.variable:
+            traffic.variable, traffic.kind = variable.name, variable.kind
 
 
-def _compute(found: Traffic, instruction: Instruction) -> None:
+def _compute(traffic: Traffic, instruction: Instruction) -> None:
     """FLOPs of the tensor engine: 2 K M N; a transpose multiplies by an identity matrix."""
-    given = instruction.operands
-    data = given.get("data")
+    operands = instruction.operands
+    data = operands.get("data")
     if type(data) is Access:  # a transpose: [K, M] by the identity of K
         rows, columns = data.pattern[0][1], _columns(data)
-        found.flops_transpose = 2 * rows * rows * columns
+        traffic.flops_transpose = 2 * rows * rows * columns
         return
-    stationary, moving = given.get("stationary"), given.get("moving")
+    stationary, moving = operands.get("stationary"), operands.get("moving")
     if type(stationary) is not Access or type(moving) is not Access:
         return
     flops = 2 * stationary.pattern[0][1] * _columns(stationary) * _columns(moving)
     size = max(stationary.element_type.itemsize, moving.element_type.itemsize)
-    found.factor = _FACTORS.get(size, 1.0)
-    if given.get("is_transpose"):
-        found.flops_transpose = flops
+    traffic.factor = _FACTORS.get(size, 1.0)
+    if operands.get("is_transpose"):
+        traffic.flops_transpose = flops
     else:
-        found.flops = flops * (4 if instruction.op == "nc_matmul_mx" else 1)
+        traffic.flops = flops * (4 if instruction.op == "nc_matmul_mx" else 1)
 
 
 def _columns(access: Access) -> int:
