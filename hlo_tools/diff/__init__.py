@@ -1,4 +1,4 @@
-"""What differs between two modules, matched by structure and not by name or order."""
+"""Differences between two modules, matched by structure, not by name or order."""
 
 from hlo_tools.diff.compare import Pairing, diff_modules
 from hlo_tools.diff.keys import IGNORABLE

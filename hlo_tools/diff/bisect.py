@@ -78,9 +78,11 @@ def between(
         EvaluationError: a module cannot be evaluated; the second takes something else (HLO-INPUTS).
     """
     pairing = Pairing(first, second)
-    mine, theirs = _arguments(first, inputs), _arguments(second, inputs)
+    left_arguments, right_arguments = _arguments(first, inputs), _arguments(second, inputs)
     sides = _Numpy(first, root), _Numpy(second, other_root if other_root is not None else root)
-    return _Search(*sides, pairing.of, tolerance).results(first.entry, second.entry, mine, theirs)
+    return _Search(*sides, pairing.of, tolerance).results(
+        first.entry, second.entry, left_arguments, right_arguments
+    )
 
 
 def against_jaxlib(
@@ -91,32 +93,37 @@ def against_jaxlib(
     jaxlib runs the module as it is, and when the results differ once more with all values as
     results.
     """
-    ours, theirs = Evaluator(module, custom_calls=kernel_calls(root)), _Jaxlib()
+    ours, reference = Evaluator(module, custom_calls=kernel_calls(root)), _Jaxlib()
     gap = largest_difference(tuple(ours.run(inputs)), tuple(run_with_jaxlib(module, inputs)))
     if gap <= tolerance:
         return None
-    search = _Search(_Numpy(module, root), theirs, _itself, tolerance)
-    given = _arguments(module, inputs)
-    found = search.first(module.entry, module.entry, given, given)
-    return found or replace(_difference(module.entry.root, None, gap), is_result=True)
+    search = _Search(_Numpy(module, root), reference, _itself, tolerance)
+    arguments = _arguments(module, inputs)
+    difference = search.first(module.entry, module.entry, arguments, arguments)
+    return difference or replace(_difference(module.entry.root, None, gap), is_result=True)
 
 
 def _arguments(module: Module, inputs: Sequence[Any]) -> list[Value]:
     """Inputs as a module takes them: in its types, arranged as its tuples are."""
     arrays = arrays_of(list(inputs))
-    leaves = [s for one in module.entry.parameters for _, s in one.shape.leaves() if s.is_array]
+    leaves = [
+        s
+        for parameter in module.entry.parameters
+        for _, s in parameter.shape.leaves()
+        if s.is_array
+    ]
     if [tuple(shape.dimensions) for shape in leaves] != [np.shape(array) for array in arrays]:
-        taken = ", ".join(str(shape) for shape in leaves) or "none"
-        given = ", ".join(str(list(np.shape(array))) for array in arrays) or "none"
+        taken_shapes = ", ".join(str(shape) for shape in leaves) or "none"
+        given_shapes = ", ".join(str(list(np.shape(array))) for array in arrays) or "none"
         raise EvaluationError(
-            f"module {module.name} takes other inputs: {taken}; given are {given}",
+            f"module {module.name} takes other inputs: {taken_shapes}; given are {given_shapes}",
             code="HLO-INPUTS",
             place=module.path or "",
             remedy="bisect modules that take the same inputs",
         )
     pairs = zip(arrays, leaves, strict=True)
     parts = iter([np.asarray(array).astype(shape.dtype, copy=False) for array, shape in pairs])
-    return [_nested(one.shape, parts) for one in module.entry.parameters]
+    return [_nested(parameter.shape, parts) for parameter in module.entry.parameters]
 
 
 def _itself(left: Computation, right: Computation) -> dict[Instruction, Instruction]:
@@ -139,15 +146,15 @@ class _Numpy:
 
     def values(self, computation: Computation, arguments: Sequence[Value]) -> Values:
         """The value of every instruction of a computation that is needed for its root."""
-        found: dict[Instruction, Value] = {}
+        values: dict[Instruction, Value] = {}
 
         def watch(body: Any, row: Any, value: Value) -> None:
             if body.id == computation.id:
-                found[computation.resolve(row.id)] = value
+                values[computation.resolve(row.id)] = value
 
         self._evaluator.watch = watch
         self._evaluator.computation(computation.id, arguments)
-        return found
+        return values
 
 
 class _Jaxlib:
@@ -156,146 +163,191 @@ class _Jaxlib:
     def values(self, computation: Computation, arguments: Sequence[Value]) -> Values:
         """The values of instructions that jaxlib can give as results."""
         views = computation.post_order()
-        wanted = [
+        targets = [
             view
             for view in views
             if view.opcode not in ("parameter", "tuple", "constant")
             and all(shape.is_array for _, shape in view.shape.leaves())
         ]
-        if not wanted:
+        if not targets:
             return {}
-        part = extract_slice(views, targets=wanted)
-        given = [arguments[view.proto.parameter_number] for view in part.inputs]
-        arrays = iter(run_with_jaxlib(part.module, given))
-        return {view: _nested(view.shape, arrays) for view in part.outputs if view in wanted}
+        sliced = extract_slice(views, targets=targets)
+        slice_arguments = [arguments[view.proto.parameter_number] for view in sliced.inputs]
+        arrays = iter(run_with_jaxlib(sliced.module, slice_arguments))
+        return {view: _nested(view.shape, arrays) for view in sliced.outputs if view in targets}
 
 
 def _nested(shape: Shape, arrays: Any) -> Value:
     if not shape.is_tuple:
         return next(arrays) if shape.is_array else None
-    return tuple(_nested(part, arrays) for part in shape.tuple_shapes)
+    return tuple(_nested(element_shape, arrays) for element_shape in shape.tuple_shapes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
     """Looks for the first difference between two sides."""
 
-    mine: _Side
-    theirs: _Side
+    left_side: _Side
+    right_side: _Side
     pairs: Callable[[Computation, Computation], dict[Instruction, Instruction]]
     tolerance: float
 
     def results(
-        self, left: Computation, right: Computation, mine: Sequence[Value], theirs: Sequence[Value]
+        self,
+        left: Computation,
+        right: Computation,
+        left_arguments: Sequence[Value],
+        right_arguments: Sequence[Value],
     ) -> Difference | None:
         """The first difference of entries whose results differ."""
-        ours, others = self.mine.values(left, mine), self.theirs.values(right, theirs)
+        left_values, right_values = (
+            self.left_side.values(left, left_arguments),
+            self.right_side.values(right, right_arguments),
+        )
         gap = largest_difference(
-            tuple(arrays_of(ours[left.root])), tuple(arrays_of(others[right.root]))
+            tuple(arrays_of(left_values[left.root])), tuple(arrays_of(right_values[right.root]))
         )
         if gap <= self.tolerance:
             return None
-        found = self._among(left, right, ours, others)
-        return found or replace(_difference(left.root, right.root, gap), is_result=True)
+        difference = self._among(left, right, left_values, right_values)
+        return difference or replace(_difference(left.root, right.root, gap), is_result=True)
 
     def first(
-        self, left: Computation, right: Computation, ours: Sequence[Value], others: Sequence[Value]
+        self,
+        left: Computation,
+        right: Computation,
+        left_arguments: Sequence[Value],
+        right_arguments: Sequence[Value],
     ) -> Difference | None:
         """The first difference within two computations, given the arguments of each."""
         return self._among(
-            left, right, self.mine.values(left, ours), self.theirs.values(right, others)
+            left,
+            right,
+            self.left_side.values(left, left_arguments),
+            self.right_side.values(right, right_arguments),
         )
 
     def _among(
-        self, left: Computation, right: Computation, ours: Values, others: Values
+        self, left: Computation, right: Computation, left_values: Values, right_values: Values
     ) -> Difference | None:
         pairs = self.pairs(left, right)
-        for view, value in ours.items():
-            other = pairs.get(view)
-            if other is None or other not in others or _is_part_of_another(view, other, pairs):
+        for view, value in left_values.items():
+            partner = pairs.get(view)
+            if (
+                partner is None
+                or partner not in right_values
+                or _is_part_of_another(view, partner, pairs)
+            ):
                 continue
-            gap = largest_difference(value, others[other])
+            gap = largest_difference(value, right_values[partner])
             if gap > self.tolerance:
-                known = {**ours, **others}
-                view, other, gap = self._element(view, other, gap, known)
-                found = _difference(view, other if other is not view else None, gap)
-                return self._inside(view, other, ours, known) or found
+                values = {**left_values, **right_values}
+                view, partner, gap = self._element(view, partner, gap, values)
+                difference = _difference(view, partner if partner is not view else None, gap)
+                return self._inside(view, partner, left_values, values) or difference
         return None
 
     def _element(
-        self, view: Instruction, other: Instruction, gap: float, known: Values
+        self, view: Instruction, partner: Instruction, gap: float, values: Values
     ) -> tuple[Instruction, Instruction, float]:
-        """What differs in two tuples: what they are made of, as far down as tuples are made."""
-        while view.opcode == other.opcode == "tuple":
-            pairs = zip(view.operands, other.operands, strict=False)
-            gaps = [(largest_difference(known[a], known[b]), a, b) for a, b in pairs]
+        """Return the differing elements of two tuples, looking through nested tuple instructions."""
+        while view.opcode == partner.opcode == "tuple":
+            pairs = zip(view.operands, partner.operands, strict=False)
+            gaps = [(largest_difference(values[a], values[b]), a, b) for a, b in pairs]
             parts = [row for row in gaps if row[0] > self.tolerance]
             if not parts:
                 break
-            gap, view, other = parts[0]
-        return view, other, gap
+            gap, view, partner = parts[0]
+        return view, partner, gap
 
     def _inside(
-        self, view: Instruction, other: Instruction, ours: Values, others: Values
+        self, view: Instruction, partner: Instruction, left_values: Values, right_values: Values
     ) -> Difference | None:
         """The first difference in what two calls run, if that can be determined."""
         look = _INSIDE.get(view.opcode)
-        if look is None or view.opcode != other.opcode:
+        if look is None or view.opcode != partner.opcode:
             return None
-        mine = [ours[operand] for operand in view.operands]
-        theirs = [others[operand] for operand in other.operands]
+        left_arguments = [left_values[operand] for operand in view.operands]
+        right_arguments = [right_values[operand] for operand in partner.operands]
         try:
-            return look(self, view, other, mine, theirs)
+            return look(self, view, partner, left_arguments, right_arguments)
         except EvaluationError:  # jaxlib does not take every computation as a module
             return None
 
     def call(
-        self, view: Instruction, other: Instruction, mine: list[Value], theirs: list[Value]
+        self,
+        view: Instruction,
+        partner: Instruction,
+        left_arguments: list[Value],
+        right_arguments: list[Value],
     ) -> Difference | None:
-        """Of calls and fusions."""
-        return self.first(view.called_computations[0], other.called_computations[0], mine, theirs)
+        """Compare the callees of calls and fusions."""
+        return self.first(
+            view.called_computations[0],
+            partner.called_computations[0],
+            left_arguments,
+            right_arguments,
+        )
 
     def branch(
-        self, view: Instruction, other: Instruction, mine: list[Value], theirs: list[Value]
+        self,
+        view: Instruction,
+        partner: Instruction,
+        left_arguments: list[Value],
+        right_arguments: list[Value],
     ) -> Difference | None:
-        """Of conditionals that take the same branch."""
-        numbers = [_branch(one, values[0]) for one, values in ((view, mine), (other, theirs))]
+        """Compare conditionals that take the same branch."""
+        numbers = [
+            _branch(conditional, values[0])
+            for conditional, values in ((view, left_arguments), (partner, right_arguments))
+        ]
         if numbers[0] != numbers[1]:
             return None
-        [at, _] = numbers
-        bodies = view.called_computations[at], other.called_computations[at]
-        return self.first(*bodies, [mine[at + 1]], [theirs[at + 1]])
+        [index, _] = numbers
+        bodies = view.called_computations[index], partner.called_computations[index]
+        return self.first(*bodies, [left_arguments[index + 1]], [right_arguments[index + 1]])
 
     def loop(
-        self, view: Instruction, other: Instruction, mine: list[Value], theirs: list[Value]
+        self,
+        view: Instruction,
+        partner: Instruction,
+        left_state: list[Value],
+        right_state: list[Value],
     ) -> Difference | None:
-        """Of loops: within the first turn whose result differs."""
+        """Compare loops: within the first iteration whose result differs."""
         body, condition = view.called_computations[:2]
-        other_body, other_condition = other.called_computations[:2]
-        turn = 0
-        while turn < min(self.mine.most_turns, self.theirs.most_turns):
-            found = self.first(condition, other_condition, mine, theirs)
-            if found is not None:
-                return _in_turn(found, turn)
-            if not self.mine.values(condition, mine)[condition.root]:
+        other_body, other_condition = partner.called_computations[:2]
+        iteration = 0
+        while iteration < min(self.left_side.most_turns, self.right_side.most_turns):
+            difference = self.first(condition, other_condition, left_state, right_state)
+            if difference is not None:
+                return _in_iteration(difference, iteration)
+            if not self.left_side.values(condition, left_state)[condition.root]:
                 return None
-            ours, others = self.mine.values(body, mine), self.theirs.values(other_body, theirs)
-            found = self._among(body, other_body, ours, others)
-            if found is not None:
-                return _in_turn(found, turn)
-            mine = [ours[body.root]]
-            theirs = [others.get(other_body.root, ours[body.root] if body is other_body else None)]
-            turn += 1
+            left_values, right_values = (
+                self.left_side.values(body, left_state),
+                self.right_side.values(other_body, right_state),
+            )
+            difference = self._among(body, other_body, left_values, right_values)
+            if difference is not None:
+                return _in_iteration(difference, iteration)
+            left_state = [left_values[body.root]]
+            right_state = [
+                right_values.get(
+                    other_body.root, left_values[body.root] if body is other_body else None
+                )
+            ]
+            iteration += 1
         return None
 
 
 def _is_part_of_another(
-    view: Instruction, other: Instruction, pairs: Mapping[Instruction, Instruction]
+    view: Instruction, partner: Instruction, pairs: Mapping[Instruction, Instruction]
 ) -> bool:
-    """Whether both take an element, of tuples that do not stand for each other."""
-    if view.opcode != "get-tuple-element" or other is view:
+    """Return True if both take an element of tuples that are not a pair."""
+    if view.opcode != "get-tuple-element" or partner is view:
         return False
-    return pairs.get(view.operands[0]) is not other.operands[0]
+    return pairs.get(view.operands[0]) is not partner.operands[0]
 
 
 _INSIDE: dict[str, Callable[..., Difference | None]] = {
@@ -314,16 +366,16 @@ def _branch(view: Instruction, value: Any) -> int:
     return int(value) if 0 <= int(value) < count else count - 1
 
 
-def _in_turn(found: Difference, turn: int) -> Difference:
-    return found if found.turn is not None else replace(found, turn=turn)
+def _in_iteration(difference: Difference, iteration: int) -> Difference:
+    return difference if difference.turn is not None else replace(difference, turn=iteration)
 
 
-def _difference(one: Instruction, other: Instruction | None, gap: float) -> Difference:
+def _difference(inst: Instruction, partner: Instruction | None, gap: float) -> Difference:
     return Difference(
-        one.name,
-        one.opcode,
-        str(one.source or ""),
+        inst.name,
+        inst.opcode,
+        str(inst.source or ""),
         gap,
-        computation=one.computation.name,
-        other=other.name if other is not None else "",
+        computation=inst.computation.name,
+        other=partner.name if partner is not None else "",
     )

@@ -20,7 +20,7 @@ _MOVES = frozenset(
      "copy-start", "fusion", "get-tuple-element", "iota", "opt-barrier", "parameter", "reshape",
      "transpose", "tuple"}
 )  # fmt: skip
-"""What compilers add and remove freely: no operation of the program."""
+"""Opcodes that compilers add and remove freely: they are no operations of the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def diff_places(left: Module, right: Module, by: str) -> list[PlaceDiff]:
 
 
 def _operations(module: Module, by: str) -> dict[str, Counter[str]]:
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for view in module.instructions:
         if view.opcode in _MOVES:
             continue
@@ -62,5 +62,5 @@ def _operations(module: Module, by: str) -> dict[str, Counter[str]]:
             place = view.metadata.op_name.rpartition("/")[0]
         elif (frame := view.source) is not None:
             place = f"{frame.file}:{frame.line}"
-        found.setdefault(place, Counter())[view.opcode] += 1
-    return found
+        counts.setdefault(place, Counter())[view.opcode] += 1
+    return counts

@@ -62,10 +62,10 @@ class Pairing:
 
     def of(self, left: Computation, right: Computation) -> dict[Instruction, Instruction]:
         """Instructions of ``right`` by those of ``left``."""
-        mine, theirs = self._bodies[0][left.id], self._bodies[1][right.id]
+        left_body, right_body = self._bodies[0][left.id], self._bodies[1][right.id]
         return {
-            left.resolve(mine.rows[a].id): right.resolve(theirs.rows[b].id)
-            for a, b in match(mine, theirs).items()
+            left.resolve(left_body.rows[a].id): right.resolve(right_body.rows[b].id)
+            for a, b in match(left_body, right_body).items()
         }
 
 
@@ -84,14 +84,14 @@ class _Comparison:
         left, right = self.modules
         self._pair_from(left.entry, right.entry)
         self._pair_rest()
-        taken = set(self.pairs.values())
+        paired_ids = set(self.pairs.values())
         return ModuleDiff(
             left.path or left.name,
             right.path or right.name,
             tuple(self._module_changes()),
             tuple(self._compare(a, b) for a, b in self.pairs.items()),
             tuple(c.name for c in left.computations if c.id not in self.pairs),
-            tuple(c.name for c in right.computations if c.id not in taken),
+            tuple(c.name for c in right.computations if c.id not in paired_ids),
         )
 
     # Pairs of computations
@@ -99,59 +99,61 @@ class _Comparison:
     def _pair_from(self, left: Computation, right: Computation) -> None:
         """Pair two computations and, along the calls of matched instructions, what they call."""
         queue = deque([(left.id, right.id)])
-        taken = set(self.pairs.values())
+        paired_ids = set(self.pairs.values())
         while queue:
             a, b = queue.popleft()
-            if a in self.pairs or b in taken:
+            if a in self.pairs or b in paired_ids:
                 continue
             self.pairs[a] = b
-            taken.add(b)
-            mine, theirs = self.bodies[0][a], self.bodies[1][b]
-            found = self.matches[a] = match(mine, theirs)
-            for x, y in sorted(found.items()):
-                if mine.calls[x] and theirs.calls[y]:
-                    queue.extend(zip(mine.calls[x], theirs.calls[y], strict=False))
+            paired_ids.add(b)
+            left_body, right_body = self.bodies[0][a], self.bodies[1][b]
+            matches = self.matches[a] = match(left_body, right_body)
+            for x, y in sorted(matches.items()):
+                if left_body.calls[x] and right_body.calls[y]:
+                    queue.extend(zip(left_body.calls[x], right_body.calls[y], strict=False))
 
     def _pair_rest(self) -> None:
-        """What no pair of calls leads to: equal ones, then those of one name."""
+        """Pair the computations that no pair of calls reaches: equal ones, then equal names."""
         for keys in (
             self.prints,
             tuple({c.id: c.name for c in m.computations} for m in self.modules),
         ):
-            taken = set(self.pairs.values())
-            free = {keys[1][c.id]: c for c in self.modules[1].computations if c.id not in taken}
+            paired_ids = set(self.pairs.values())
+            free = {
+                keys[1][c.id]: c for c in self.modules[1].computations if c.id not in paired_ids
+            }
             for computation in self.modules[0].computations:
-                other = (
+                partner = (
                     free.pop(keys[0][computation.id], None)
                     if computation.id not in self.pairs
                     else None
                 )
-                if other is not None:
-                    self._pair_from(computation, other)
+                if partner is not None:
+                    self._pair_from(computation, partner)
 
     # Differences
 
     def _compare(self, a: int, b: int) -> ComputationDiff:
         left, right = self.bodies[0][a], self.bodies[1][b]
-        found = self.matches[a]
+        matches = self.matches[a]
         changed: list[InstructionDiff] = []
-        for x, y in sorted(found.items()):
-            if self._is_same(left, x, right, y, found):
+        for x, y in sorted(matches.items()):
+            if self._is_same(left, x, right, y, matches):
                 continue
-            changes = tuple(self._changes(left, x, right, y, found))
+            changes = tuple(self._changes(left, x, right, y, matches))
             if changes:
                 changed.append(self._instruction(left, x, right, y, changes))
-        taken = set(found.values())
-        removed = [n for n in range(len(left.rows)) if n not in found]
-        added = [n for n in range(len(right.rows)) if n not in taken]
+        matched_right = set(matches.values())
+        removed = [n for n in range(len(left.rows)) if n not in matches]
+        added = [n for n in range(len(right.rows)) if n not in matched_right]
         return ComputationDiff(
             left.computation.name,
             right.computation.name,
-            len(found) - len(changed),
+            len(matches) - len(changed),
             tuple(changed),
             tuple(one_line(left, n) for n in removed),
             tuple(one_line(right, n) for n in added),
-            tuple(self._computation_changes(left, right, found)),
+            tuple(self._computation_changes(left, right, matches)),
         )
 
     def _instruction(
@@ -161,33 +163,35 @@ class _Comparison:
         names = left.names[x], right.names[y]
         return InstructionDiff(*names, left.opcodes[x], changes, str(source) if source else "")
 
-    def _root_change(self, left: Body, right: Body, found: dict[int, int]) -> Iterator[Change]:
-        if found.get(left.root) != right.root:
+    def _root_change(self, left: Body, right: Body, matches: dict[int, int]) -> Iterator[Change]:
+        if matches.get(left.root) != right.root:
             yield Change("root", *(f"%{body.names[body.root]}" for body in (left, right)))
 
     def _computation_changes(
-        self, left: Body, right: Body, found: dict[int, int]
+        self, left: Body, right: Body, matches: dict[int, int]
     ) -> Iterator[Change]:
-        """What differs between computations beside their instructions."""
-        mine, theirs = left.computation.proto, right.computation.proto
-        yield from self._root_change(left, right, found)
-        if self.names and mine.name != theirs.name:
-            yield Change("name", mine.name, theirs.name)
-        fields = compared_fields(mine, self.ignore) - {"execution_thread"}
-        yield from property_changes(mine, theirs, fields)
-        threads = [row.execution_thread or "main" for row in (mine, theirs)]
+        """Yield the differences between computations except their instructions."""
+        left_row, right_row = left.computation.proto, right.computation.proto
+        yield from self._root_change(left, right, matches)
+        if self.names and left_row.name != right_row.name:
+            yield Change("name", left_row.name, right_row.name)
+        fields = compared_fields(left_row, self.ignore) - {"execution_thread"}
+        yield from property_changes(left_row, right_row, fields)
+        threads = [row.execution_thread or "main" for row in (left_row, right_row)]
         if threads[0] != threads[1]:
             yield Change("execution_thread", *threads)
         if not {"layout", "shape"} & self.ignore:
-            shapes = mine.program_shape, theirs.program_shape
+            shapes = left_row.program_shape, right_row.program_shape
             yield from _program_changes("program_shape", *shapes)
-        yield from self._schedule_change(left, right, found)
+        yield from self._schedule_change(left, right, matches)
 
-    def _schedule_change(self, left: Body, right: Body, found: dict[int, int]) -> Iterator[Change]:
+    def _schedule_change(
+        self, left: Body, right: Body, matches: dict[int, int]
+    ) -> Iterator[Change]:
         """The orders in which instructions run, where one side states one."""
         orders = [_scheduled(m.proto, b) for m, b in zip(self.modules, (left, right), strict=True)]
         before, after = orders
-        mapped = None if before is None else [found.get(place) for place in before]
+        mapped = None if before is None else [matches.get(place) for place in before]
         if mapped != after:
             yield Change(
                 "schedule",
@@ -197,31 +201,33 @@ class _Comparison:
                 ),
             )
 
-    def _is_same(self, left: Body, x: int, right: Body, y: int, found: dict[int, int]) -> bool:
-        """Whether instructions that call and wait for nothing differ in nothing."""
+    def _is_same(self, left: Body, x: int, right: Body, y: int, matches: dict[int, int]) -> bool:
+        """Return True if instructions without calls and control predecessors are equal."""
         if left.keys[x] != right.keys[y] or left.control[x] or right.control[y]:
             return False
         if left.calls[x] or right.calls[y]:
             return False
-        if [found.get(operand) for operand in left.operands[x]] != right.operands[y]:
+        if [matches.get(operand) for operand in left.operands[x]] != right.operands[y]:
             return False
         return not self.names or left.names[x] == right.names[y]
 
     def _changes(
-        self, left: Body, x: int, right: Body, y: int, found: dict[int, int]
+        self, left: Body, x: int, right: Body, y: int, matches: dict[int, int]
     ) -> Iterator[Change]:
         if self.names and left.names[x] != right.names[y]:
             yield Change("name", left.names[x], right.names[y])
         if left.keys[x] != right.keys[y]:
             told = list(describe(left, x, right, y, self.ignore))
             yield from told or [Change("unknown fields", "", "differ")]
-        yield from _operand_changes(left, x, right, y, found, "operand-order" in self.ignore)
+        yield from _operand_changes(left, x, right, y, matches, "operand-order" in self.ignore)
         yield from self._call_changes(left.calls[x], right.calls[y])
-        yield from _control_changes(left, x, right, y, found)
+        yield from _control_changes(left, x, right, y, matches)
 
-    def _call_changes(self, mine: tuple[int, ...], theirs: tuple[int, ...]) -> Iterator[Change]:
+    def _call_changes(
+        self, left_calls: tuple[int, ...], right_calls: tuple[int, ...]
+    ) -> Iterator[Change]:
         """Calls of computations that neither are a pair nor alike."""
-        for place, (a, b) in enumerate(zip_longest(mine, theirs)):
+        for place, (a, b) in enumerate(zip_longest(left_calls, right_calls)):
             if a is not None and b is not None and self._same_call(a, b):
                 continue
             texts = [
@@ -244,12 +250,16 @@ class _Comparison:
         yield from _program_changes("entry_computation_layout", *shapes)
 
     def _envelope_changes(self) -> Iterator[Change]:
-        """What stands beside the modules in files of one kind: arguments, results, the platform."""
+        """Yield differences of the envelopes of one kind: arguments, results, the platform."""
         left, right = (module.envelope for module in self.modules)
         if left is not None and right is not None and left.DESCRIPTOR is right.DESCRIPTOR:
             fields = compared_fields(left, self.ignore)
             yield from property_changes(left, right, fields)
-            inner = [one.hlo for one in (left, right) if isinstance(one, schema.HloSnapshot)]
+            inner = [
+                envelope.hlo
+                for envelope in (left, right)
+                if isinstance(envelope, schema.HloSnapshot)
+            ]
             if inner:
                 fields = compared_fields(inner[0], self.ignore)
                 yield from property_changes(inner[0], inner[1], fields)
@@ -265,56 +275,60 @@ def _scheduled(proto: Message, body: Body) -> list[int] | None:
     if number not in sequences:
         return None
     places = {row.id & LOCAL_MASK: place for place, row in enumerate(body.rows)}
-    ids = (one & LOCAL_MASK for one in sequences[number].instruction_ids)
-    return [places[one] for one in ids if one in places]
+    ids = (inst_id & LOCAL_MASK for inst_id in sequences[number].instruction_ids)
+    return [places[inst_id] for inst_id in ids if inst_id in places]
 
 
-def _program_changes(field: str, mine: Message, theirs: Message) -> Iterator[Change]:
-    """A difference between the types of two programs; names of parameters make none."""
-    before, after = _program(mine), _program(theirs)
+def _program_changes(field: str, left_shape: Message, right_shape: Message) -> Iterator[Change]:
+    """Yield the differences between the types of two programs; parameter names do not count."""
+    before, after = _program(left_shape), _program(right_shape)
     if before != after:
         yield Change(field, before, after)
         return
-    fields = compared_fields(mine, frozenset())
-    changes = property_changes(mine, theirs, fields)  # the notation lacks some fields of shapes
-    yield from (Change(f"{field}.{one.field}", one.before, one.after) for one in changes)
+    fields = compared_fields(left_shape, frozenset())
+    changes = property_changes(
+        left_shape, right_shape, fields
+    )  # the notation lacks some fields of shapes
+    yield from (
+        Change(f"{field}.{change.field}", change.before, change.after) for change in changes
+    )
 
 
 def _program(shape: Message) -> str:
-    parameters = ", ".join(print_shape(one) for one in shape.parameters)
+    parameters = ", ".join(print_shape(parameter) for parameter in shape.parameters)
     return f"({parameters})->{print_shape(shape.result)}"
 
 
 def _operand_changes(
-    left: Body, x: int, right: Body, y: int, found: dict[int, int], any_order: bool
+    left: Body, x: int, right: Body, y: int, matches: dict[int, int], any_order: bool
 ) -> Iterator[Change]:
-    mine, theirs = left.operands[x], right.operands[y]
+    left_operands, right_operands = left.operands[x], right.operands[y]
     if left.commuting[x] and right.commuting[y]:
-        wanted = [found.get(operand) for operand in mine]
-        if wanted != theirs and wanted[::-1] == theirs:
+        expected = [matches.get(operand) for operand in left_operands]
+        if expected != right_operands and expected[::-1] == right_operands:
             if not any_order:
                 before, after = (
                     ", ".join(f"%{body.names[o]}" for o in operands)
-                    for body, operands in ((left, mine), (right, theirs))
+                    for body, operands in ((left, left_operands), (right, right_operands))
                 )
                 yield Change("operand order", before, after)
             return
-        if sum(map(eq, wanted[::-1], theirs)) > sum(map(eq, wanted, theirs)):
-            theirs = theirs[::-1]
-    for slot in range(max(len(mine), len(theirs))):
-        a = mine[slot] if slot < len(mine) else None
-        b = theirs[slot] if slot < len(theirs) else None
-        if a is None or b is None or found.get(a) != b:
+        if sum(map(eq, expected[::-1], right_operands)) > sum(map(eq, expected, right_operands)):
+            right_operands = right_operands[::-1]
+    for slot in range(max(len(left_operands), len(right_operands))):
+        a = left_operands[slot] if slot < len(left_operands) else None
+        b = right_operands[slot] if slot < len(right_operands) else None
+        if a is None or b is None or matches.get(a) != b:
             before = "" if a is None else f"%{left.names[a]}"
             after = "" if b is None else f"%{right.names[b]}"
             yield Change(f"operand {slot}", before, after)
 
 
 def _control_changes(
-    left: Body, x: int, right: Body, y: int, found: dict[int, int]
+    left: Body, x: int, right: Body, y: int, matches: dict[int, int]
 ) -> Iterator[Change]:
     before, after = left.control[x], right.control[y]
-    if {found.get(n) for n in before} != after:
+    if {matches.get(n) for n in before} != after:
         texts = [
             ", ".join(sorted(f"%{body.names[n]}" for n in chosen))
             for body, chosen in ((left, before), (right, after))

@@ -1,4 +1,4 @@
-"""What instructions are, without who they are and what they refer to, as bytes.
+"""Contents of instructions as bytes, without names, ids and references.
 
 The fields that make no difference are found in the bytes of a whole module at once
 (:mod:`hlo_tools.wire.columns`), and cut out.
@@ -45,29 +45,29 @@ _MEANT = frozenset({"sharding", "domain_entry_sharding", "domain_exit_sharding"}
 """Fields whose empty message means something: replicated."""
 _CHUNK = 1 << 14
 """Instructions whose bytes are copied at once."""
-_LARGE = 1 << 16
-"""Bytes from which a digest stands for an instruction."""
+_MIN_DIGEST_BYTES = 1 << 16
+"""Instructions with at least this many bytes are compared by a digest."""
 
 
 def is_void(name: str, value: Any) -> bool:
-    """Whether a field holds a message that says no more than none; some readers write such."""
+    """Return True if a field holds a message that equals its absence; some readers write such."""
     return isinstance(value, AnyMessage) and name not in _MEANT and not value.ByteSize()
 
 
 def contents(outline: Outline, ignored: Collection[str]) -> Iterator[bytes]:
-    """Everything of each instruction but who it is, what it refers to, and what is left out.
+    """Yield the bytes of each instruction without name, id, references and ignored fields.
 
     Of large ones a digest.
     """
     begin, end = outline.rows
-    for at in range(0, len(begin), _CHUNK):
-        chunk = slice(at, at + _CHUNK)
+    for start in range(0, len(begin), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
         for text in _left(outline, begin[chunk], end[chunk], frozenset(ignored)):
-            yield text if len(text) < _LARGE else blake2b(text).digest()
+            yield text if len(text) < _MIN_DIGEST_BYTES else blake2b(text).digest()
 
 
 def _left(outline: Outline, begin: Any, end: Any, ignored: frozenset[str]) -> Iterator[bytes]:
-    """What is left of messages without the fields that make no difference."""
+    """Return messages without the fields that make no difference."""
     cut, void = _tags(ignored)
     fields = split(outline.words, begin, end, (*cut, *void))
     is_cut = (fields.begin == fields.end) | ~np.isin(fields.tag, void)
@@ -93,11 +93,11 @@ def _tags(ignored: frozenset[str]) -> tuple[list[int], list[int]]:
     cleared = {*_WHO, *(field for name in ignored for field in FIELDS.get(name, ()))}
     cut: list[int] = []
     void: list[int] = []
-    for one in schema.HloInstructionProto.DESCRIPTOR.fields:
-        if one.name in cleared:
-            cut += [one.number << 3 | kind for kind in (0, BYTES)]
-        elif one.message_type and not one.is_repeated and one.name not in _MEANT:
-            void.append(one.number << 3 | BYTES)
+    for attribute in schema.HloInstructionProto.DESCRIPTOR.fields:
+        if attribute.name in cleared:
+            cut += [attribute.number << 3 | kind for kind in (0, BYTES)]
+        elif attribute.message_type and not attribute.is_repeated and attribute.name not in _MEANT:
+            void.append(attribute.number << 3 | BYTES)
     return cut, void
 
 
@@ -129,5 +129,5 @@ def _put_in_rows(literal: Literal) -> None:
 
 def _drop_layouts(shape: Message) -> None:
     shape.ClearField("layout")
-    for part in shape.tuple_shapes:
-        _drop_layouts(part)
+    for element_shape in shape.tuple_shapes:
+        _drop_layouts(element_shape)

@@ -22,8 +22,8 @@ __all__ = ["describe", "one_line", "property_changes", "short"]
 
 Message = Any
 
-_MOST = 200
-"""Characters of a value that is shown."""
+_MAX_VALUE_CHARACTERS = 200
+"""Longer values are cut in reports."""
 _SEPARATE = (
     "opcode", "shape", "literal", *METADATA["HloInstructionProto"],
     *LEFT_OUT["HloInstructionProto"], *STRUCTURE["HloInstructionProto"],
@@ -34,46 +34,46 @@ _ORDER = ("type", "order")
 
 
 def describe(left: Body, x: int, right: Body, y: int, ignored: Collection[str]) -> Iterator[Change]:
-    """What differs between two instructions beside operands and calls."""
-    mine, theirs = left.rows[x], right.rows[y]
-    if mine.opcode != theirs.opcode:
-        yield Change("opcode", mine.opcode, theirs.opcode)
+    """Yield the differences between two instructions except operands and calls."""
+    left_row, right_row = left.rows[x], right.rows[y]
+    if left_row.opcode != right_row.opcode:
+        yield Change("opcode", left_row.opcode, right_row.opcode)
     if "shape" not in ignored:
         layouts = "layout" not in ignored
-        shapes = [print_shape(row.shape, layouts=layouts) for row in (mine, theirs)]
+        shapes = [print_shape(row.shape, layouts=layouts) for row in (left_row, right_row)]
         if shapes[0] != shapes[1]:
             yield Change("shape", *shapes)
-    if "literal" not in ignored and (mine.HasField("literal") or theirs.HasField("literal")):
-        yield from _literals(left, mine, right, theirs)
-    attributes = list(_attributes(mine, theirs))
-    if mine.opcode == theirs.opcode == "compare":
-        attributes = [one for one in attributes if one.field not in _ORDER]
+    if "literal" not in ignored and (left_row.HasField("literal") or right_row.HasField("literal")):
+        yield from _literals(left, left_row, right, right_row)
+    attributes = list(_attributes(left_row, right_row))
+    if left_row.opcode == right_row.opcode == "compare":
+        attributes = [change for change in attributes if change.field not in _ORDER]
         orders = order_of(left, x), order_of(right, y)
         attributes += [Change("order", *orders)] if orders[0] != orders[1] else []
     yield from attributes
     # Fields that the notation leaves out, or that only the metadata has.
     shown = {"sharding", "frontend_attributes", "backend_config"} - set(ignored)
-    yield from property_changes(mine, theirs, shown)
+    yield from property_changes(left_row, right_row, shown)
     if "metadata" not in ignored:
-        yield from property_changes(mine, theirs, METADATA["HloInstructionProto"])
-    if not attributes and mine.opcode == theirs.opcode:
-        orders = ("comparison_type", "comparison_order") if mine.opcode == "compare" else ()
+        yield from property_changes(left_row, right_row, METADATA["HloInstructionProto"])
+    if not attributes and left_row.opcode == right_row.opcode:
+        orders = ("comparison_type", "comparison_order") if left_row.opcode == "compare" else ()
         skipped = {*_SEPARATE, *orders, *shown, *ignored, "backend_config_payload"}
-        names = {f.name for row in (mine, theirs) for f, _ in row.ListFields()}
-        yield from property_changes(mine, theirs, names - skipped)
+        names = {f.name for row in (left_row, right_row) for f, _ in row.ListFields()}
+        yield from property_changes(left_row, right_row, names - skipped)
 
 
-def _attributes(mine: Message, theirs: Message) -> Iterator[Change]:
-    before, after = dict(print_attributes(mine)), dict(print_attributes(theirs))
+def _attributes(left_row: Message, right_row: Message) -> Iterator[Change]:
+    before, after = dict(print_attributes(left_row)), dict(print_attributes(right_row))
     for name in dict.fromkeys((*before, *after)):
         if before.get(name) != after.get(name):
             yield Change(name, short(before.get(name, "")), short(after.get(name, "")))
 
 
-def _literals(left: Body, mine: Message, right: Body, theirs: Message) -> Iterator[Change]:
-    before = left.computation.resolve(mine.id).literal
-    after = right.computation.resolve(theirs.id).literal
-    texts = [_literal_text(one) for one in (before, after)]
+def _literals(left: Body, left_row: Message, right: Body, right_row: Message) -> Iterator[Change]:
+    before = left.computation.resolve(left_row.id).literal
+    after = right.computation.resolve(right_row.id).literal
+    texts = [_literal_text(literal) for literal in (before, after)]
     if texts[0] != texts[1]:
         yield Change("value", *texts)
         return
@@ -93,34 +93,36 @@ def _literal_text(literal: Literal | None) -> str:
 def _difference(before: Literal, after: Literal) -> str:
     """How far apart two constants are that are too large to print."""
     try:
-        mine, theirs = before.numpy(), after.numpy()
+        left_values, right_values = before.numpy(), after.numpy()
     except HloError:
         return "" if before.proto == after.proto else "elements differ"
-    if mine.shape != theirs.shape:
+    if left_values.shape != right_values.shape:
         return ""
-    count = int(np.count_nonzero(mine != theirs))
+    count = int(np.count_nonzero(left_values != right_values))
     if not count:  # only signs of zeros, or bits of NaNs
-        return "" if mine.tobytes() == theirs.tobytes() else "bits differ"
-    return f"{count} of {mine.size} elements differ"
+        return "" if left_values.tobytes() == right_values.tobytes() else "bits differ"
+    return f"{count} of {left_values.size} elements differ"
 
 
-def property_changes(mine: Message, theirs: Message, names: Iterable[str]) -> Iterator[Change]:
+def property_changes(
+    left_row: Message, right_row: Message, names: Iterable[str]
+) -> Iterator[Change]:
     """Fields of two messages of one type that differ."""
     for name in sorted(names):
-        before, after = _field(mine, name), _field(theirs, name)
+        before, after = _field(left_row, name), _field(right_row, name)
         if _plain(before) != _plain(after):
             yield Change(name, short(_text(before)), short(_text(after)))
 
 
 def _plain(value: object) -> object:
-    """A value that equals that of the same bytes: NaN itself, 0 not -0."""
+    """Return a value that compares by its bytes: NaN equals NaN, 0 differs from -0."""
     if isinstance(value, (bytes, str, int)) or value is None:
         return value
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, AnyMessage):
         return value.SerializeToString(deterministic=True)
-    return [_plain(one) for one in cast("Iterable[object]", value)]
+    return [_plain(element) for element in cast("Iterable[object]", value)]
 
 
 def _field(message: Message, name: str) -> Any:
@@ -143,12 +145,12 @@ def _text(value: Any) -> str:
         return text_format.MessageToString(value, as_one_line=True) or "{}"
     if isinstance(value, (bool, int, float, str)):
         return str(value)
-    return " ".join(_text(one) for one in value)
+    return " ".join(_text(element) for element in value)
 
 
 def short(text: str) -> str:
     """A value as it is shown: the beginning of a long one."""
-    return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
+    return text if len(text) <= _MAX_VALUE_CHARACTERS else f"{text[: _MAX_VALUE_CHARACTERS - 1]}…"
 
 
 def one_line(body: Body, place: int) -> str:

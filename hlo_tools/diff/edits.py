@@ -45,14 +45,16 @@ def droppable(body: Computation) -> list[Instruction]:
 
 def kept(chosen: Collection[Instruction]) -> Module | None:
     """A module of some instructions of one computation; the values that they take are parameters."""
-    wanted = set(chosen)
+    instructions = set(chosen)
     for view in chosen:
         if view.opcode.endswith(_STARTS):
-            wanted |= {user for user in view.users if user.opcode.endswith(("-done", "-update"))}
-    if not wanted:
+            instructions |= {
+                user for user in view.users if user.opcode.endswith(("-done", "-update"))
+            }
+    if not instructions:
         return None
-    module = extract_slice(wanted).module
-    module.proto.name = next(iter(wanted)).computation.module.name
+    module = extract_slice(instructions).module
+    module.proto.name = next(iter(instructions)).computation.module.name
     return module
 
 
@@ -71,39 +73,43 @@ def _rows(proto: Message) -> Iterator[Message]:
 def stubbed(module: Module, body: str, chosen: Collection[str]) -> Module | None:
     """The module with only some instructions of one of its bodies; zeros stand for the others."""
     proto = _copy(module)
-    row = next(one for one in proto.computations if one.name == body)
+    row = next(row_or_body for row_or_body in proto.computations if row_or_body.name == body)
     before = len(row.instructions)
-    for one in list(row.instructions):
-        if one.opcode not in _STAYING and one.name not in chosen:
-            _zero(one)
+    for row_or_body in list(row.instructions):
+        if row_or_body.opcode not in _STAYING and row_or_body.name not in chosen:
+            _zero(row_or_body)
     _sweep(row)
     return Module(proto) if len(row.instructions) < before else None
 
 
 def _zero(row: Message) -> None:
     """Make zeros of an instruction, where its type has some and they are few enough."""
-    known = BY_NUMBER.get(row.shape.element_type)
-    if known is None or known.dtype is None or math.prod(row.shape.dimensions) > _MOST_ZEROS:
+    element_type = BY_NUMBER.get(row.shape.element_type)
+    if (
+        element_type is None
+        or element_type.dtype is None
+        or math.prod(row.shape.dimensions) > _MOST_ZEROS
+    ):
         return
     fresh = schema.HloInstructionProto(name=row.name, id=row.id, opcode="constant", shape=row.shape)
     fresh.literal.shape.CopyFrom(row.shape)
-    store(fresh.literal, np.zeros(tuple(row.shape.dimensions), known.dtype))
+    store(fresh.literal, np.zeros(tuple(row.shape.dimensions), element_type.dtype))
     row.CopyFrom(fresh)
 
 
 def _sweep(body: Message) -> None:
     """Remove what the root does not need; parameters stay."""
-    rows = {one.id & LOCAL_MASK: one for one in body.instructions}
+    rows = {inst.id & LOCAL_MASK: inst for inst in body.instructions}
     needed, stack = set[int](), [body.root_id & LOCAL_MASK]
     while stack:
         number = stack.pop()
         if number not in needed:
             needed.add(number)
-            stack += [other & LOCAL_MASK for other in rows[number].operand_ids]
-    left = [one for number, one in rows.items() if number in needed or one.opcode == "parameter"]
-    copies = [schema.HloInstructionProto.FromString(one.SerializeToString()) for one in left]
-    for one in copies:
-        del one.control_predecessor_ids[:]
+            stack += [operand_id & LOCAL_MASK for operand_id in rows[number].operand_ids]
+    left = [inst for number, inst in rows.items() if number in needed or inst.opcode == "parameter"]
+    copies = [schema.HloInstructionProto.FromString(inst.SerializeToString()) for inst in left]
+    for inst in copies:
+        del inst.control_predecessor_ids[:]
     del body.instructions[:]
     body.instructions.extend(copies)
 
@@ -146,13 +152,17 @@ def _without(module: Module, fields: Collection[str], tables: Collection[str]) -
 def merged_parameters(module: Module) -> Module | None:
     """The module with one parameter for each type."""
     proto = _copy(module)
-    entry = next(one for one in proto.computations if one.id == proto.entry_computation_id)
+    entry = next(
+        computation
+        for computation in proto.computations
+        if computation.id == proto.entry_computation_id
+    )
     first: dict[bytes, Message] = {}
     instead: dict[int, int] = {}
     for row in entry.instructions:
         if row.opcode == "parameter":
-            known = first.setdefault(row.shape.SerializeToString(), row)
-            instead[row.id & LOCAL_MASK] = known.id
+            first_parameter = first.setdefault(row.shape.SerializeToString(), row)
+            instead[row.id & LOCAL_MASK] = first_parameter.id
     if len(first) == len(instead) or entry.root_id & LOCAL_MASK in instead:
         return None
     left = set(map(id, first.values()))
@@ -194,7 +204,7 @@ def _signed(proto: Message) -> Message:
 def shrunk(module: Module) -> Iterator[tuple[str, Callable[[], Module | None]]]:
     """Each extent made smaller wherever it occurs, largest first; then the counts of loops."""
     extents = Counter(size for row in _rows(module.proto) for size in _sizes(row.shape))
-    for size in sorted((one for one in extents if one > 2), reverse=True):
+    for size in sorted((extent for extent in extents if extent > 2), reverse=True):
         for smaller in (2, 8, 64):
             if smaller < size:
                 yield (
@@ -207,8 +217,8 @@ def shrunk(module: Module) -> Iterator[tuple[str, Callable[[], Module | None]]]:
 
 def _sizes(shape: Message) -> Iterator[int]:
     yield from shape.dimensions
-    for part in shape.tuple_shapes:
-        yield from _sizes(part)
+    for element_shape in shape.tuple_shapes:
+        yield from _sizes(element_shape)
 
 
 def _resized(module: Module, size: int, smaller: int) -> Module | None:
@@ -221,20 +231,20 @@ def _resized(module: Module, size: int, smaller: int) -> Module | None:
         _resize(row.shape, size, smaller)
         for name in ("dynamic_slice_sizes", "gather_slice_sizes", "fft_length"):
             values = getattr(row, name)
-            values[:] = [smaller if one == size else one for one in values]
-        for part in row.slice_dimensions:
-            part.limit = smaller if part.limit == size else part.limit
-        for part in row.window.dimensions:
-            part.size = smaller if part.size == size else part.size
-        for part in row.operand_shapes_with_layout:
-            _resize(part, size, smaller)
+            values[:] = [smaller if extent == size else extent for extent in values]
+        for message in row.slice_dimensions:
+            message.limit = smaller if message.limit == size else message.limit
+        for message in row.window.dimensions:
+            message.size = smaller if message.size == size else message.size
+        for message in row.operand_shapes_with_layout:
+            _resize(message, size, smaller)
     return Module(_signed(proto))
 
 
 def _resize(shape: Message, size: int, smaller: int) -> None:
-    shape.dimensions[:] = [smaller if one == size else one for one in shape.dimensions]
-    for part in shape.tuple_shapes:
-        _resize(part, size, smaller)
+    shape.dimensions[:] = [smaller if extent == size else extent for extent in shape.dimensions]
+    for element_shape in shape.tuple_shapes:
+        _resize(element_shape, size, smaller)
 
 
 def _recut(row: Message, size: int, smaller: int) -> bool:
@@ -242,7 +252,7 @@ def _recut(row: Message, size: int, smaller: int) -> bool:
     literal = Literal(row.literal)
     if literal.is_tuple or literal.is_elided:
         return False
-    cut = tuple(slice(smaller if one == size else one) for one in row.shape.dimensions)
+    cut = tuple(slice(smaller if extent == size else extent) for extent in row.shape.dimensions)
     values = literal.numpy()[cut]
     _resize(row.shape, size, smaller)
     fresh = schema.LiteralProto(shape=row.shape)
@@ -255,9 +265,9 @@ def _recut(row: Message, size: int, smaller: int) -> bool:
 def _counts(module: Module) -> Iterator[tuple[str, int]]:
     """Whole numbers over 2 in conditions of loops."""
     conditions = {
-        one.called_computation_ids[1]
-        for one in _rows(module.proto)
-        if one.opcode == "while" and len(one.called_computation_ids) == 2
+        inst.called_computation_ids[1]
+        for inst in _rows(module.proto)
+        if inst.opcode == "while" and len(inst.called_computation_ids) == 2
     }
     for body in module.proto.computations:
         if body.id in conditions:
@@ -270,7 +280,7 @@ def _counts(module: Module) -> Iterator[tuple[str, int]]:
 
 def _counted(module: Module, name: str) -> Module:
     proto = _copy(module)
-    row = next(one for one in _rows(proto) if one.name == name)
+    row = next(inst for inst in _rows(proto) if inst.name == name)
     dtype = Literal(row.literal).numpy().dtype
     fresh = schema.LiteralProto(shape=row.literal.shape)
     store(fresh, np.array(2, dtype))

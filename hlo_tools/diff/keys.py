@@ -1,4 +1,4 @@
-"""What makes two instructions alike, as numbers: what is equal in two modules has one number."""
+"""Keys of instructions as numbers: equal contents in two modules have the same number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["IGNORABLE", "Body", "Numbers", "bodies_of", "check_ignored", "order_
 
 Message = Any
 IGNORABLE = (*FIELDS, "layout", "operand-order")
-"""What a comparison may leave out."""
+"""Properties that a comparison can ignore."""
 _SLOT_BITS = 32
 _COMMUTATIVE_OPCODES = opcodes_with("commutative")
 _ORDERS = (72 << 3 | 2, 102 << 3 | 2)
@@ -117,9 +117,11 @@ def bodies_of(module: Module, ignored: Collection[str], numbers: Numbers) -> dic
     texts = list(contents(outline, ignored))
     if module.has_kept_constants and "literal" not in ignored:
         for place, (number, row) in enumerate(_rows(message)):
-            kept = module.kept_constant(number, row.id & LOCAL_MASK)
-            if kept is not None:
-                texts[place] += blake2b(memoryview(kept.buffer)[kept.begin : kept.end]).digest()
+            stored = module.kept_constant(number, row.id & LOCAL_MASK)
+            if stored is not None:
+                texts[place] += blake2b(
+                    memoryview(stored.buffer)[stored.begin : stored.end]
+                ).digest()
     stated = set(outline.fields.of(*_ORDERS).row.tolist())
     places = ((body, place) for body in bodies for place in range(len(body.rows)))
     for number, (body, place) in enumerate(places):
@@ -131,14 +133,14 @@ def bodies_of(module: Module, ignored: Collection[str], numbers: Numbers) -> dic
     keys = iter([numbers.keys.setdefault(text, len(numbers.keys)) for text in texts])
     for body in bodies:
         body.keys = list(islice(keys, len(body.rows)))
-    found = {body.computation.id: body for body in _called_first(module, bodies)}
+    bodies_by_id = {body.computation.id: body for body in _called_first(module, bodies)}
     prints: dict[int, int] = {}
-    for number, body in found.items():
+    for number, body in bodies_by_id.items():
         _look_up(body, prints, numbers.up)
         _look_down(body, numbers.down)
         every = (body.up[body.root], *sorted(body.up))
         body.fingerprint = prints[number] = numbers.bodies.setdefault(every, len(numbers.bodies))
-    return found
+    return bodies_by_id
 
 
 def _outline(message: HloModuleProto) -> Outline:
@@ -167,7 +169,7 @@ def _in_order(module: Module) -> tuple[HloModuleProto, Outline]:
 
 
 def _is_in_order(outline: Outline) -> bool:
-    """Whether operands stand before their users, nothing waits, and every id names one thing."""
+    """Return True if operands precede users, no control edges exist, and ids are unique."""
     first, operands = outline.operands
     rows = np.arange(outline.instruction_count)
     owners = np.repeat(rows, np.diff(first))
@@ -187,24 +189,24 @@ def _bodies(module: Module, message: HloModuleProto, outline: Outline) -> list[B
     before, waits = (column.tolist() for column in outline.numbers(*_CONTROL))
     ids, kinds = outline.local_ids.tolist(), outline.kind_of.tolist()
     opcodes = [opcode for opcode, _ in outline.kinds]
-    made: list[Body] = []
-    for one, row in zip(outline.bodies, message.computations, strict=True):
-        rows, base = list(row.instructions), one.first
-        places = range(one.first, one.last)
-        number = {id: place for place, id in enumerate(ids[one.first : one.last])}
+    built: list[Body] = []
+    for body_outline, row in zip(outline.bodies, message.computations, strict=True):
+        rows, base = list(row.instructions), body_outline.first
+        places = range(body_outline.first, body_outline.last)
+        number = {id: place for place, id in enumerate(ids[body_outline.first : body_outline.last])}
         body = Body(
             module.computation_by_id(row.id),
             rows,
             [row.name for row in rows],
-            [opcodes[kind] for kind in kinds[one.first : one.last]],
+            [opcodes[kind] for kind in kinds[body_outline.first : body_outline.last]],
             [tuple(calls[starts[n] : starts[n + 1]]) for n in places],
             [[operand - base for operand in operands[bounds[n] : bounds[n + 1]]] for n in places],
             [{number[id & LOCAL_MASK] for id in waits[before[n] : before[n + 1]]} for n in places],
-            number[one.root_id & LOCAL_MASK],
+            number[body_outline.root_id & LOCAL_MASK],
         )
         _connect(body)
-        made.append(body)
-    return made
+        built.append(body)
+    return built
 
 
 def _connect(body: Body) -> None:
@@ -218,11 +220,11 @@ def _connect(body: Body) -> None:
 
 
 def _called_first(module: Module, bodies: list[Body]) -> list[Body]:
-    known: set[int] = set()
+    visited: set[int] = set()
     for body in bodies:
-        if not all(known.issuperset(calls) for calls in body.calls if calls):
+        if not all(visited.issuperset(calls) for calls in body.calls if calls):
             break
-        known.add(body.computation.id)
+        visited.add(body.computation.id)
     else:
         return bodies
     by_id = {body.computation.id: body for body in bodies}

@@ -17,7 +17,7 @@ from hlo_tools.diff.keys import Body
 __all__ = ["match"]
 
 Key = Callable[[Body], Callable[[int], object]]
-"""Of a body, the function that gives the keys of its instructions; None is no key."""
+"""Maps a body to the function that returns its instructions' keys; None is no key."""
 Alike = Callable[[Body, int, Body, int], bool]
 
 
@@ -29,7 +29,7 @@ def match(left: Body, right: Body) -> dict[int, int]:
 
 
 def _is_copy(left: Body, right: Body) -> bool:
-    """Whether the same instructions with the same names stand in the same order."""
+    """Return True if both have the same instructions, names and order."""
     if left.up != right.up or left.down != right.down or left.operands != right.operands:
         return False
     return left.names == right.names and len(set(left.names)) == len(left.names)
@@ -72,37 +72,41 @@ class _Matching:
         return a not in self.pairs and b not in self.taken
 
     def _is_done(self) -> bool:
-        """Whether one side has nothing left to pair."""
+        """True if one side has nothing left to pair."""
         return len(self.pairs) in (len(self.left.rows), len(self.right.rows))
 
     def _by(self, key: Key, *, unique: bool = False) -> None:
         """Pair what has equal keys, in order; or only where each side has one."""
         if self._is_done():
             return
-        mine = _grouped(self.left, self.pairs, key)
-        theirs = _grouped(self.right, self.taken, key)
-        for value, places in mine.items():
-            others = theirs.get(value)
-            if value is None or not others or (unique and (len(places), len(others)) != (1, 1)):
+        left_groups = _grouped(self.left, self.pairs, key)
+        right_groups = _grouped(self.right, self.taken, key)
+        for value, places in left_groups.items():
+            right_places = right_groups.get(value)
+            if (
+                value is None
+                or not right_places
+                or (unique and (len(places), len(right_places)) != (1, 1))
+            ):
                 continue
-            for a, b in self._in_pairs(places, others):
+            for a, b in self._in_pairs(places, right_places):
                 self._pair(a, b)
 
-    def _in_pairs(self, places: list[int], others: list[int]) -> Iterable[tuple[int, int]]:
-        """Of alike instructions those that have one name, then the others in order."""
-        if len(places) == len(others) == 1:
-            return [(places[0], others[0])]
-        named = {self.right.names[place]: place for place in others}
-        known = {
+    def _in_pairs(self, places: list[int], right_places: list[int]) -> Iterable[tuple[int, int]]:
+        """Pair equal instructions: first those with equal names, then the others in order."""
+        if len(places) == len(right_places) == 1:
+            return [(places[0], right_places[0])]
+        named = {self.right.names[place]: place for place in right_places}
+        namesakes = {
             place: named[name] for place in places if (name := self.left.names[place]) in named
         }
-        taken = set(known.values())
-        rest = zip(
-            [place for place in places if place not in known],
-            [place for place in others if place not in taken],
+        named_right = set(namesakes.values())
+        in_order = zip(
+            [place for place in places if place not in namesakes],
+            [place for place in right_places if place not in named_right],
             strict=False,
         )
-        return [*known.items(), *rest]
+        return [*namesakes.items(), *in_order]
 
     def _roots(self) -> None:
         a, b = self.left.root, self.right.root
@@ -115,20 +119,20 @@ class _Matching:
             return
         front = list(self.pairs.items())
         while front:
-            found: list[tuple[int, int]] = []
+            next_front: list[tuple[int, int]] = []
             for a, b in front:
                 for pair in (*self._operands(a, b), *self._users(a, b)):
                     pair = self._namesakes(*pair)
                     if self._free(*pair) and alike(self.left, pair[0], self.right, pair[1]):
                         self._pair(*pair)
-                        found.append(pair)
-            front = found
+                        next_front.append(pair)
+            front = next_front
 
     def _namesakes(self, a: int, b: int) -> tuple[int, int]:
-        """Of several that compute the same on one side, the one with the other side's name."""
-        mine, theirs = self.left.names[a], self.right.names[b]
-        if mine != theirs:
-            x, y = self._names[0].get(theirs, a), self._names[1].get(mine, b)
+        """Prefer, among equal instructions of a side, the one with its partner's name."""
+        left_name, right_name = self.left.names[a], self.right.names[b]
+        if left_name != right_name:
+            x, y = self._names[0].get(right_name, a), self._names[1].get(left_name, b)
             if self.left.up[x] == self.left.up[a] and x not in self.pairs:
                 return x, b
             if self.right.up[y] == self.right.up[b] and y not in self.taken:
@@ -140,13 +144,13 @@ class _Matching:
 
         None where all are paired.
         """
-        mine, theirs = self.left.operands[a], self.right.operands[b]
-        if self.pairs.keys() >= set(mine) and self.taken.issuperset(theirs):
+        left_operands, right_operands = self.left.operands[a], self.right.operands[b]
+        if self.pairs.keys() >= set(left_operands) and self.taken.issuperset(right_operands):
             return ()
-        straight = list(zip(mine, theirs, strict=False))
+        straight = list(zip(left_operands, right_operands, strict=False))
         if not (self.left.commuting[a] and self.right.commuting[b]):
             return straight
-        crossed = list(zip(mine, theirs[::-1], strict=True))
+        crossed = list(zip(left_operands, right_operands[::-1], strict=True))
         return crossed if self._likeness(crossed) > self._likeness(straight) else straight
 
     def _likeness(self, pairs: Iterable[tuple[int, int]]) -> int:
@@ -161,51 +165,55 @@ class _Matching:
 
     def _users(self, a: int, b: int) -> Iterable[tuple[int, int]]:
         """Users that take the values at the same place; only as far as both sides have as many."""
-        mine = [use for use in self.left.users[a] if use[0] not in self.pairs]
-        theirs = mine and [use for use in self.right.users[b] if use[0] not in self.taken]
-        if not theirs:
+        left_uses = [use for use in self.left.users[a] if use[0] not in self.pairs]
+        right_uses = left_uses and [use for use in self.right.users[b] if use[0] not in self.taken]
+        if not right_uses:
             return
-        others = _by_use(self.right, theirs)
-        for use, places in _by_use(self.left, mine).items():
-            if len(places) == len(others.get(use, ())):
-                yield from zip(places, others[use], strict=True)
+        right_by_use = _by_use(self.right, right_uses)
+        for use, places in _by_use(self.left, left_uses).items():
+            if len(places) == len(right_by_use.get(use, ())):
+                yield from zip(places, right_by_use[use], strict=True)
 
     def _replaced(self) -> None:
         """Different operations that take the same values to the same places."""
         if self._is_done():
             return
         for a, b in list(self.pairs.items()):
-            for mine, theirs in self._operands(a, b):
-                if self._free(mine, theirs) and self._stands_for(mine, theirs):
-                    self._pair(mine, theirs)
+            for left_operand, right_operand in self._operands(a, b):
+                if self._free(left_operand, right_operand) and self._stands_for(
+                    left_operand, right_operand
+                ):
+                    self._pair(left_operand, right_operand)
         a, b = self.left.root, self.right.root
         if self._free(a, b) and self._stands_for(a, b):
             self._pair(a, b)
 
     def _stands_for(self, a: int, b: int) -> bool:
-        mine, theirs = self.left.operands[a], self.right.operands[b]
+        left_operands, right_operands = self.left.operands[a], self.right.operands[b]
         if "parameter" in (self.left.opcodes[a], self.right.opcodes[b]):
             return False
-        if not mine and not theirs:
+        if not left_operands and not right_operands:
             return True
-        return any(self.pairs.get(m) == t for m, t in zip(mine, theirs, strict=False))
+        return any(
+            self.pairs.get(m) == t for m, t in zip(left_operands, right_operands, strict=False)
+        )
 
 
-def _grouped(body: Body, taken: Container[int], key: Key) -> dict[object, list[int]]:
+def _grouped(body: Body, paired: Container[int], key: Key) -> dict[object, list[int]]:
     """The free instructions by key."""
-    found: dict[object, list[int]] = defaultdict(list)
+    groups: dict[object, list[int]] = defaultdict(list)
     key_of = key(body)
-    for place in [place for place in range(len(body.rows)) if place not in taken]:
-        found[key_of(place)].append(place)
-    return found
+    for place in [place for place in range(len(body.rows)) if place not in paired]:
+        groups[key_of(place)].append(place)
+    return groups
 
 
 def _by_use(body: Body, uses: list[tuple[int, int]]) -> dict[tuple[str, int], list[int]]:
     """Users by opcode and operand number."""
-    found: dict[tuple[str, int], list[int]] = {}
+    users_by_use: dict[tuple[str, int], list[int]] = {}
     for user, slot in uses:
-        found.setdefault((body.opcodes[user], slot), []).append(user)
-    return found
+        users_by_use.setdefault((body.opcodes[user], slot), []).append(user)
+    return users_by_use
 
 
 def _parameter(body: Body) -> Callable[[int], object]:
@@ -216,7 +224,7 @@ def _parameter(body: Body) -> Callable[[int], object]:
 
 
 def _name(body: Body) -> Callable[[int], object]:
-    """What kept its name, opcode and dimensions: perhaps in another element type."""
+    """Return the key of name, opcode and dimensions: the element type may differ."""
 
     def key(place: int) -> object:
         dimensions = tuple(body.rows[place].shape.dimensions)

@@ -23,40 +23,48 @@ caption { text-align: left; font-weight: 600; padding: .8rem 0 .2rem; }
 """
 
 
-def render_page(found: ModuleDiff) -> str:
+def render_page(diff: ModuleDiff) -> str:
     """The page."""
-    verdict = "equal" if found.is_equal else "different"
-    counts = ", ".join(f"{number} {what}" for what, number in found.counts.items())
+    verdict = "equal" if diff.is_equal else "different"
+    counts = ", ".join(f"{number} {what}" for what, number in diff.counts.items())
     parts = [
         "<!doctype html>\n<html lang=en><meta charset=utf-8>",
-        f"<title>{escape(found.left)} / {escape(found.right)}</title>",
+        f"<title>{escape(diff.left)} / {escape(diff.right)}</title>",
         f"<style>{_STYLE}</style>",
-        f"<h1><code>{escape(found.left)}</code> and <code>{escape(found.right)}</code>: {verdict}</h1>",
+        f"<h1><code>{escape(diff.left)}</code> and <code>{escape(diff.right)}</code>: {verdict}</h1>",
         f"<p>Instructions: {counts}.</p>",
-        _table("Module", found.changes),
-        *(_computation(one) for one in found.computations if not one.is_equal),
-        _list("Computations of the first only", found.removed, "gone"),
-        _list("Computations of the second only", found.added, "new"),
+        _table("Module", diff.changes),
+        *(
+            _computation(computation)
+            for computation in diff.computations
+            if not computation.is_equal
+        ),
+        _list("Computations of the first only", diff.removed, "gone"),
+        _list("Computations of the second only", diff.added, "new"),
     ]
-    return "\n".join(part for part in parts if part) + "\n</html>\n"
+    return "\n".join(section for section in parts if section) + "\n</html>\n"
 
 
-def _computation(one: ComputationDiff) -> str:
-    name = f"%{one.left}" if one.left == one.right else f"%{one.left} and %{one.right}"
+def _computation(computation: ComputationDiff) -> str:
+    name = (
+        f"%{computation.left}"
+        if computation.left == computation.right
+        else f"%{computation.left} and %{computation.right}"
+    )
     parts = [
-        f"<h2><code>{escape(name)}</code>: {counted(one.alike, 'instruction')} alike</h2>",
-        _table("Computation", one.changes),
-        _list("Removed", one.removed, "gone"),
-        _list("Added", one.added, "new"),
-        *(_instruction(change) for change in one.changed),
+        f"<h2><code>{escape(name)}</code>: {counted(computation.alike, 'instruction')} alike</h2>",
+        _table("Computation", computation.changes),
+        _list("Removed", computation.removed, "gone"),
+        _list("Added", computation.added, "new"),
+        *(_instruction(change) for change in computation.changed),
     ]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(section for section in parts if section)
 
 
-def _instruction(one: InstructionDiff) -> str:
-    name = f"%{one.left}" if one.left == one.right else f"%{one.left} / %{one.right}"
-    source = f" · {one.source}" if one.source else ""
-    return _table(f"{name} {one.opcode}{source}", one.changes)
+def _instruction(inst: InstructionDiff) -> str:
+    name = f"%{inst.left}" if inst.left == inst.right else f"%{inst.left} / %{inst.right}"
+    source = f" · {inst.source}" if inst.source else ""
+    return _table(f"{name} {inst.opcode}{source}", inst.changes)
 
 
 def _table(title: str, changes: tuple[Change, ...]) -> str:

@@ -40,7 +40,7 @@ class Step:
 
 @dataclass(slots=True)
 class Reduction:
-    """What came of a search.
+    """The outcome of a search.
 
     Attributes:
         module: the smallest module.
@@ -79,8 +79,8 @@ def reduce_module(
         )  # fmt: skip
     search = _Search(Reduction(module), trials, report)
     search.run(start)
-    search.found.is_whole = not trials.is_over
-    return search.found
+    search.smallest.is_whole = not trials.is_over
+    return search.smallest
 
 
 def _size(module: Module) -> int:
@@ -91,21 +91,21 @@ def _size(module: Module) -> int:
 class _Search:
     """A search and what it has found so far."""
 
-    found: Reduction
+    smallest: Reduction
     trials: Trials
     report: Callable[[Step, Module], None]
 
     def run(self, start: str) -> None:
         if start:
-            self._take(iter([_near(self.found.module, start)]))
+            self._take(iter([_near(self.smallest.module, start)]))
         before = -1
-        while _size(self.found.module) != before and not self.trials.is_over:
-            before = _size(self.found.module)
+        while _size(self.smallest.module) != before and not self.trials.is_over:
+            before = _size(self.smallest.module)
             self._entry()
             if self._bodies_as_entry():
                 continue
             self._bodies_in_place()
-            self._take(iter([_merging(self.found.module)]))
+            self._take(iter([_merging(self.smallest.module)]))
         for edits in (simplifications, shrunk):
             self._repeat(edits)
 
@@ -114,7 +114,7 @@ class _Search:
         refused: set[str] = set()
 
         def left() -> Iterator[Candidate]:
-            for name, make in edits(self.found.module):
+            for name, make in edits(self.smallest.module):
                 if name not in refused:
                     refused.add(name)
                     yield name, make
@@ -132,8 +132,8 @@ class _Search:
 
     def _keep(self, what: str, module: Module) -> None:
         step = Step(what, _size(module), self.trials.runs)
-        self.found.module = module
-        self.found.steps.append(step)
+        self.smallest.module = module
+        self.smallest.steps.append(step)
         self.report(step, module)
 
     def _try(self, what: str, make: Callable[[], Module | None]) -> bool:
@@ -142,7 +142,7 @@ class _Search:
     # -- instructions -------------------------------------------------------------------------
 
     def _entry(self) -> None:
-        self._narrow(droppable(self.found.module.entry), "the entry", kept)
+        self._narrow(droppable(self.smallest.module.entry), "the entry", kept)
 
     def _narrow(self, units: list[Instruction], where: str, build: Build) -> None:
         """Drop units at the end, at the beginning, and then between."""
@@ -155,13 +155,13 @@ class _Search:
     def _shortest(
         self, units: list[Instruction], where: str, build: Build, *, at_end: bool
     ) -> list[Instruction]:
-        """The units without as many as possible at one end, by halving."""
+        """Drop the longest removable prefix or suffix (binary search)."""
         low, high = 1, len(units)  # high units suffice
         while low < high and not self.trials.is_over:
             middle = (low + high) // 2
-            part = units[:middle] if at_end else units[len(units) - middle :]
+            candidate = units[:middle] if at_end else units[len(units) - middle :]
             what = f"{middle} of {len(units)} instructions of {where}"
-            if self._try(what, lambda part=part: build(part)):
+            if self._try(what, lambda candidate=candidate: build(candidate)):
                 high = middle
             else:
                 low = middle + 1
@@ -171,11 +171,13 @@ class _Search:
         parts = 2
         while len(units) > 1 and not self.trials.is_over:
             size = -(-len(units) // parts)
-            chunks = [units[at : at + size] for at in range(0, len(units), size)]
-            others = [units[:at] + units[at + size :] for at in range(0, len(units), size)]
-            options = [*chunks, *others] if parts > 2 else chunks
-            names = {f"{len(one)} of {len(units)} instructions of {where} ({at})": one
-                     for at, one in enumerate(options)}  # fmt: skip
+            chunks = [units[start : start + size] for start in range(0, len(units), size)]
+            complements = [
+                units[:start] + units[start + size :] for start in range(0, len(units), size)
+            ]
+            options = [*chunks, *complements] if parts > 2 else chunks
+            names = {f"{len(units_left)} of {len(units)} instructions of {where} ({start})": units_left
+                     for start, units_left in enumerate(options)}  # fmt: skip
             won = self.trials.first(_built(names, build))
             if won is not None:
                 self._keep(won[0].rpartition(" (")[0], won[1])
@@ -190,7 +192,7 @@ class _Search:
     # -- computations -------------------------------------------------------------------------
 
     def _bodies_as_entry(self) -> bool:
-        module = self.found.module
+        module = self.smallest.module
         bodies = [body for body in module.computations if body is not module.entry]
         bodies.sort(key=len, reverse=True)
         return self._take(
@@ -200,12 +202,15 @@ class _Search:
     def _bodies_in_place(self) -> None:
         names = [
             body.name
-            for body in sorted(self.found.module.computations, key=len, reverse=True)
-            if body is not self.found.module.entry
+            for body in sorted(self.smallest.module.computations, key=len, reverse=True)
+            if body is not self.smallest.module.entry
         ]
         for name in names:
-            module = self.found.module
-            body = next((one for one in module.computations if one.name == name), None)
+            module = self.smallest.module
+            body = next(
+                (computation for computation in module.computations if computation.name == name),
+                None,
+            )
             units = droppable(body) if body is not None else []
             if not units:
                 continue

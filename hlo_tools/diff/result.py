@@ -85,17 +85,17 @@ class ModuleDiff:
     @property
     def is_equal(self) -> bool:
         """True when nothing differs, in the modules and in all their computations."""
-        alike = all(one.is_equal for one in self.computations)
+        alike = all(computation.is_equal for computation in self.computations)
         return alike and not (self.changes or self.removed or self.added)
 
     @property
     def counts(self) -> dict[str, int]:
         """Instructions by what became of them."""
         return {
-            "alike": sum(one.alike for one in self.computations),
-            "changed": sum(len(one.changed) for one in self.computations),
-            "removed": sum(len(one.removed) for one in self.computations),
-            "added": sum(len(one.added) for one in self.computations),
+            "alike": sum(computation.alike for computation in self.computations),
+            "changed": sum(len(computation.changed) for computation in self.computations),
+            "removed": sum(len(computation.removed) for computation in self.computations),
+            "added": sum(len(computation.added) for computation in self.computations),
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class ModuleDiff:
             "left": self.left,
             "right": self.right,
             "counts": self.counts,
-            "changes": [asdict(one) for one in self.changes],
+            "changes": [asdict(change) for change in self.changes],
             "computations": [asdict(c) for c in self.computations if not c.is_equal],
             "removed_computations": list(self.removed),
             "added_computations": list(self.added),

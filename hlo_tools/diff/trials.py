@@ -20,7 +20,7 @@ from hlo_tools.ir.module import Module
 __all__ = ["Candidate", "Plan", "Trials"]
 
 Candidate = tuple[str, Callable[[], Module | None]]
-"""What is tried, and what makes the module; None where it makes none."""
+"""A name and a function that builds the module, or returns None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,15 +79,15 @@ class Trials:
 
     @property
     def is_over(self) -> bool:
-        """Whether all runs are used up."""
+        """True if all runs are used up."""
         return self.runs >= self.plan.most
 
     def first(self, candidates: Iterator[Candidate]) -> tuple[str, Module] | None:
         """The first candidate for which the command succeeds; some are tried at a time."""
         while not self.is_over and (batch := list(islice(candidates, max(self.plan.jobs, 1)))):
-            made = [(name, module) for name, make in batch if (module := self._made(make))]
-            verdicts = self._judge([module for _, module in made])
-            for (name, module), succeeds in zip(made, verdicts, strict=True):
+            built = [(name, module) for name, make in batch if (module := self._made(make))]
+            verdicts = self._judge([module for _, module in built])
+            for (name, module), succeeds in zip(built, verdicts, strict=True):
                 if succeeds:
                     return name, module
         return None
@@ -104,12 +104,12 @@ class Trials:
         unknown = {k: m for k, m in zip(keys, modules, strict=True) if k not in self._verdicts}
         self.cached += len(keys) - len(unknown)
         if len(unknown) == 1 or self.plan.jobs == 1:
-            found = [self.succeeds(module) for module in unknown.values()]
+            verdicts = [self.succeeds(module) for module in unknown.values()]
         else:
             with ThreadPoolExecutor(self.plan.jobs) as pool:
-                found = list(pool.map(self.succeeds, unknown.values()))
+                verdicts = list(pool.map(self.succeeds, unknown.values()))
         self.runs += len(unknown)
-        for key, verdict in zip(unknown, found, strict=True):
+        for key, verdict in zip(unknown, verdicts, strict=True):
             self._verdicts[key] = verdict
             self._note(key, verdict)
         return [self._verdicts[key] for key in keys]
@@ -120,7 +120,7 @@ class Trials:
                 file.write(json.dumps({"sha256": key, "succeeds": verdict}) + "\n")
 
     def succeeds(self, module: Module) -> bool:
-        """Whether the command succeeds on a module, as often as it must."""
+        """Return True if the command succeeds on a module in every required run."""
         with tempfile.TemporaryDirectory(prefix="nki-hlo-reduce-") as folder:
             path = Path(folder) / f"module{self.plan.suffix}"
             module.save(path)

@@ -47,7 +47,7 @@ def _contract(call: Call, lhs: Array, rhs: Array, numbers: DotDimensionNumbers) 
 
 @operation("ragged-dot")
 def _ragged_dot(call: Call) -> Value:
-    """One product for each group; what lies beyond the groups is zero.
+    """Compute a product per group; rows beyond the groups are zero.
 
     The ragged dimension of the left side is one of its rows (the right side has one matrix a
     group), contracted (the result has one matrix a group) or a batch dimension.
@@ -63,32 +63,35 @@ def _ragged_dot(call: Call) -> Value:
         raise call.fail("has groups of its own for rows, which is not covered")
     sizes = sizes.astype(np.int64)
     ends = np.cumsum(sizes, -1)
-    extents = [-1 if at == axis else 1 for at in range(lhs.ndim)]
+    extents = [-1 if dimension == axis else 1 for dimension in range(lhs.ndim)]
     places: Array = np.arange(lhs.shape[axis]).reshape(extents)
 
     def by_batch(numbers: Array) -> Array:
         """A number for each batch, or one for all, to compare with places."""
-        shape = [lhs.shape[at] if at in left_batch else 1 for at in range(lhs.ndim)]
+        shape = [
+            lhs.shape[dimension] if dimension in left_batch else 1 for dimension in range(lhs.ndim)
+        ]
         return numbers.transpose(np.argsort(left_batch)).reshape(shape) if numbers.ndim else numbers
 
     masked = [
         np.where(
-            (places >= by_batch(ends[..., at] - sizes[..., at]))
-            & (places < by_batch(ends[..., at])), lhs, 0,
+            (places >= by_batch(ends[..., index] - sizes[..., index]))
+            & (places < by_batch(ends[..., index])), lhs, 0,
         ).astype(lhs.dtype)
-        for at in range(sizes.shape[-1])
+        for index in range(sizes.shape[-1])
     ]  # fmt: skip
     if axis in left:
-        return np.stack([_contract(call, one, rhs, numbers) for one in masked])
+        return np.stack([_contract(call, masked_lhs, rhs, numbers) for masked_lhs in masked])
     group = ragged.rhs_group_dimensions[0]
     inner = type(numbers)(
         lhs_batch_dimensions=left_batch, lhs_contracting_dimensions=left,
-        rhs_batch_dimensions=[at - (at > group) for at in numbers.rhs_batch_dimensions],
-        rhs_contracting_dimensions=[at - (at > group) for at in numbers.rhs_contracting_dimensions],
+        rhs_batch_dimensions=[index - (index > group) for index in numbers.rhs_batch_dimensions],
+        rhs_contracting_dimensions=[index - (index > group) for index in numbers.rhs_contracting_dimensions],
     )  # fmt: skip
     matrices = np.moveaxis(rhs, group, 0)
     parts = [
-        _contract(call, one, matrix, inner) for one, matrix in zip(masked, matrices, strict=True)
+        _contract(call, masked_lhs, matrix, inner)
+        for masked_lhs, matrix in zip(masked, matrices, strict=True)
     ]
     return functools.reduce(np.add, parts).astype(call.dtype)
 
@@ -170,7 +173,7 @@ def _factored(matrices: Array) -> Array:
     except np.linalg.LinAlgError:
         if matrices.ndim == 2:
             return np.full_like(matrices, np.nan)
-        return np.stack([_factored(one) for one in matrices])
+        return np.stack([_factored(matrix) for matrix in matrices])
 
 
 def _solved(matrix: Array, b: Array) -> Array:
@@ -181,9 +184,9 @@ def _solved(matrix: Array, b: Array) -> Array:
         rows = range(matrix.shape[-1])
         lower = not np.triu(matrix, 1).any()
         x = np.zeros(np.broadcast_shapes(b.shape, (*matrix.shape[:-1], b.shape[-1])), b.dtype)
-        for at in rows if lower else reversed(rows):
-            others = np.matmul(matrix[..., at : at + 1, :], x)[..., 0, :]
-            x[..., at, :] = (b[..., at, :] - others) / matrix[..., at, at, None]
+        for row in rows if lower else reversed(rows):
+            partial_sum = np.matmul(matrix[..., row : row + 1, :], x)[..., 0, :]
+            x[..., row, :] = (b[..., row, :] - partial_sum) / matrix[..., row, row, None]
         return x
 
 
@@ -206,7 +209,7 @@ def _triangular(call: Call) -> Value:
 
 @operation("batch-norm-training")
 def _batch_norm_training(call: Call) -> Value:
-    operand, scale, offset = (wide(one) for one in call.operands)
+    operand, scale, offset = (wide(operand_value) for operand_value in call.operands)
     axes, shape = _feature(call, operand)
     mean, variance = operand.mean(axes), operand.var(axes)
     normal = (operand - mean.reshape(shape)) / np.sqrt(variance.reshape(shape) + call.row.epsilon)
@@ -217,7 +220,9 @@ def _batch_norm_training(call: Call) -> Value:
 
 @operation("batch-norm-inference")
 def _batch_norm_inference(call: Call) -> Value:
-    operand, scale, offset, mean, variance = (wide(one) for one in call.operands)
+    operand, scale, offset, mean, variance = (
+        wide(operand_value) for operand_value in call.operands
+    )
     _, shape = _feature(call, operand)
     normal = (operand - mean.reshape(shape)) / np.sqrt(variance.reshape(shape) + call.row.epsilon)
     return (normal * scale.reshape(shape) + offset.reshape(shape)).astype(call.dtype)
@@ -225,7 +230,9 @@ def _batch_norm_inference(call: Call) -> Value:
 
 @operation("batch-norm-grad")
 def _batch_norm_grad(call: Call) -> Value:
-    operand, scale, mean, variance, gradient = (wide(one) for one in call.operands)
+    operand, scale, mean, variance, gradient = (
+        wide(operand_value) for operand_value in call.operands
+    )
     axes, shape = _feature(call, operand)
     count = operand.size / scale.size
     inverse = 1 / np.sqrt(variance + call.row.epsilon)
@@ -246,4 +253,4 @@ def _feature(call: Call, operand: Array) -> tuple[tuple[int, ...], list[int]]:
     axis = call.row.feature_index
     shape = [1] * operand.ndim
     shape[axis] = operand.shape[axis]
-    return tuple(at for at in range(operand.ndim) if at != axis), shape
+    return tuple(index for index in range(operand.ndim) if index != axis), shape

@@ -21,11 +21,11 @@ def reduced(name: str, values: Array, init: Array, axes: tuple[int, ...]) -> Arr
     """Elements along axes taken together from ``init`` on, which NumPy would begin with 0."""
     if not axes:
         return np.asarray(UFUNCS[name](values, init))
-    found = np.asarray(UFUNCS[name].reduce(values, axis=axes, initial=init[()]))
-    found = found.astype(values.dtype)
+    result = np.asarray(UFUNCS[name].reduce(values, axis=axes, initial=init[()]))
+    result = result.astype(values.dtype)
     if name in ("maximum", "minimum") and values.dtype.kind not in "biu":
-        return _ordered_zeros(name, values, init, axes, found)
-    return found
+        return _ordered_zeros(name, values, init, axes, result)
+    return result
 
 
 def in_order(name: str, values: Array) -> Array:
@@ -43,17 +43,17 @@ def in_order(name: str, values: Array) -> Array:
 
 
 def _ordered_zeros(
-    name: str, values: Array, init: Array, axes: tuple[int, ...], found: Array
+    name: str, values: Array, init: Array, axes: tuple[int, ...], extremes: Array
 ) -> Array:
-    """The extremes that are zero, with the sign of IEEE's order: -0 is less than 0."""
-    zeros = found == 0
+    """Return the extremes with zeros signed by IEEE's order: -0 is less than 0."""
+    zeros = extremes == 0
     if not np.any(zeros):
-        return found
+        return extremes
     least = name == "minimum"
-    wanted = ((values == 0) & (np.signbit(values) == least)).any(axis=axes)
-    wanted |= (init == 0) & (np.signbit(init) == least)
-    signed = np.where(wanted == least, -0.0, 0.0).astype(found.dtype)
-    return np.where(zeros, signed, found)
+    is_wanted_zero = ((values == 0) & (np.signbit(values) == least)).any(axis=axes)
+    is_wanted_zero |= (init == 0) & (np.signbit(init) == least)
+    signed = np.where(is_wanted_zero == least, -0.0, 0.0).astype(extremes.dtype)
+    return np.where(zeros, signed, extremes)
 
 
 def simple_reducer(call: Call, computation: int = 0) -> str:
@@ -67,36 +67,47 @@ def simple_reducer(call: Call, computation: int = 0) -> str:
 
 
 def combine(call: Call, computation: int, first: list[Array], second: list[Array]) -> list[Array]:
-    """The computation on arrays of one shape: all parameters, then all results."""
+    """Apply the computation to arrays of one shape: all parameters, then all results."""
     number = call.row.called_computation_ids[computation]
     extents = first[0].shape
     if call.evaluator.is_elementwise(number):
         value = call.evaluator.computation(number, [*first, *second])
-        return [np.broadcast_to(part, extents) for part in array_parts(value)]
+        return [np.broadcast_to(result_part, extents) for result_part in array_parts(value)]
     results: list[Array] | None = None
     for place in np.ndindex(*extents):
-        value = call.apply(computation, [np.asarray(one[place]) for one in (*first, *second)])
+        value = call.apply(
+            computation, [np.asarray(operand[place]) for operand in (*first, *second)]
+        )
         parts = array_parts(value)
         if results is None:
-            results = [np.empty(extents, np.asarray(part).dtype) for part in parts]
-        for result, part in zip(results, parts, strict=True):
-            result[place] = part
-    return results if results is not None else [np.empty(extents, one.dtype) for one in first]
+            results = [np.empty(extents, np.asarray(result_part).dtype) for result_part in parts]
+        for result, result_part in zip(results, parts, strict=True):
+            result[place] = result_part
+    return (
+        results if results is not None else [np.empty(extents, operand.dtype) for operand in first]
+    )
 
 
 def fold(call: Call, inputs: list[Array], inits: list[Array], axes: tuple[int, ...]) -> Value:
     """Reduce the dimensions ``axes``."""
-    kept = [axis for axis in range(inputs[0].ndim) if axis not in axes]
-    extents = [inputs[0].shape[axis] for axis in kept]
+    result_axes = [axis for axis in range(inputs[0].ndim) if axis not in axes]
+    extents = [inputs[0].shape[axis] for axis in result_axes]
     count = int(np.prod([inputs[0].shape[axis] for axis in axes], dtype=np.int64))
-    flat = [one.transpose([*axes, *kept]).reshape([count, *extents]) for one in inputs]
+    flat = [
+        operand.transpose([*axes, *result_axes]).reshape([count, *extents]) for operand in inputs
+    ]
     totals = [np.broadcast_to(init, extents).astype(init.dtype) for init in inits]
     while flat[0].shape[0] > _ONE_BY_ONE:
         even = flat[0].shape[0] // 2 * 2
-        pairs = combine(call, 0, [one[:even:2] for one in flat], [one[1:even:2] for one in flat])
-        flat = [np.concatenate([pair, one[even:]]) for pair, one in zip(pairs, flat, strict=True)]
-    for at in range(flat[0].shape[0]):
-        totals = combine(call, 0, totals, [one[at] for one in flat])
+        pairs = combine(
+            call, 0, [operand[:even:2] for operand in flat], [operand[1:even:2] for operand in flat]
+        )
+        flat = [
+            np.concatenate([pair, operand[even:]])
+            for pair, operand in zip(pairs, flat, strict=True)
+        ]
+    for index in range(flat[0].shape[0]):
+        totals = combine(call, 0, totals, [operand[index] for operand in flat])
     return totals[0] if len(totals) == 1 else tuple(totals)
 
 
@@ -105,7 +116,7 @@ def scatter_into(
 ) -> None:
     """Combine ``updates`` one after the other into flat ``targets`` at ``places``, in place.
 
-    Updates of one place are taken in their order; those of different places at once.
+    Updates of one location are applied in their order; different locations at once.
     """
     simple = simple_reducer(call, computation) if len(targets) == 1 else ""
     if simple and targets[0].dtype.kind in "iuf" and simple in ("maximum", "minimum", "add"):
@@ -118,8 +129,11 @@ def scatter_into(
     for round_ in range(int(lengths.max(initial=0))):  # the n-th update of every place
         chosen = order[starts[lengths > round_] + round_]
         spots = places[chosen]
-        found = combine(
-            call, computation, [one[spots] for one in targets], [one[chosen] for one in updates]
+        combined = combine(
+            call,
+            computation,
+            [array[spots] for array in targets],
+            [array[chosen] for array in updates],
         )
-        for target, value in zip(targets, found, strict=True):
+        for target, value in zip(targets, combined, strict=True):
             target[spots] = value

@@ -20,14 +20,14 @@ def arrays_of(value: object) -> list[Array]:
     """The arrays in nested tuples and lists, from left to right; tokens are left out."""
     if isinstance(value, (tuple, list)):
         parts = cast(Sequence[object], value)
-        return [array for part in parts for array in arrays_of(part)]
+        return [array for element in parts for array in arrays_of(element)]
     return [] if value is None else [cast(Array, value)]
 
 
 def filled(shape: Shape, random: np.random.Generator | None = None) -> Value:
     """Zeros of a shape; with ``random``, normal floats, and integers and booleans 0 or 1."""
     if shape.is_tuple:
-        return tuple(filled(part, random) for part in shape.tuple_shapes)
+        return tuple(filled(element_shape, random) for element_shape in shape.tuple_shapes)
     if not shape.is_array or shape.dtype is None:
         return None
     return filled_array(shape.dimensions, shape.dtype, random)

@@ -29,8 +29,10 @@ def _members(call: Call) -> list[int]:
 
 def _too_few(call: Call) -> EvaluationError:
     count = call.evaluator.device.meeting.count
-    few = "one" if count == 1 else str(count)
-    return call.fail(f"communicates with other devices; this evaluates {few}", "HLO-COLLECTIVE")
+    device_count = "one" if count == 1 else str(count)
+    return call.fail(
+        f"communicates with other devices; this evaluates {device_count}", "HLO-COLLECTIVE"
+    )
 
 
 def _exchange(call: Call, members: list[int]) -> list[list[Array]]:
@@ -38,8 +40,8 @@ def _exchange(call: Call, members: list[int]) -> list[list[Array]]:
     device = call.evaluator.device
     if members in ([], [device.number]):
         return [list(call.operands)] if members else []
-    found = device.meeting.exchange(call.row.id, device.number, members, list(call.values))
-    return cast(list[list[Array]], found)
+    exchanged = device.meeting.exchange(call.row.id, device.number, members, list(call.values))
+    return cast(list[list[Array]], exchanged)
 
 
 def _one_or_more(values: list[Array]) -> Value:
@@ -47,29 +49,29 @@ def _one_or_more(values: list[Array]) -> Value:
 
 
 def _checked(call: Call, values: list[Array]) -> Value:
-    """The results, if so many devices make what the instruction states."""
+    """Return the results if their shapes are those that the instruction states."""
     shape = call.row.shape
     parts = list(shape.tuple_shapes) or [shape]
     if call.row.opcode == "all-gather-start":
         parts = list(parts[1].tuple_shapes) or [parts[1]]
-    for value, part in zip(values, parts, strict=True):
-        if list(value.shape) != list(part.dimensions):
+    for value, element_shape in zip(values, parts, strict=True):
+        if list(value.shape) != list(element_shape.dimensions):
             count = call.evaluator.device.meeting.count
-            few = "one" if count == 1 else str(count)
+            device_count = "one" if count == 1 else str(count)
             raise call.fail(
-                f"joins the data of another number of devices; this evaluates {few}",
+                f"joins the data of another number of devices; this evaluates {device_count}",
                 "HLO-COLLECTIVE",
             )
     return _one_or_more(values)
 
 
 def _reduced(call: Call) -> list[Array]:
-    given = _exchange(call, _members(call))
-    if not given:
+    contributions = _exchange(call, _members(call))
+    if not contributions:
         return list(call.operands)
-    totals = given[0]
-    for others in given[1:]:
-        totals = [combine(call, 0, [a], [b])[0] for a, b in zip(totals, others, strict=True)]
+    totals = contributions[0]
+    for contribution in contributions[1:]:
+        totals = [combine(call, 0, [a], [b])[0] for a, b in zip(totals, contribution, strict=True)]
     return [np.asarray(total) for total in totals]
 
 
@@ -83,15 +85,15 @@ def _reduce_scatter(call: Call) -> Value:
     members = _members(call)
     totals = _reduced(call)
     if len(members) > 1:
-        at, axis = members.index(call.evaluator.device.number), call.row.dimensions[0]
-        totals = [_split(call, total, len(members), axis)[at] for total in totals]
+        position, axis = members.index(call.evaluator.device.number), call.row.dimensions[0]
+        totals = [_split(call, total, len(members), axis)[position] for total in totals]
     return _checked(call, totals)
 
 
 @operation("all-gather all-gather-start")
 def _all_gather(call: Call) -> Value:
-    given, axis = _exchange(call, _members(call)), call.row.dimensions[0]
-    results = [np.concatenate(parts, axis) for parts in zip(*given, strict=True)]
+    contributions, axis = _exchange(call, _members(call)), call.row.dimensions[0]
+    results = [np.concatenate(parts, axis) for parts in zip(*contributions, strict=True)]
     value = _checked(call, results or list(call.operands))
     return value if call.row.opcode == "all-gather" else (_one_or_more(call.operands), value)
 
@@ -99,16 +101,16 @@ def _all_gather(call: Call) -> Value:
 @operation("all-to-all")
 def _all_to_all(call: Call) -> Value:
     members = _members(call)
-    given = _exchange(call, members)
-    if not given:
+    contributions = _exchange(call, members)
+    if not contributions:
         return _one_or_more(list(call.operands))
-    at = members.index(call.evaluator.device.number)
+    position = members.index(call.evaluator.device.number)
     if call.row.shape.tuple_shapes:
         if len(members) != len(call.operands):
             raise call.fail(f"sends {len(call.operands)} parts to {len(members)}", "HLO-COLLECTIVE")
-        return tuple(parts[at] for parts in given)
+        return tuple(parts[position] for parts in contributions)
     axis = call.row.dimensions[0]
-    parts = [_split(call, operands[0], len(members), axis)[at] for operands in given]
+    parts = [_split(call, operands[0], len(members), axis)[position] for operands in contributions]
     return np.concatenate(parts, axis)
 
 
@@ -120,27 +122,40 @@ def _split(call: Call, value: Array, count: int, axis: int) -> list[Array]:
 
 @operation("collective-broadcast")
 def _broadcast(call: Call) -> Value:
-    given = _exchange(call, _members(call))
-    return _one_or_more(given[0] if given else [np.zeros_like(one) for one in call.operands])
+    contributions = _exchange(call, _members(call))
+    return _one_or_more(
+        contributions[0] if contributions else [np.zeros_like(operand) for operand in call.operands]
+    )
 
 
 @operation("collective-permute collective-permute-start")
 def _permute(call: Call) -> Value:
-    """A device that nobody sends to gets zeros."""
+    """Send operands along the pairs; a device without a source receives zeros."""
     row, device = call.row, call.evaluator.device
     try:
         pairs = permuted_devices(row, device.replicas, device.partitions)
     except ValueError:
         raise _too_few(call) from None
-    if any(isinstance(one, tuple) or one is None or one.shape == () for one in call.values[2:]):
+    if any(
+        isinstance(source_device, tuple) or source_device is None or source_device.shape == ()
+        for source_device in call.values[2:]
+    ):
         raise call.fail("writes slices in place, which cannot be evaluated", "HLO-COLLECTIVE")
-    count, own = device.partitions, device.number
-    across = range(own - own % count, own - own % count + count)
-    members = list(across if row.channel_id else range(own % count, device.replicas * count, count))
-    given = dict(zip(members, _exchange(call, members), strict=True))
-    source = next((one for one, target in pairs if target == own), None)
+    count, device_number = device.partitions, device.number
+    across = range(
+        device_number - device_number % count, device_number - device_number % count + count
+    )
+    members = list(
+        across if row.channel_id else range(device_number % count, device.replicas * count, count)
+    )
+    contributions = dict(zip(members, _exchange(call, members), strict=True))
+    source = next(
+        (source_device for source_device, target in pairs if target == device_number), None
+    )
     value = _one_or_more(
-        [np.zeros_like(one) for one in call.operands] if source is None else given[source]
+        [np.zeros_like(source_device) for source_device in call.operands]
+        if source is None
+        else contributions[source]
     )
     return (
         value
@@ -153,11 +168,11 @@ def _permute(call: Call) -> Value:
 def _ragged_all_to_all(call: Call) -> Value:
     """Operands: rows, where they go, input offsets, send sizes, output offsets, receive sizes."""
     members = _members(call)
-    at = members.index(call.evaluator.device.number)
+    position = members.index(call.evaluator.device.number)
     result = np.array(call.operands[1])
     for rows, _, starts, sizes, places, _ in _exchange(call, members):
         updates = starts.size // len(members)
-        for update in range(at * updates, (at + 1) * updates):
+        for update in range(position * updates, (position + 1) * updates):
             start, size, place = int(starts[update]), int(sizes[update]), int(places[update])
             result[place : place + size] = rows[start : start + size]
     return result

@@ -44,28 +44,28 @@ def _while(call: Call) -> Value:
 
 
 def _is_endless(call: Call) -> bool:
-    """Whether the condition of a loop reads only constants and what the body passes through."""
+    """Return True if the loop's condition reads only constants and values that the body preserves."""
     body, condition = map(call.evaluator.body, call.row.called_computation_ids)
-    seen = _seen(condition)
-    if seen is None:
+    read_elements = _elements_read(condition)
+    if read_elements is None:
         return False
     rows = {row.id & LOCAL_MASK: row for row in body.instructions}
     root = rows[body.root_id & LOCAL_MASK]
     if root.opcode != "tuple":
-        return not seen
-    kept = (rows[root.operand_ids[index] & LOCAL_MASK] for index in seen)
+        return not read_elements
+    passed_rows = (rows[root.operand_ids[index] & LOCAL_MASK] for index in read_elements)
     return all(
         row.opcode == "get-tuple-element"
         and row.tuple_index == index
         and rows[row.operand_ids[0] & LOCAL_MASK].opcode == "parameter"
-        for index, row in zip(seen, kept, strict=True)
+        for index, row in zip(read_elements, passed_rows, strict=True)
     )
 
 
-def _seen(condition: HloComputationProto) -> list[int] | None:
-    """Elements of its parameter on which a condition depends; None where that is undetermined."""
+def _elements_read(condition: HloComputationProto) -> list[int] | None:
+    """Return the elements of its parameter that a condition reads; None if undetermined."""
     rows = {row.id & LOCAL_MASK: row for row in condition.instructions}
-    seen: set[int] = set()
+    read_elements: set[int] = set()
     todo = [condition.root_id]
     done: set[int] = set()
     while todo:
@@ -79,10 +79,10 @@ def _seen(condition: HloComputationProto) -> list[int] | None:
             row.opcode == "get-tuple-element"
             and rows[row.operand_ids[0] & LOCAL_MASK].opcode == "parameter"
         ):
-            seen.add(row.tuple_index)
+            read_elements.add(row.tuple_index)
         else:
             todo += row.operand_ids
-    return sorted(seen)
+    return sorted(read_elements)
 
 
 @operation("conditional")
@@ -105,8 +105,10 @@ def _scan(call: Call) -> Value:
     length = inputs[0].shape[axis]
     order = range(length - 1, -1, -1) if row.is_reverse else range(length)
     stacked: list[list[Array]] = []
-    for at in order:
-        parts = parts_of(call.apply(0, [*(np.take(one, at, axis) for one in inputs), *state]))
+    for index in order:
+        parts = parts_of(
+            call.apply(0, [*(np.take(array, index, axis) for array in inputs), *state])
+        )
         outputs = parts[: len(parts) - carries] if carries else parts
         state = parts[len(parts) - carries :] if carries else []
         stacked.append(cast(list[Array], outputs))
@@ -121,10 +123,10 @@ def _scan(call: Call) -> Value:
 
 
 def _nothing(row: HloInstructionProto) -> list[Array]:
-    """What a scan over no elements stacks."""
+    """Return the empty stacked results of a scan over no elements."""
     shapes = list(row.shape.tuple_shapes) or [row.shape]
-    stacked = [Shape(one) for one in shapes[: len(shapes) - row.num_carries]]
-    return [np.zeros(one.dimensions, one.dtype) for one in stacked]
+    stacked = [Shape(shape) for shape in shapes[: len(shapes) - row.num_carries]]
+    return [np.zeros(shape.dimensions, shape.dtype) for shape in stacked]
 
 
 @operation("custom-call")
@@ -222,6 +224,6 @@ def _copy_done(call: Call) -> Value:
 
 def _started(call: Call) -> tuple[Value, ...]:
     """The result of the start of an asynchronous operation."""
-    found = call.values[0]
-    assert isinstance(found, tuple)
-    return found
+    start_value = call.values[0]
+    assert isinstance(start_value, tuple)
+    return start_value

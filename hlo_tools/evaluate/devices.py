@@ -64,7 +64,7 @@ class Meeting:
     def exchange(
         self, key: int, me: int, members: Sequence[int], values: list[Value]
     ) -> list[list[Value]]:
-        """What every member brings to the same ``key`` for the same time, in their order.
+        """Return the members' contributions to the same ``key`` and round, in their order.
 
         Raises:
             MissingError: the others will never come.

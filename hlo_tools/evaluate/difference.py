@@ -9,15 +9,15 @@ import numpy as np
 __all__ = ["largest_difference"]
 
 
-def largest_difference(one: object, other: object) -> float:
-    """Largest difference of two values, relative to the largest value of the second."""
-    if isinstance(one, tuple) or isinstance(other, tuple):
-        if not (isinstance(one, tuple) and isinstance(other, tuple)):
+def largest_difference(left: object, right: object) -> float:
+    """Return the largest difference of two values, relative to the second's largest value."""
+    if isinstance(left, tuple) or isinstance(right, tuple):
+        if not (isinstance(left, tuple) and isinstance(right, tuple)):
             return float("inf")
-        return _largest_of_parts(cast(tuple[object, ...], one), cast(tuple[object, ...], other))
-    if one is None or other is None:
-        return 0.0 if one is other else float("inf")
-    first, second = np.asarray(one), np.asarray(other)
+        return _largest_of_parts(cast(tuple[object, ...], left), cast(tuple[object, ...], right))
+    if left is None or right is None:
+        return 0.0 if left is right else float("inf")
+    first, second = np.asarray(left), np.asarray(right)
     if first.shape != second.shape:
         return float("inf")
     kind = np.complex128 if "c" in (first.dtype.kind, second.dtype.kind) else np.float64
@@ -31,7 +31,7 @@ def largest_difference(one: object, other: object) -> float:
     return float("inf") if not np.isfinite(gap).all() else float(gap.max()) / scale
 
 
-def _largest_of_parts(one: tuple[object, ...], other: tuple[object, ...]) -> float:
-    if len(one) != len(other):
+def _largest_of_parts(left: tuple[object, ...], right: tuple[object, ...]) -> float:
+    if len(left) != len(right):
         return float("inf")
-    return max((largest_difference(a, b) for a, b in zip(one, other, strict=True)), default=0.0)
+    return max((largest_difference(a, b) for a, b in zip(left, right, strict=True)), default=0.0)

@@ -35,8 +35,8 @@ def logistic(value: Array) -> Array:
 def round_away(value: Array) -> Array:
     """Round half away from zero; the half is not added, for the sum would be rounded."""
     size = np.abs(value)
-    whole = np.floor(size)
-    return np.copysign(np.where(size - whole >= 0.5, whole + 1, whole), value).astype(value.dtype)
+    floor = np.floor(size)
+    return np.copysign(np.where(size - floor >= 0.5, floor + 1, floor), value).astype(value.dtype)
 
 
 def sign(value: Array) -> Array:
@@ -174,11 +174,11 @@ def remainder(x: Array, y: Array) -> Array:
 
 
 def _float_power(x: Array, y: Array) -> Array:
-    """C's ``pow``: of an exponent that repeats 0.5 NumPy takes the root, other for -0.0 and -inf."""
-    found = np.power(x, y)
-    if found.dtype.kind == "c" or not np.any(y == 0.5):
-        return found
-    return np.where((y == 0.5) & ((x == 0) | (x == -np.inf)), np.abs(x), found)
+    """C's ``pow``: for a repeated exponent 0.5 NumPy takes the root, which differs for -0.0 and -inf."""
+    powers = np.power(x, y)
+    if powers.dtype.kind == "c" or not np.any(y == 0.5):
+        return powers
+    return np.where((y == 0.5) & ((x == 0) | (x == -np.inf)), np.abs(x), powers)
 
 
 def power(x: Array, y: Array) -> Array:
@@ -203,10 +203,10 @@ def _shift(function: Function, *, arithmetic: bool) -> Function:
         outside = (amount < 0) | (amount >= width)
         inside = np.where(outside, 0, amount).astype(base.dtype)
         moved = function(base, inside)
-        rest: Array = np.zeros_like(base)
+        fill: Array = np.zeros_like(base)
         if arithmetic:
-            rest = np.where(base < 0, -1, 0).astype(base.dtype)
-        return np.where(outside, rest, moved).astype(base.dtype).view(x.dtype)
+            fill = np.where(base < 0, -1, 0).astype(base.dtype)
+        return np.where(outside, fill, moved).astype(base.dtype).view(x.dtype)
 
     return shift
 
@@ -214,18 +214,18 @@ def _shift(function: Function, *, arithmetic: bool) -> Function:
 def _extreme(function: Function) -> Function:
     def pick(x: Array, y: Array) -> Array:
         if x.dtype.kind != "c":
-            found = function(x, y)
-            return found if x.dtype.kind in "biu" else _ordered_zeros(function, x, y, found)
+            extremes = function(x, y)
+            return extremes if x.dtype.kind in "biu" else _ordered_zeros(function, x, y, extremes)
         order = (x.real > y.real) | ((x.real == y.real) & (x.imag >= y.imag))
         return np.where(order == (function is np.maximum), x, y)
 
     return pick
 
 
-def _ordered_zeros(function: Function, x: Array, y: Array, found: Array) -> Array:
+def _ordered_zeros(function: Function, x: Array, y: Array, extremes: Array) -> Array:
     """The extreme of two floats where both are zero: -0 is less than 0."""
     zeros = x + y if function is np.maximum else -(-x - y)
-    return np.where((x == 0) & (y == 0), zeros, found)
+    return np.where((x == 0) & (y == 0), zeros, extremes)
 
 
 def _high_half(x: Array, y: Array) -> Array:
@@ -275,7 +275,7 @@ def _alike(call: Call) -> list[Array]:
         ValueError: their shapes differ.
     """
     operands = call.operands
-    if len({each.shape for each in operands if each.ndim}) > 1:
+    if len({operand.shape for operand in operands if operand.ndim}) > 1:
         raise ValueError("operands of different shapes")
     return operands
 
@@ -384,8 +384,8 @@ def _to_integer(value: Array, dtype: DType) -> Array:
         (-(1 << bits - 1), (1 << bits - 1) - 1) if target.kind == "int" else (0, (1 << bits) - 1)
     )
     exact = np.trunc(value.astype(np.float64))
-    whole = np.nan_to_num(exact, nan=0.0, posinf=float(high), neginf=float(low))
-    inside = np.clip(whole, float(low), float(high))
+    finite = np.nan_to_num(exact, nan=0.0, posinf=float(high), neginf=float(low))
+    inside = np.clip(finite, float(low), float(high))
     limit = inside >= float(high)
     result = np.where(limit, 0, inside).astype(np.int64 if target.kind == "int" else np.uint64)
     return np.where(limit, np.array(high).astype(result.dtype), result).astype(dtype)
@@ -406,10 +406,10 @@ def _stochastic_convert(call: Call) -> Value:
         raise call.fail(f"has the result type {call.element.name}, which XLA does not define")
     operand, random = call.operands[0].astype(np.float64), call.operands[1]
     bits, limits = 8 * random.dtype.itemsize, np.iinfo(call.dtype)
-    whole: Array = np.trunc(np.abs(operand))
-    share = np.floor(np.ldexp(np.abs(operand) - whole, bits))
-    whole = np.where(random.astype(np.float64) < share, whole + 1, whole)
-    return convert(np.clip(np.copysign(whole, operand), limits.min, limits.max), call.dtype)
+    magnitude: Array = np.trunc(np.abs(operand))
+    share = np.floor(np.ldexp(np.abs(operand) - magnitude, bits))
+    magnitude = np.where(random.astype(np.float64) < share, magnitude + 1, magnitude)
+    return convert(np.clip(np.copysign(magnitude, operand), limits.min, limits.max), call.dtype)
 
 
 @operation("bitcast-convert")

@@ -57,12 +57,12 @@ _ELEMENTWISE = (opcodes_of_kind("elementwise") - {"stochastic-convert"}) | {
     "broadcast", "call", "constant", "copy", "fusion", "get-tuple-element", "parameter", "reshape",
     "tuple",
 }  # fmt: skip
-"""What a scalar computation that is applied to whole arrays at once may contain."""
+"""Opcodes of scalar computations that can be applied to arrays elementwise."""
 
 _MOST_DEPTH = 200
 
 _BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What an operation raises whose module breaks a rule of HLO, or that has a bug."""
+"""Exceptions of an operation whose module violates a rule of HLO, or that has a bug."""
 
 
 class Evaluator:
@@ -146,8 +146,8 @@ class Evaluator:
                     values[key] = self._instruction(row, needs, values, arguments)
                     if self.watch is not None:
                         self.watch(body, row, values[key])
-                    for other in done:
-                        del values[other]
+                    for dead_key in done:
+                        del values[dead_key]
             return values[body.root_id & LOCAL_MASK]
         finally:
             self._shapes.pop()
@@ -178,8 +178,8 @@ class Evaluator:
         return self._operated(row, operands)
 
     def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
-        found = OPERATIONS.get(row.opcode)
-        if found is None:
+        operation = OPERATIONS.get(row.opcode)
+        if operation is None:
             raise EvaluationError(
                 f"{row.opcode} has no result that depends on the module alone"
                 if row.opcode in OPCODES
@@ -189,7 +189,7 @@ class Evaluator:
         call = Call(row, operands, self)
         try:
             self._budget.spend(row, EACH + operations(row, call.operands))
-            value = found(call)
+            value = operation(call)
         except MemoryError as error:
             raise LimitError(
                 f"{row.opcode} takes more memory than there is: {error}",
@@ -200,7 +200,7 @@ class Evaluator:
         return value
 
     def _failure(self, row: HloInstructionProto, error: Exception) -> HloError:
-        """What to tell of an operation that failed: the rule of HLO that the module breaks, or
+        """Return the error of a failed operation: the rule of HLO that the module violates, or
         that this is a bug of ours."""
         check(self.module)
         if not reports_bugs():
@@ -220,22 +220,26 @@ class Evaluator:
             LimitError: an instruction makes more than one value may have, or its calls of calls
                 execute too many.
         """
-        known = self.plans.get(number)
-        if known is not None:
-            return known
+        cached = self.plans.get(number)
+        if cached is not None:
+            return cached
         computation = self.module.computation_by_id(number)
         self._calls.check(number, self.limits)
-        rows = [one.proto for one in computation.post_order()]
+        rows = [view.proto for view in computation.post_order()]
         for row in rows:
             self._budget.check_size(row)
-        needs = [[other & LOCAL_MASK for other in row.operand_ids] for row in rows]
-        last = {other: at for at, wanted in enumerate(needs) for other in wanted}
+        needs = [[operand_id & LOCAL_MASK for operand_id in row.operand_ids] for row in rows]
+        last = {
+            operand_id: position
+            for position, operand_ids in enumerate(needs)
+            for operand_id in operand_ids
+        }
         root = self._bodies[number].root_id & LOCAL_MASK
         done: list[list[int]] = [[] for _ in rows]
-        for at, row in enumerate(rows):
+        for position, row in enumerate(rows):
             key = row.id & LOCAL_MASK
             if key != root:
-                done[last.get(key, at)].append(key)
+                done[last.get(key, position)].append(key)
         plan = list(zip(rows, needs, done, strict=True))
         self.plans[number] = plan
         return plan
@@ -252,18 +256,18 @@ class Evaluator:
 
     def is_elementwise(self, number: int) -> bool:
         """True when a computation of scalars may be given arrays instead."""
-        known = self._elementwise.get(number)
-        if known is None:
+        is_elementwise = self._elementwise.get(number)
+        if is_elementwise is None:
             self._elementwise[number] = False  # of a computation that calls itself
             rows = self._bodies[number].instructions
-            known = all(
+            is_elementwise = all(
                 row.opcode in _ELEMENTWISE
                 and not row.shape.dimensions
                 and all(self.is_elementwise(called) for called in row.called_computation_ids)
                 for row in rows
             )
-            self._elementwise[number] = known
-        return known
+            self._elementwise[number] = is_elementwise
+        return is_elementwise
 
 
 def _argument(value: object, parameter: Instruction) -> Value:
@@ -312,7 +316,7 @@ def evaluate_devices(
         first.plan(computation.id)
 
     def run(device: Device, arguments: Sequence[object]) -> list[Array]:
-        one = Evaluator(module, limits=limits, device=device, plans=first.plans)
-        return one.run(arguments)
+        evaluator = Evaluator(module, limits=limits, device=device, plans=first.plans)
+        return evaluator.run(arguments)
 
     return on_devices(run, inputs, partitions)

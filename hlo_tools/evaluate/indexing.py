@@ -22,8 +22,8 @@ def _gather(call: Call) -> Value:
     window = [axis for axis in range(operand.ndim) if axis not in dropped]
     rank = len(batch) + len(window)
     starts: dict[int, Array] = {}
-    for at, axis in enumerate(numbers.start_index_map):
-        starts[axis] = _clamped(table[..., at], operand.shape[axis] - sizes[axis])
+    for component, axis in enumerate(numbers.start_index_map):
+        starts[axis] = _clamped(table[..., component], operand.shape[axis] - sizes[axis])
     sources = _batch_axes(list(numbers.start_indices_batching_dims), numbers.index_vector_dim)
     for axis, source in zip(numbers.operand_batching_dims, sources, strict=True):
         starts[axis] = _along(batch[source], source, len(batch))
@@ -34,9 +34,9 @@ def _gather(call: Call) -> Value:
         if axis in window:
             place = place + _along(sizes[axis], len(batch) + window.index(axis), rank)
         places.append(place)
-    found = operand[tuple(places)] if places else np.broadcast_to(operand, batch)
+    gathered = operand[tuple(places)] if places else np.broadcast_to(operand, batch)
     extents = [*batch, *(sizes[axis] for axis in window)]
-    return _spread(np.broadcast_to(found, extents), len(batch), list(numbers.offset_dims))
+    return _spread(np.broadcast_to(gathered, extents), len(batch), list(numbers.offset_dims))
 
 
 def _clamped(start: Array, highest: int) -> Array:
@@ -88,25 +88,25 @@ def _scatter(call: Call) -> Value:
 def _places(
     call: Call, extents: tuple[int, ...], indices: Array, shape: tuple[int, ...]
 ) -> tuple[Array, Array]:
-    """For every element of the updates: its flat place, and whether its window is inside."""
+    """Return the flat location of every update element, and a mask of windows that are inside."""
     numbers = call.row.scatter_dimension_numbers
     table = _index_table(indices, numbers.index_vector_dim)
     windows = list(numbers.update_window_dims)
     outer = [axis for axis in range(len(shape)) if axis not in windows]
     inserted = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
-    kept = [axis for axis in range(len(extents)) if axis not in inserted]
+    window_axes = [axis for axis in range(len(extents)) if axis not in inserted]
     sizes: dict[int, int] = dict.fromkeys(range(len(extents)), 1) | {
-        axis: shape[window] for axis, window in zip(kept, windows, strict=True)
+        axis: shape[window] for axis, window in zip(window_axes, windows, strict=True)
     }
     lie = [1] * len(shape)
     for axis in outer:
         lie[axis] = shape[axis]
     target: list[Array] = [np.zeros([1] * len(shape), np.int64) for _ in extents]
-    for axis, window in zip(kept, windows, strict=True):
+    for axis, window in zip(window_axes, windows, strict=True):
         target[axis] = _along(shape[window], window, len(shape))
     inside: Array = np.ones([1] * len(shape), np.bool_)
-    for at, axis in enumerate(numbers.scatter_dims_to_operand_dims):
-        start = table[..., at].reshape(lie)
+    for component, axis in enumerate(numbers.scatter_dims_to_operand_dims):
+        start = table[..., component].reshape(lie)
         start = np.where(start > extents[axis], extents[axis] + 1, start).astype(np.int64)
         inside = inside & (start >= 0) & (start + sizes[axis] <= extents[axis])
         target[axis] = target[axis] + start

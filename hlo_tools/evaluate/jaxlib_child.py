@@ -35,13 +35,13 @@ def write_arrays(folder: Path, prefix: str, arrays: Sequence[ArrayLike]) -> None
 
 
 def read_arrays(folder: Path, prefix: str) -> list[Array]:
-    """What :func:`write_arrays` wrote, in order."""
-    found: dict[int, Array] = {}
+    """Read the arrays that :func:`write_arrays` wrote, in order."""
+    arrays: dict[int, Array] = {}
     for path in folder.glob(f"{prefix}*.npy"):
         number, name, _ = path.name.removeprefix(prefix).split(".")
         value = np.load(path)
-        found[int(number)] = value if value.dtype.name == name else value.view(_dtype(name))
-    return [found[number] for number in sorted(found)]
+        arrays[int(number)] = value if value.dtype.name == name else value.view(_dtype(name))
+    return [arrays[number] for number in sorted(arrays)]
 
 
 def _dtype(name: str) -> DType:
@@ -93,14 +93,14 @@ def _execute(
         kind = core.ShapedArray(parts[0].shape, parts[0].dtype)
         single = [
             library.batched_device_put(
-                kind, jax.sharding.SingleDeviceSharding(device), [part], [device], True
+                kind, jax.sharding.SingleDeviceSharding(device), [shard], [device], True
             )
-            for part, device in zip(parts, devices, strict=True)
+            for shard, device in zip(parts, devices, strict=True)
         ]
         arguments.append(jax.make_array_from_single_device_arrays(parts[0].shape, place, single))
-    found = loaded.execute_sharded(arguments).disassemble_into_single_device_arrays()
-    kept = [parts for number, parts in enumerate(found) if number not in tokens]
-    return [[np.asarray(parts[number]) for parts in kept] for number in range(count)]
+    outputs = loaded.execute_sharded(arguments).disassemble_into_single_device_arrays()
+    array_outputs = [parts for number, parts in enumerate(outputs) if number not in tokens]
+    return [[np.asarray(parts[number]) for parts in array_outputs] for number in range(count)]
 
 
 @functools.cache

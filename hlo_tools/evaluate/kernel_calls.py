@@ -16,7 +16,7 @@ __all__ = ["kernel_calls"]
 
 
 def kernel_calls(root: Path | None) -> dict[str, CustomCall]:
-    """What :class:`Evaluator` takes as ``custom_calls`` to run NKI kernels.
+    """Return the ``custom_calls`` with which :class:`Evaluator` runs NKI kernels.
 
     Args:
         root: folder that relative paths of kernel files start from.

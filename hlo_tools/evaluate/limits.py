@@ -1,4 +1,4 @@
-"""What an evaluation may take: memory for one value, and work for all of it.
+"""Limits of an evaluation: memory of a value, and total operations.
 
 Work is counted in elementary operations: one for each element that an instruction makes, two for
 each product of a dot or a convolution, and a fixed number for each instruction that is executed.
@@ -99,15 +99,15 @@ class CallCounts:
         return self._known.get(number, 0)
 
     def _through(self, row: HloInstructionProto, depth: int) -> int:
-        """What an instruction executes by calls; of branches the shortest, of loops nothing."""
+        """Return the instructions that calls execute: the shortest branch, and no loops."""
         if row.opcode not in ("call", "conditional"):
             return 0
         counts = [self._of(number, depth) for number in row.called_computation_ids]
         return min(counts) if row.opcode == "conditional" else sum(counts)
 
 
-_LARGEST = (1 << 63) - 1
-"""Bytes of an array of NumPy, of which a view has them all, too."""
+_MAX_ARRAY_BYTES = (1 << 63) - 1
+"""NumPy refuses larger arrays, also views that repeat their elements."""
 
 _REPEATING = frozenset({"broadcast", "iota"})
 """Views that are larger than what they show."""
@@ -146,8 +146,8 @@ class Budget:
         check_rank(row)
         size = _new_bytes(row)
         if size <= self.limits.memory and row.opcode in _REPEATING:
-            whole = byte_size(row.shape)
-            size = whole if whole > _LARGEST else size
+            array_bytes = byte_size(row.shape)
+            size = array_bytes if array_bytes > _MAX_ARRAY_BYTES else size
         if size > self.limits.memory:
             raise LimitError.of_size(row, size, self.limits)
 
@@ -158,7 +158,7 @@ def check_rank(row: HloInstructionProto) -> None:
     Raises:
         LimitError: it has.
     """
-    rank = max((len(one.dimensions) for one in (row.shape, *row.shape.tuple_shapes)), default=0)
+    rank = max((len(shape.dimensions) for shape in (row.shape, *row.shape.tuple_shapes)), default=0)
     if rank > MOST_DIMENSIONS:
         raise LimitError(
             f"{row.opcode} has {rank} dimensions; arrays of NumPy have at most {MOST_DIMENSIONS}",
@@ -202,7 +202,7 @@ def check_inputs(module: Module, limits: Limits | None = None) -> None:
 def byte_size(shape: ShapeProto) -> int:
     """Bytes of a value of this shape in NumPy."""
     if shape.tuple_shapes:
-        return sum(byte_size(part) for part in shape.tuple_shapes)
+        return sum(byte_size(element_shape) for element_shape in shape.tuple_shapes)
     element = BY_NUMBER.get(shape.element_type)
     return prod(shape.dimensions) * (element.itemsize if element else 0)
 
@@ -224,10 +224,10 @@ def operations(row: HloInstructionProto, operands: Sequence[Array]) -> float:
     if row.opcode == "reduce-window":
         shape = row.shape.tuple_shapes[0] if row.shape.tuple_shapes else row.shape
         running = running_of(row.window, operands[0].shape)
-        depth = 2 if running else prod(one.size for one in row.window.dimensions)
+        depth = 2 if running else prod(dimension.size for dimension in row.window.dimensions)
         return float(prod(shape.dimensions)) * depth
     if row.opcode == "select-and-scatter":
-        return 10.0 * operands[1].size * prod(one.size for one in row.window.dimensions)
+        return 10.0 * operands[1].size * prod(dimension.size for dimension in row.window.dimensions)
     if row.opcode in ("reduce", "sort", "fft", "map", "scatter"):
         size = float(operands[0].size)
         return size * max(log2(size), 1.0) if row.opcode in ("sort", "fft") and size else size

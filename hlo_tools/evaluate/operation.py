@@ -26,7 +26,7 @@ OPERATIONS: dict[str, Operation] = {}
 
 
 class Runner(Protocol):
-    """What an operation needs of the evaluator that runs it.
+    """The interface of the evaluator that operations use.
 
     Attributes:
         device: which device this is, among those that are evaluated together.
@@ -90,13 +90,13 @@ class Call:
         """Extents of the result."""
         return tuple(self.row.shape.dimensions)
 
-    def apply(self, at: int, arguments: Sequence[Value]) -> Value:
+    def apply(self, index: int, arguments: Sequence[Value]) -> Value:
         """The result of a called computation."""
-        return self.evaluator.computation(self.row.called_computation_ids[at], arguments)
+        return self.evaluator.computation(self.row.called_computation_ids[index], arguments)
 
-    def holds(self, at: int, arguments: Sequence[Value]) -> bool:
-        """Whether a called predicate is true."""
-        return bool(self.apply(at, arguments))
+    def holds(self, index: int, arguments: Sequence[Value]) -> bool:
+        """Return True if a called predicate is true."""
+        return bool(self.apply(index, arguments))
 
     def full(self, extents: Sequence[int], value: ArrayLike, dtype: DType) -> Array:
         """An array of one value that is larger than the operands and the result may be.

@@ -71,10 +71,10 @@ def _threefry_bits(state: Array, extents: tuple[int, ...], wide: bool) -> tuple[
 
 
 def halved(extents: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """Which dimension is halved (the first even one, or the largest), and the rest's shape."""
+    """Return the dimension to halve (the first even one, or the largest), and half the shape."""
     if not extents:
         return 0, (1,)
-    even = [at for at, extent in enumerate(extents) if extent % 2 == 0]
+    even = [axis for axis, extent in enumerate(extents) if extent % 2 == 0]
     split = even[0] if even else extents.index(max(extents))
     return split, (*extents[:split], -(-extents[split] // 2), *extents[split + 1 :])
 
@@ -111,11 +111,11 @@ def _philox_bits(state: Array, extents: tuple[int, ...], wide: bool) -> tuple[Ar
     high = (top + (low < state[1]).astype(np.uint64)).astype(np.uint64)
     counters = [*_words(low[:-1]), *_words(high[:-1])]
     key0, key1 = (int(word) for word in _words(state[0]))
-    made = np.stack(philox(key0, key1, counters), -1).reshape(-1)
+    random_words = np.stack(philox(key0, key1, counters), -1).reshape(-1)
     after = np.array([state[0], low[-1], high[-1]][: state.size], np.uint64)
     if wide:
-        made = _joined(made[0::2], made[1::2])
-    return after, made[:count].reshape(extents)
+        random_words = _joined(random_words[0::2], random_words[1::2])
+    return after, random_words[:count].reshape(extents)
 
 
 def philox(key0: int, key1: int, counters: list[Array]) -> list[Array]:

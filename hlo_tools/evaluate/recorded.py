@@ -29,7 +29,7 @@ class Recorded:
 
 
 def recorded_run(module: Module) -> Recorded | None:
-    """The run that is recorded in the module's file; None where there is none.
+    """Return the run that is recorded in the module's file, or None.
 
     Raises:
         HloFileError: a value is damaged or left out (HLO-LITERAL, HLO-ELIDED).
@@ -39,12 +39,14 @@ def recorded_run(module: Module) -> Recorded | None:
     kind = module.envelope.DESCRIPTOR.name
     if kind == "HloUnoptimizedSnapshot":
         parts = cast("HloUnoptimizedSnapshot", module.envelope).partitions
-        given = [[_value(one) for one in part.arguments] for part in parts]
-        return Recorded(given, None) if any(given) else None
+        argument_sets = [
+            [_value(argument) for argument in snapshot.arguments] for snapshot in parts
+        ]
+        return Recorded(argument_sets, None) if any(argument_sets) else None
     if kind != "HloSnapshot":
         return None
     message = cast("HloSnapshot", module.envelope)
-    inputs = [_value(one) for one in message.arguments]
+    inputs = [_value(argument) for argument in message.arguments]
     results = _arrays(_value(message.result)) if message.HasField("result") else None
     if not inputs and results is None:
         return None
@@ -54,11 +56,11 @@ def recorded_run(module: Module) -> Recorded | None:
 def _value(proto: LiteralProto) -> Value:
     literal = Literal(proto)
     if literal.is_tuple:
-        return tuple(_value(part.proto) for part in literal.parts)
+        return tuple(_value(element.proto) for element in literal.parts)
     return literal.numpy() if literal.shape.is_array else None
 
 
 def _arrays(value: Value) -> list[Array]:
     if isinstance(value, tuple):
-        return [array for part in value for array in _arrays(part)]
+        return [array for element in value for array in _arrays(element)]
     return [] if value is None else [value]

@@ -28,23 +28,23 @@ class Running(NamedTuple):
 
 
 def running_of(window: Window, shape: Sequence[int]) -> Running | None:
-    """Along which dimension the windows of an operand of a shape run; None for other windows."""
+    """Return the dimension of running windows over an operand; None for other windows."""
     rows = list(window.dimensions)
     moved = [axis for axis, row in enumerate(rows) if row.size != 1]
     if len(moved) != 1 or len(rows) != len(shape):
         return None
     (axis,) = moved
     far = shape[axis] - 1
-    for at, row in enumerate(rows):
+    for index, row in enumerate(rows):
         gaps = {row.stride or 1, row.window_dilation or 1, row.base_dilation or 1}
         padded = tuple(sorted((row.padding_low, row.padding_high)))
-        if gaps != {1} or row.window_reversal or padded != (0, far if at == axis else 0):
+        if gaps != {1} or row.window_reversal or padded != (0, far if index == axis else 0):
             return None
     return Running(axis, rows[axis].padding_high > 0) if rows[axis].size == far + 1 else None
 
 
 def accumulated(ufunc: np.ufunc, values: Array, init: Array, running: Running) -> Array:
-    """What all windows make, each from ``init`` on and in order; in the type of ``values``."""
+    """Accumulate every window in order, starting with ``init``, in the type of ``values``."""
     axis, step = running.axis, -1 if running.reverse else 1
     before = (slice(None),) * axis
     turn, first = (*before, slice(None, None, step)), (*before, slice(0, 1))

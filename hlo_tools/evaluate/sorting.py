@@ -21,12 +21,12 @@ def _sort(call: Call) -> Value:
     if not call.operands[0].size:
         return call.operands[0] if len(call.operands) == 1 else tuple(call.operands)
     axis = call.row.dimensions[0]
-    lanes = [np.moveaxis(one, axis, -1) for one in call.operands]
+    lanes = [np.moveaxis(operand, axis, -1) for operand in call.operands]
     extents = lanes[0].shape
     if call.evaluator.is_elementwise(call.row.called_computation_ids[0]):
         flat = [np.ascontiguousarray(lane).reshape([-1, extents[-1]]) for lane in lanes]
-        known = _by_key(call, flat)
-        order = (known if known is not None else _merged(call, flat)).reshape(extents)
+        key_order = _by_key(call, flat)
+        order = (key_order if key_order is not None else _merged(call, flat)).reshape(extents)
     else:
         order = np.empty(extents, dtype=np.int64)
         for place in np.ndindex(*extents[:-1]):
@@ -86,8 +86,8 @@ def _merged(call: Call, lanes: list[Array]) -> Array:
         high: Array = np.broadcast_to(np.where(is_left, stop, middle), order.shape).copy()
         while (low < high).any():
             probe: Array = (low + high) // 2
-            found = np.take_along_axis(order, np.minimum(probe, length - 1), -1)
-            goes_on = _goes_on(call, lanes, order, found, is_left) & (low < high)
+            candidates = np.take_along_axis(order, np.minimum(probe, length - 1), -1)
+            goes_on = _goes_on(call, lanes, order, candidates, is_left) & (low < high)
             low, high = (
                 np.where(goes_on, probe + 1, low),
                 np.where(goes_on | (low >= high), high, probe),
@@ -100,23 +100,31 @@ def _merged(call: Call, lanes: list[Array]) -> Array:
     return order
 
 
-def _goes_on(call: Call, lanes: list[Array], order: Array, found: Array, is_left: Array) -> Array:
-    """Whether ``found`` goes before an element: for the left run when it is less, for the right
+def _goes_on(
+    call: Call, lanes: list[Array], order: Array, candidates: Array, is_left: Array
+) -> Array:
+    """Return where ``candidates`` go before an element: for the left run when less, for the right
     one when the element is not less."""
     pairs: list[Array] = []
     for lane in lanes:
-        mine, other = np.take_along_axis(lane, order, -1), np.take_along_axis(lane, found, -1)
-        pairs += [np.where(is_left, other, mine), np.where(is_left, mine, other)]
+        elements, candidate_values = (
+            np.take_along_axis(lane, order, -1),
+            np.take_along_axis(lane, candidates, -1),
+        )
+        pairs += [
+            np.where(is_left, candidate_values, elements),
+            np.where(is_left, elements, candidate_values),
+        ]
     less = np.broadcast_to(array_parts(call.apply(0, pairs))[0], order.shape).astype(np.bool_)
     return np.where(is_left, less, ~less)
 
 
 def _sorted_order(call: Call, lanes: list[Array]) -> list[int]:
     def before(first: int, second: int) -> int:
-        pairs = [np.asarray(lane[at]) for lane in lanes for at in (first, second)]
+        pairs = [np.asarray(lane[position]) for lane in lanes for position in (first, second)]
         if call.holds(0, pairs):
             return -1
-        swapped = [np.asarray(lane[at]) for lane in lanes for at in (second, first)]
+        swapped = [np.asarray(lane[position]) for lane in lanes for position in (second, first)]
         return 1 if call.holds(0, swapped) else 0
 
     return sorted(range(len(lanes[0])), key=functools.cmp_to_key(before))

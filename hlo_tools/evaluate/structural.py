@@ -22,7 +22,7 @@ def _constant(call: Call) -> Value:
 def literal_value(literal: Literal) -> Value:
     """A literal as a value."""
     if literal.is_tuple:
-        return tuple(literal_value(part) for part in literal.parts)
+        return tuple(literal_value(element) for element in literal.parts)
     return literal.numpy() if literal.shape.is_array else None
 
 
@@ -106,12 +106,12 @@ def _concatenate(call: Call) -> Value:
 
 def _starts(call: Call, first: int, extents: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """Start indices, moved so that the slice stays inside."""
-    given = call.operands[first:]
-    if len(given) == 1 and given[0].ndim == 1:
-        given = list(given[0])
+    starts = call.operands[first:]
+    if len(starts) == 1 and starts[0].ndim == 1:
+        starts = list(starts[0])
     return [
         int(min(max(int(start), 0), extent - size))
-        for start, extent, size in zip(given, extents, sizes, strict=True)
+        for start, extent, size in zip(starts, extents, sizes, strict=True)
     ]
 
 

@@ -103,12 +103,14 @@ def _reduce_window(call: Call) -> Value:
     # The padding is of ``init`` too.
     neutral = simple in _NEUTRAL and inits[0] == _NEUTRAL[simple]
     if running is not None and neutral and inputs[0].dtype != np.bool_:
-        made = accumulated(UFUNCS[simple], wide(inputs[0]), wide(inits[0]), running)
-        return made.astype(call.dtype)
+        accumulation = accumulated(UFUNCS[simple], wide(inputs[0]), wide(inits[0]), running)
+        return accumulation.astype(call.dtype)
     if simple and inputs[0].dtype != np.bool_:
         view = _windows(call, in_order(simple, wide(inputs[0])), wide(inits[0]), rows)
         return reduced(simple, view, wide(inits[0]), axes).astype(call.dtype)
-    views = [_windows(call, one, init, rows) for one, init in zip(inputs, inits, strict=True)]
+    views = [
+        _windows(call, operand, init, rows) for operand, init in zip(inputs, inits, strict=True)
+    ]
     return fold(call, views, inits, axes)
 
 
@@ -121,20 +123,22 @@ def _select_and_scatter(call: Call) -> Value:
     value = np.empty(source.shape, operand.dtype)
     for offset in np.ndindex(*(row.size for row in rows)):
         spot: list[Array] = [
-            at * (row.stride or 1) + step - row.padding_low
-            for at, step, row in zip(grid, offset, rows, strict=True)
+            position * (row.stride or 1) + step - row.padding_low
+            for position, step, row in zip(grid, offset, rows, strict=True)
         ]
         limits = zip(spot, operand.shape, strict=True)
-        inside = np.logical_and.reduce([(one >= 0) & (one < extent) for one, extent in limits])
+        inside = np.logical_and.reduce(
+            [(coordinate >= 0) & (coordinate < extent) for coordinate, extent in limits]
+        )
         inside = np.broadcast_to(inside, source.shape)
         flat: Array = np.zeros(source.shape, np.int64)
-        for one, extent in zip(spot, operand.shape, strict=True):
-            flat = flat * extent + np.clip(one, 0, max(extent - 1, 0))
+        for coordinate, extent in zip(spot, operand.shape, strict=True):
+            flat = flat * extent + np.clip(coordinate, 0, max(extent - 1, 0))
         candidate = np.ascontiguousarray(operand).reshape(-1)[flat]
         if best is None:
             best = np.full(source.shape, -1, np.int64)
-        kept = combine(call, 0, [value], [candidate])[0].astype(np.bool_)
-        take = inside & ((best < 0) | ~kept)
+        is_selected = combine(call, 0, [value], [candidate])[0].astype(np.bool_)
+        take = inside & ((best < 0) | ~is_selected)
         best, value = np.where(take, flat, best), np.where(take, candidate, value)
     result = np.full(operand.shape, init, dtype=operand.dtype)
     if best is not None:
@@ -158,29 +162,35 @@ def _convolution(call: Call) -> Value:
     result = _convolved(call, lhs, rhs)
     order = [0] * result.ndim
     order[numbers.output_batch_dimension], order[numbers.output_feature_dimension] = 0, 1
-    for at, axis in enumerate(numbers.output_spatial_dimensions):
-        order[axis] = at + 2
+    for position, axis in enumerate(numbers.output_spatial_dimensions):
+        order[axis] = position + 2
     return result.transpose(order).astype(call.dtype)
 
 
 def _convolved(call: Call, lhs: Array, rhs: Array) -> Array:
-    """[batch, feature, spatial...] with [spatial..., in, out]: one product for each window place."""
+    """[batch, feature, spatial...] with [spatial..., in, out]: compute a product per window location."""
     row = call.row
     rows = row.window.dimensions
     groups, batches = row.feature_group_count or 1, row.batch_group_count or 1
     parts = groups * batches
     padded = _dilate_and_pad(call, lhs, 0, rows)
-    out = [_steps(extent, one) for extent, one in zip(padded.shape[2:], rows, strict=True)]
+    out = [
+        _steps(extent, dimension) for extent, dimension in zip(padded.shape[2:], rows, strict=True)
+    ]
     batch, features = lhs.shape[0] // batches, lhs.shape[1] // groups
     outputs = rhs.shape[-1] // parts
     total = np.zeros([parts, batch * int(np.prod(out)), outputs], rhs.dtype)
     kernel = rhs.reshape([*rhs.shape[:-1], parts, outputs])
     for offset in np.ndindex(*rhs.shape[:-2]):
         cut = [slice(None), slice(None)]
-        for step, one, count in zip(offset, rows, out, strict=True):
-            step = one.size - 1 - step if one.window_reversal else step
-            start = step * (one.window_dilation or 1)
-            cut.append(slice(start, start + (count - 1) * (one.stride or 1) + 1, one.stride or 1))
+        for step, dimension, count in zip(offset, rows, out, strict=True):
+            step = dimension.size - 1 - step if dimension.window_reversal else step
+            start = step * (dimension.window_dilation or 1)
+            cut.append(
+                slice(
+                    start, start + (count - 1) * (dimension.stride or 1) + 1, dimension.stride or 1
+                )
+            )
         piece = padded[tuple(cut)] if all(out) else np.zeros([*lhs.shape[:2], *out], lhs.dtype)
         piece = piece.reshape([batches, batch, groups, features, -1]).transpose(0, 2, 1, 4, 3)
         piece = piece.reshape([parts, batch * int(np.prod(out)), features])

@@ -23,7 +23,7 @@ _SECONDS = 600
 
 
 def is_available() -> bool:
-    """Whether jaxlib is installed."""
+    """Return True if jaxlib is installed."""
     return importlib.util.find_spec("jaxlib") is not None
 
 
@@ -81,34 +81,34 @@ def _without_result_tokens(data: bytes, module: Module) -> bytes:
     changed = load(data, allow_unknown_fields=True)
     entry = changed.entry
     parts = [entry.root]
-    while any(part.shape.is_tuple for part in parts):
+    while any(leaf.shape.is_tuple for leaf in parts):
         parts = [
             piece
-            for part in parts
+            for leaf in parts
             for piece in (
-                [get_part(part, number) for number in range(len(part.shape.tuple_shapes))]
-                if part.shape.is_tuple
-                else [part]
+                [get_part(leaf, number) for number in range(len(leaf.shape.tuple_shapes))]
+                if leaf.shape.is_tuple
+                else [leaf]
             )
         ]
     changed.proto.ClearField("input_output_alias")
-    entry.set_root(make_tuple(entry.root, [part for part in parts if part.shape.is_array]))
+    entry.set_root(make_tuple(entry.root, [leaf for leaf in parts if leaf.shape.is_array]))
     return changed.module_bytes()
 
 
 def _make_tokens(module: Module) -> None:
-    """Tokens that the entry takes are made in it instead; the other parameters move up."""
+    """Create the entry's tokens inside it; renumber the other parameters."""
     entry = module.entry
-    arrays = [one for one in entry.parameters if one.shape.is_array]
-    tokens = [one for one in entry.parameters if not one.shape.is_array]
+    arrays = [parameter for parameter in entry.parameters if parameter.shape.is_array]
+    tokens = [parameter for parameter in entry.parameters if not parameter.shape.is_array]
     if not tokens:
         return
-    places = {one.proto.parameter_number: number for number, one in enumerate(arrays)}
+    places = {parameter.proto.parameter_number: number for number, parameter in enumerate(arrays)}
     for token in tokens:
         token.proto.opcode = "after-all"
         token.proto.ClearField("parameter_number")
-    for number, one in enumerate(arrays):
-        one.proto.parameter_number = number
+    for number, parameter in enumerate(arrays):
+        parameter.proto.parameter_number = number
     proto = module.proto
     for alias in (*proto.input_output_alias.entries, *proto.buffer_donor.entries):
         alias.parameter_number = places[alias.parameter_number]

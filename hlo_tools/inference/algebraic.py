@@ -27,11 +27,13 @@ def _scaled_dot(call: Call) -> Type:
     call.check(
         call.array(2).rank > 0 or call.array(3).rank > 0, "has scalars for both of its scales"
     )
-    for at, contracting in enumerate(
+    for operand_number, contracting in enumerate(
         (call.row.dot_dimension_numbers.lhs_contracting_dimensions,
          call.row.dot_dimension_numbers.rhs_contracting_dimensions)
     ):  # fmt: skip
-        _check_scale(call, call.array(at), call.array(at + 2), len(contracting))
+        _check_scale(
+            call, call.array(operand_number), call.array(operand_number + 2), len(contracting)
+        )
     return _contract(call, call.array(0), call.array(1), call.row.dot_dimension_numbers)
 
 
@@ -61,24 +63,27 @@ class _Paired(NamedTuple):
 
 def _paired(call: Call, lhs: Array, rhs: Array, numbers: Message) -> _Paired:
     """The dimension numbers, each used once; those of one operand fit those of the other."""
-    found = _Paired(
+    paired = _Paired(
         call.axes(numbers.lhs_batch_dimensions, lhs.rank, "lhs_batch_dims"),
         call.axes(numbers.rhs_batch_dimensions, rhs.rank, "rhs_batch_dims"),
         call.axes(numbers.lhs_contracting_dimensions, lhs.rank, "lhs_contracting_dims"),
         call.axes(numbers.rhs_contracting_dimensions, rhs.rank, "rhs_contracting_dims"),
     )
-    call.axes((*found.left_batch, *found.left), lhs.rank, "batch and contracting dimensions of lhs")
     call.axes(
-        (*found.right_batch, *found.right), rhs.rank, "batch and contracting dimensions of rhs"
+        (*paired.left_batch, *paired.left), lhs.rank, "batch and contracting dimensions of lhs"
     )
-    for what, ones, others in (
-        ("batch", found.left_batch, found.right_batch), ("contracting", found.left, found.right),
+    call.axes(
+        (*paired.right_batch, *paired.right), rhs.rank, "batch and contracting dimensions of rhs"
+    )
+    for what, left_axes, right_axes in (
+        ("batch", paired.left_batch, paired.right_batch), ("contracting", paired.left, paired.right),
     ):  # fmt: skip
         call.check(
-            [lhs.dimensions[axis] for axis in ones] == [rhs.dimensions[axis] for axis in others],
+            [lhs.dimensions[axis] for axis in left_axes]
+            == [rhs.dimensions[axis] for axis in right_axes],
             f"has {what} dimensions of different extents in {lhs} and {rhs}",
         )
-    return found
+    return paired
 
 
 def _contract(call: Call, lhs: Array, rhs: Array, numbers: Message) -> Array:
@@ -94,13 +99,13 @@ def _contract(call: Call, lhs: Array, rhs: Array, numbers: Message) -> Array:
 
 
 def _each_dimension_once(call: Call, numbers: Message, spatial: int) -> None:
-    for operand, first, second, others in (
+    for operand, first, second, spatial_name in (
         ("lhs", "input_batch", "input_feature", "input"),
         ("rhs", "kernel_input_feature", "kernel_output_feature", "kernel"),
         ("result", "output_batch", "output_feature", "output"),
     ):
         named = [getattr(numbers, f"{name}_dimension") for name in (first, second)]
-        named += getattr(numbers, f"{others}_spatial_dimensions")
+        named += getattr(numbers, f"{spatial_name}_spatial_dimensions")
         call.check(
             sorted(named) == list(range(spatial + 2)),
             f"names the dimensions {named} of its {operand}, not each of {spatial + 2} once",
@@ -136,20 +141,20 @@ def _convolution(call: Call) -> Type:
     )
     call.check(kernel_out % groups == 0 and batch % batches == 0 and kernel_out % batches == 0,
                "has groups that do not divide its features or its batch")  # fmt: skip
-    for one in window:
-        _check_steps(call, one)
+    for dimension in window:
+        _check_steps(call, dimension)
     extents = [0] * (spatial + 2)
     extents[numbers.output_batch_dimension] = batch // batches
     extents[numbers.output_feature_dimension] = kernel_out
-    for at in range(spatial):
-        size = _extent(lhs, numbers.input_spatial_dimensions[at])
-        kernel = _extent(rhs, numbers.kernel_spatial_dimensions[at])
-        dimension = window[at] if window else None
+    for axis in range(spatial):
+        size = _extent(lhs, numbers.input_spatial_dimensions[axis])
+        kernel = _extent(rhs, numbers.kernel_spatial_dimensions[axis])
+        dimension = window[axis] if window else None
         call.check(
             dimension is None or dimension.size == kernel,
             f"has a window of {dimension.size if dimension else 0} for a kernel of {kernel}",
         )
-        extents[numbers.output_spatial_dimensions[at]] = _windowed(size, kernel, dimension)
+        extents[numbers.output_spatial_dimensions[axis]] = _windowed(size, kernel, dimension)
     return Array(call.result_element(lhs, rhs), tuple(extents))
 
 
@@ -184,9 +189,9 @@ def _reduce(call: Call) -> Type:
     first = inputs[0]
     axes = call.axes(call.row.dimensions, first.rank, "dimensions")
     check_reducer(call, inputs, inits)
-    kept = [axis for axis in range(first.rank) if axis not in axes]
-    extents = tuple(first.dimensions[axis] for axis in kept)
-    dynamic = tuple(at for at, axis in enumerate(kept) if axis in first.dynamic)
+    result_axes = [axis for axis in range(first.rank) if axis not in axes]
+    extents = tuple(first.dimensions[axis] for axis in result_axes)
+    dynamic = tuple(position for position, axis in enumerate(result_axes) if axis in first.dynamic)
     elements = _reduced_elements(call, inputs)
     return _reduced(call, [Array(element, extents, dynamic) for element in elements])
 
@@ -201,20 +206,23 @@ def _reduced(call: Call, parts: list[Array]) -> Type:
 def _reduced_elements(call: Call, inputs: list[Array]) -> list[int]:
     """The reducer's result says the element types."""
     if not call.called:
-        return [one.element for one in inputs]
+        return [array.element for array in inputs]
     result = call.program()[1]
     parts = result.parts if isinstance(result, TupleType) else (result,)
-    return [part.element if isinstance(part, Array) else inputs[0].element for part in parts]
+    return [
+        element_type.element if isinstance(element_type, Array) else inputs[0].element
+        for element_type in parts
+    ]
 
 
 def _halves(call: Call) -> tuple[list[Array], list[Array]]:
     count = len(call.operands)
     call.check(count > 0 and count % 2 == 0, f"takes an even number of operands, not {count}")
     inputs, inits = call.arrays(0, count // 2), call.arrays(count // 2)
-    for one, init in zip(inputs, inits, strict=True):
+    for array, init in zip(inputs, inits, strict=True):
         call.check(
-            one.dimensions == inputs[0].dimensions,
-            f"takes inputs of one shape, not {inputs[0]} and {one}",
+            array.dimensions == inputs[0].dimensions,
+            f"takes inputs of one shape, not {inputs[0]} and {array}",
         )
         call.check(init.rank == 0, f"takes scalars as initial values, not {init}")
     return inputs, inits
@@ -249,18 +257,18 @@ def _select_and_scatter(call: Call) -> Type:
         _windowed(size, row.size, row) for size, row in zip(operand.dimensions, window, strict=True)
     )
     call.check(source.dimensions == expected, f"takes a source of {list(expected)}, not {source}")
-    check_chooser(call, [operand], "selection", at=0)
-    check_reducer(call, [source], call.arrays(2), at=1)
+    check_chooser(call, [operand], "selection", number=0)
+    check_reducer(call, [source], call.arrays(2), number=1)
     return operand
 
 
 @rule("map")
 def _map(call: Call) -> Type:
     first = call.array(0)
-    for other in call.arrays(1):
+    for operand in call.arrays(1):
         call.check(
-            other.dimensions == first.dimensions,
-            f"takes operands of one shape, not {first} and {other}",
+            operand.dimensions == first.dimensions,
+            f"takes operands of one shape, not {first} and {operand}",
         )
     return first._replace(element=check_mapped(call, call.arrays()).element)
 
@@ -269,10 +277,10 @@ def _map(call: Call) -> Type:
 def _sort(call: Call) -> Type:
     operands = call.arrays()
     call.check(len(operands) > 0, "takes at least one operand")
-    for other in operands[1:]:
+    for operand in operands[1:]:
         call.check(
-            other.dimensions == operands[0].dimensions,
-            f"sorts operands of one shape, not {operands[0]} and {other}",
+            operand.dimensions == operands[0].dimensions,
+            f"sorts operands of one shape, not {operands[0]} and {operand}",
         )
     call.axis(call.row.dimensions, operands[0].rank, "dimensions")
     return call.one_or_tuple(operands)
@@ -336,10 +344,14 @@ def _ragged_dot(call: Call) -> Type:
     axis = call.axis(ragged.lhs_ragged_dimensions, lhs.rank, "lhs_ragged_dims")
     groups = call.axes(ragged.rhs_group_dimensions, rhs.rank, "rhs_group_dims")
     left_batch, right_batch, left, right = _paired(call, lhs, rhs, numbers)
-    extents: list[int] = [lhs.dimensions[at] for at in left_batch]
-    extents += [size for at, size in enumerate(lhs.dimensions) if at not in (*left_batch, *left)]
+    extents: list[int] = [lhs.dimensions[position] for position in left_batch]
     extents += [
-        size for at, size in enumerate(rhs.dimensions) if at not in (*right_batch, *right, *groups)
+        size for position, size in enumerate(lhs.dimensions) if position not in (*left_batch, *left)
+    ]
+    extents += [
+        size
+        for position, size in enumerate(rhs.dimensions)
+        if position not in (*right_batch, *right, *groups)
     ]
     if axis in left:
         call.check(sizes.rank > 0, f"takes the sizes of its groups, not {sizes}")

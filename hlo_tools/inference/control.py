@@ -19,15 +19,16 @@ def _call(call: Call) -> Type:
 
 
 def _check_arguments(
-    call: Call, parameters: tuple[Type, ...], given: tuple[Type, ...], what: str
+    call: Call, parameters: tuple[Type, ...], arguments: tuple[Type, ...], what: str
 ) -> None:
     call.check(
-        len(parameters) == len(given),
-        f"passes {counted(len(given), 'argument')} to {what}, which takes {len(parameters)}",
+        len(parameters) == len(arguments),
+        f"passes {counted(len(arguments), 'argument')} to {what}, which takes {len(parameters)}",
     )
-    for at, (wanted, found) in enumerate(zip(parameters, given, strict=True)):
+    for position, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True)):
         call.check(
-            wanted == found, f"passes {found} as argument {at} of {what}, which takes {wanted}"
+            parameter == argument,
+            f"passes {argument} as argument {position} of {what}, which takes {parameter}",
         )
 
 
@@ -54,9 +55,9 @@ def _conditional(call: Call) -> Type:
         f"has {counted(count, 'branch', 'branches')} and {counted(len(call.operands), 'operand')}",
     )
     result = call.program(0)[1]
-    for at in range(count):
-        parameters, gives = call.program(at)
-        _check_arguments(call, parameters, (call.operand(at + 1),), f"branch {at}")
+    for branch in range(count):
+        parameters, gives = call.program(branch)
+        _check_arguments(call, parameters, (call.operand(branch + 1),), f"branch {branch}")
         call.check(gives == result, f"has branches that return {result} and {gives}")
     return result
 
@@ -64,16 +65,16 @@ def _conditional(call: Call) -> Type:
 @rule("fusion")
 def _fusion(call: Call) -> Type:
     parameters, result = call.program()
-    given = tuple(call.operands)
-    if len(given) > len(parameters):
-        given = given[: len(parameters)]  # operands that the body does not use
-    _check_arguments(call, parameters, given, "the fusion")
+    arguments = tuple(call.operands)
+    if len(arguments) > len(parameters):
+        arguments = arguments[: len(parameters)]  # operands that the body does not use
+    _check_arguments(call, parameters, arguments, "the fusion")
     return result
 
 
 @rule("scan")
 def _scan(call: Call) -> Type:
-    """Inputs lose the scanned dimension inside; outputs gain it."""
+    """Infer a scan: inputs lose the scanned dimension inside; outputs gain it."""
     carries = call.row.num_carries
     inputs = len(call.operands) - carries
     call.check(0 < inputs <= len(call.operands), "needs an input to infer its shape")
@@ -85,24 +86,24 @@ def _scan(call: Call) -> Type:
         f"calls a computation of {counted(len(parameters), 'parameter')} "
         f"for {counted(len(call.operands), 'operand')}",
     )
-    for one, parameter in zip(call.arrays(0, inputs), parameters, strict=False):
-        taken = (*one.dimensions[:axis], *one.dimensions[axis + 1 :])
+    for array, parameter in zip(call.arrays(0, inputs), parameters, strict=False):
+        element_extents = (*array.dimensions[:axis], *array.dimensions[axis + 1 :])
         call.check(
-            one.dimensions[axis : axis + 1] == (length,)
+            array.dimensions[axis : axis + 1] == (length,)
             and isinstance(parameter, Array)
-            and (parameter.element, parameter.dimensions) == (one.element, taken),
-            f"takes {one} along dimension {axis} as {parameter}, {length} times",
+            and (parameter.element, parameter.dimensions) == (array.element, element_extents),
+            f"takes {array} along dimension {axis} as {parameter}, {length} times",
         )
     parts = result.parts if isinstance(result, TupleType) else (result,)
-    whole: list[Type] = []
-    for at, part in enumerate(parts):
-        stacked = at + carries < len(parts)
-        if stacked and isinstance(part, Array):
-            part = part._replace(
-                dimensions=(*part.dimensions[:axis], length, *part.dimensions[axis:])
+    stacked_types: list[Type] = []
+    for position, element in enumerate(parts):
+        stacked = position + carries < len(parts)
+        if stacked and isinstance(element, Array):
+            element = element._replace(
+                dimensions=(*element.dimensions[:axis], length, *element.dimensions[axis:])
             )
-        whole.append(part)
-    return TupleType(tuple(whole)) if isinstance(result, TupleType) else whole[0]
+        stacked_types.append(element)
+    return TupleType(tuple(stacked_types)) if isinstance(result, TupleType) else stacked_types[0]
 
 
 @rule("all-reduce")

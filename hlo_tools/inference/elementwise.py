@@ -18,8 +18,8 @@ _FLOAT_OR_COMPLEX = frozenset({"float", "complex"})
 _NUMERIC = frozenset({"int", "uint", "float", "complex"})
 
 
-def _need(call: Call, at: int, kinds: frozenset[str]) -> Array:
-    operand = call.array(at)
+def _need(call: Call, number: int, kinds: frozenset[str]) -> Array:
+    operand = call.array(number)
     call.check(operand.kind in kinds, f"takes {' or '.join(sorted(kinds))} elements, not {operand}")
     return operand
 
@@ -119,7 +119,7 @@ def _select(call: Call) -> Type:
 
 @rule("clamp")
 def _clamp(call: Call) -> Type:
-    low, value, high = (call.array(at) for at in range(3))
+    low, value, high = (call.array(number) for number in range(3))
     call.check(low.element == value.element == high.element, "takes three values of one type")
     for bound in (low, high):
         call.check(
@@ -136,9 +136,10 @@ def _batch_norm(call: Call) -> Type:
     call.check(0 <= axis < operand.rank, f"has no feature dimension {axis} in {operand}")
     feature = Array(operand.element, (operand.dimensions[axis],))
     last = {"batch-norm-grad": 4, "batch-norm-training": 3}.get(call.row.opcode, 5)
-    for at in range(1, last):
+    for position in range(1, last):
         call.check(
-            call.array(at).dimensions == feature.dimensions, f"operand {at} must be {feature}"
+            call.array(position).dimensions == feature.dimensions,
+            f"operand {position} must be {feature}",
         )
     if call.row.opcode == "batch-norm-inference":
         return operand

@@ -36,8 +36,8 @@ def infer(row: Message, operands: Sequence[Type], called: Sequence[Message]) -> 
     Raises:
         InferenceError: operands or attributes break the opcode's rules.
     """
-    found = RULES.get(row.opcode)
-    return None if found is None else found(Call(row, operands, called))
+    rule = RULES.get(row.opcode)
+    return None if rule is None else rule(Call(row, operands, called))
 
 
 def infer_shape(

@@ -38,8 +38,8 @@ def laid_out_shape(
         called: the program shapes of the computations that it calls.
         element_type: of the result.
     """
-    found = _LAYOUTS.get(row.opcode)
-    shape = found(row, operands, called) if found is not None and operands else None
+    layout_rule = _LAYOUTS.get(row.opcode)
+    shape = layout_rule(row, operands, called) if layout_rule is not None and operands else None
     if shape is None or shape.element_type == element_type:
         return shape
     changed = _copy(shape)
@@ -51,8 +51,8 @@ def _copy(shape: Message) -> Message:
     return ShapeProto.FromString(shape.SerializeToString())
 
 
-def _kept(row: Message, operands: Shapes, called: Shapes) -> Message:
-    """Like one operand; of several, packed elements only where the result's type has fewer bits."""
+def _like_operand(row: Message, operands: Shapes, called: Shapes) -> Message:
+    """Copy an operand's layout; pack elements only if the result's type has fewer bits."""
     shape = operands[_WHICH.get(row.opcode, 0)]
     sized = shape
     if row.opcode == "select":
@@ -60,10 +60,10 @@ def _kept(row: Message, operands: Shapes, called: Shapes) -> Message:
         shape = shape if shape.dimensions else sized
     elif len(operands) < 2 or not shape.layout.element_size_in_bits:
         return shape
-    kept = _copy(shape)
+    laid_out = _copy(shape)
     packed = BY_NUMBER[sized.element_type].bits < 8 and row.opcode != "compare"
-    kept.layout.element_size_in_bits = sized.layout.element_size_in_bits if packed else 0
-    return kept
+    laid_out.layout.element_size_in_bits = sized.layout.element_size_in_bits if packed else 0
+    return laid_out
 
 
 def _normalised(row: Message, operands: Shapes, called: Shapes) -> Message:
@@ -108,7 +108,7 @@ def _transposed(row: Message, operands: Shapes, called: Shapes) -> Message | Non
 
 
 _LAYOUTS: dict[str, Layout] = {
-    **dict.fromkeys(_KEEPS_FIRST, _kept),
+    **dict.fromkeys(_KEEPS_FIRST, _like_operand),
     "tuple": _tuple_of,
     "get-tuple-element": _element,
     "sort": _sorted,

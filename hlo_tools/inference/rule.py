@@ -48,46 +48,49 @@ class Call:
         """The instruction breaks the rule that ``message`` states."""
         return InferenceError(f"{self.row.opcode} {message}", place=self.row.name)
 
-    def operand(self, at: int) -> Type:
+    def operand(self, number: int) -> Type:
         """Type of an operand that must exist."""
         self.check(
-            at < len(self.operands),
-            f"takes at least {counted(at + 1, 'operand')}, not {len(self.operands)}",
+            number < len(self.operands),
+            f"takes at least {counted(number + 1, 'operand')}, not {len(self.operands)}",
         )
-        return self.operands[at]
+        return self.operands[number]
 
-    def array(self, at: int) -> Array:
+    def array(self, number: int) -> Array:
         """Type of an operand that must be an array."""
-        found = self.operand(at)
-        if type(found) is not Array or found.kind == "none":
+        operand = self.operand(number)
+        if type(operand) is not Array or operand.kind == "none":
             raise InferenceError(
-                f"{self.row.opcode} takes an array as operand {at}, not {found}",
+                f"{self.row.opcode} takes an array as operand {number}, not {operand}",
                 place=self.row.name,
             )
-        return found
+        return operand
 
     def arrays(self, start: int = 0, stop: int | None = None) -> list[Array]:
         """Several operands that must be arrays."""
-        return [self.array(at) for at in range(start, len(self.operands) if stop is None else stop)]
+        return [
+            self.array(number)
+            for number in range(start, len(self.operands) if stop is None else stop)
+        ]
 
     def axes(self, values: Sequence[int], rank: int, what: str) -> tuple[int, ...]:
         """Dimension numbers, each in range and named once."""
-        found = tuple(values)
+        axes = tuple(values)
         self.check(
-            all(0 <= axis < rank for axis in found) and len(set(found)) == len(found),
-            f"has {what} {list(found)}; each must be a dimension below {rank}, once",
+            all(0 <= axis < rank for axis in axes) and len(set(axes)) == len(axes),
+            f"has {what} {list(axes)}; each must be a dimension below {rank}, once",
         )
-        return found
+        return axes
 
     def axis(self, values: Sequence[int], rank: int, what: str) -> int:
         """The only one of dimension numbers."""
         self.check(len(values) == 1, f"needs one dimension in {what}, not {list(values)}")
         return self.axes(values, rank, what)[0]
 
-    def program(self, at: int = 0) -> tuple[tuple[Type, ...], Type]:
+    def program(self, number: int = 0) -> tuple[tuple[Type, ...], Type]:
         """Parameters and result of a called computation."""
-        self.check(at < len(self.called), "calls no computation")
-        return called_types(self.called[at])
+        self.check(number < len(self.called), "calls no computation")
+        return called_types(self.called[number])
 
     def result_array(self) -> Array:
         """The array type that the instruction states."""

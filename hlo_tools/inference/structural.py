@@ -102,7 +102,7 @@ def _transpose(call: Call) -> Type:
     return Array(
         operand.element,
         tuple(operand.dimensions[axis] for axis in order),
-        tuple(at for at, axis in enumerate(order) if axis in operand.dynamic),
+        tuple(position for position, axis in enumerate(order) if axis in operand.dynamic),
     )
 
 
@@ -178,17 +178,17 @@ def _concatenate(call: Call) -> Type:
     first = parts[0]
     axis = call.axis(call.row.dimensions, first.rank, "dimensions")
     total = 0
-    for part in parts:
+    for operand in parts:
         call.check(
-            part.element == first.element
-            and part.rank == first.rank
+            operand.element == first.element
+            and operand.rank == first.rank
             and all(
-                at == axis or size == first.dimensions[at]
-                for at, size in enumerate(part.dimensions)
+                position == axis or size == first.dimensions[position]
+                for position, size in enumerate(operand.dimensions)
             ),
-            f"joins {first} and {part} along dimension {axis}",
+            f"joins {first} and {operand} along dimension {axis}",
         )
-        total += part.dimensions[axis]
+        total += operand.dimensions[axis]
     return first._replace(
         dimensions=(*first.dimensions[:axis], total, *first.dimensions[axis + 1 :])
     )
@@ -263,10 +263,10 @@ def _check_vector(
 
 
 def _check_batching(
-    call: Call, operand: Array, indices: Array, axes: tuple[int, ...], others: Sequence[int]
+    call: Call, operand: Array, indices: Array, axes: tuple[int, ...], index_axes: Sequence[int]
 ) -> None:
-    """Dimensions along which each part of the indices is for its own part of the operand."""
-    named = call.axes(others, indices.rank, "batching dimensions of the indices")
+    """Check the batching dimensions that indices and operand share."""
+    named = call.axes(index_axes, indices.rank, "batching dimensions of the indices")
     call.check(
         [operand.dimensions[axis] for axis in axes] == [indices.dimensions[axis] for axis in named],
         f"has the batching dimensions {list(axes)} in {operand} and {list(named)} in {indices}",
@@ -293,11 +293,11 @@ def _scatter(call: Call) -> Type:
     batch = _index_batch(call, indices, numbers.index_vector_dim)
     into = tuple(numbers.scatter_dims_to_operand_dims)
     _check_vector(call, indices, numbers.index_vector_dim, into, "scatter_dims_to_operand_dims")
-    for one in inputs:
-        batching = call.axes(numbers.input_batching_dims, one.rank, "input_batching_dims")
-        _check_batching(call, one, indices, batching, numbers.scatter_indices_batching_dims)
-    for one, update in zip(inputs, updates, strict=True):
-        _check_update(call, one, update, batch)
+    for array in inputs:
+        batching = call.axes(numbers.input_batching_dims, array.rank, "input_batching_dims")
+        _check_batching(call, array, indices, batching, numbers.scatter_indices_batching_dims)
+    for array, update in zip(inputs, updates, strict=True):
+        _check_update(call, array, update, batch)
     check_reducer(call, updates, [Array(into.element) for into in inputs])
     return call.one_or_tuple(inputs)
 
@@ -317,12 +317,13 @@ def _check_update(call: Call, into: Array, update: Array, batch: list[int]) -> N
     )  # fmt: skip
     inserted = (*numbers.inserted_window_dims, *numbers.input_batching_dims)
     call.axes(inserted, into.rank, "inserted_window_dims and input_batching_dims")
-    kept = [size for axis, size in enumerate(into.dimensions) if axis not in inserted]
+    window_extents = [size for axis, size in enumerate(into.dimensions) if axis not in inserted]
     inside = [update.dimensions[axis] for axis in sorted(window)]
     outside = [size for axis, size in enumerate(update.dimensions) if axis not in window]
     call.check(
-        len(kept) == len(inside) and all(a <= b for a, b in zip(inside, kept, strict=True)),
-        f"puts windows of {inside} where {into} has {kept}",
+        len(window_extents) == len(inside)
+        and all(a <= b for a, b in zip(inside, window_extents, strict=True)),
+        f"puts windows of {inside} where {into} has {window_extents}",
     )
     call.check(outside == batch, f"has updates for {outside} places, its indices for {batch}")
 

@@ -55,16 +55,16 @@ class Array(NamedTuple):
     @property
     def kind(self) -> str:
         """``pred``, ``int``, ``uint``, ``float``, ``complex`` or ``none``."""
-        known = BY_NUMBER.get(self.element)
-        return known.kind if known else "none"
+        element_type = BY_NUMBER.get(self.element)
+        return element_type.kind if element_type else "none"
 
     def __str__(self) -> str:
-        known = BY_NUMBER.get(self.element)
+        element_type = BY_NUMBER.get(self.element)
         extents = ",".join(
             f"{'<=' if axis in self.dynamic else ''}{'?' if size == UNBOUNDED else size}"
             for axis, size in enumerate(self.dimensions)
         )
-        return f"{known.name if known else self.element}[{extents}]"
+        return f"{element_type.name if element_type else self.element}[{extents}]"
 
 
 class TupleType(NamedTuple):
@@ -73,18 +73,18 @@ class TupleType(NamedTuple):
     parts: tuple[Type, ...]
 
     def __str__(self) -> str:
-        return f"({', '.join(str(part) for part in self.parts)})"
+        return f"({', '.join(str(element) for element in self.parts)})"
 
 
 Type = Array | TupleType
 
 
 def part_at(kind: Type, index: Iterable[int]) -> Type | None:
-    """The part of a type that a tuple index names; None where it has no such part."""
-    for at in index:
-        if not isinstance(kind, TupleType) or not 0 <= at < len(kind.parts):
+    """Return the element of a type at a tuple index, or None."""
+    for position in index:
+        if not isinstance(kind, TupleType) or not 0 <= position < len(kind.parts):
             return None
-        kind = kind.parts[at]
+        kind = kind.parts[position]
     return kind
 
 
@@ -92,7 +92,7 @@ def of(shape: Message) -> Type:
     """The type of a ``ShapeProto``."""
     element = shape.element_type
     if element == TUPLE:
-        return TupleType(tuple(of(part) for part in shape.tuple_shapes))
+        return TupleType(tuple(of(element_shape) for element_shape in shape.tuple_shapes))
     if element == _BUFFER and shape.tuple_shapes:
         return of(shape.tuple_shapes[0])  # a buffer counts as what it holds
     flags = shape.is_dynamic_dimension
@@ -105,8 +105,8 @@ def to_proto(kind: Type) -> Message:
     """A ``ShapeProto`` of the type, row-major."""
     if isinstance(kind, TupleType):
         shape = ShapeProto(element_type=TUPLE)
-        for part in kind.parts:
-            shape.tuple_shapes.append(to_proto(part))
+        for element in kind.parts:
+            shape.tuple_shapes.append(to_proto(element))
         return shape
     shape = ShapeProto(element_type=kind.element)
     if kind.kind == "none":

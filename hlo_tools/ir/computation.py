@@ -70,7 +70,7 @@ class Computation:
 
     @property
     def is_entry(self) -> bool:
-        """Whether the module begins here."""
+        """True if this computation is the module's entry."""
         return self.module.entry is self
 
     @property
@@ -93,8 +93,8 @@ class Computation:
     @property
     def parameters(self) -> tuple[Instruction, ...]:
         """Its parameters by number."""
-        found = [i for i in self.views() if i.proto.opcode == "parameter"]
-        return tuple(sorted(found, key=lambda i: i.proto.parameter_number))
+        parameters = [i for i in self.views() if i.proto.opcode == "parameter"]
+        return tuple(sorted(parameters, key=lambda i: i.proto.parameter_number))
 
     @property
     def root(self) -> Instruction:
@@ -124,15 +124,15 @@ class Computation:
         Raises:
             HloError: there is none (HLO-NO-INSTRUCTION).
         """
-        wanted = name.removeprefix("%")
+        bare_name = name.removeprefix("%")
         for instruction in self.views():
-            if instruction.proto.name == wanted:
+            if instruction.proto.name == bare_name:
                 return instruction
         from hlo_tools._messages import did_you_mean
 
-        near = did_you_mean(wanted, (view.proto.name for view in self.views()), "%")
+        near = did_you_mean(bare_name, (view.proto.name for view in self.views()), "%")
         raise HloError(
-            f"computation %{self.name} has no instruction %{wanted}",
+            f"computation %{self.name} has no instruction %{bare_name}",
             code="HLO-NO-INSTRUCTION",
             remedy=f"{near}nki-hlo show FILE lists the names",
         )
@@ -143,11 +143,11 @@ class Computation:
         Raises:
             HloFileError: there is none (HLO-REFERENCE); ``where`` is named in the error.
         """
-        found = self._index().get(instruction_id & LOCAL_MASK)
-        if found is None:
+        inst = self._index().get(instruction_id & LOCAL_MASK)
+        if inst is None:
             user = f"%{where.name} in %{self.name}" if where else f"%{self.name}"
             raise _dangling(f"id {instruction_id}, which {user} refers to,")
-        return found
+        return inst
 
     def post_order(self) -> list[Instruction]:
         """Instructions, operands and control predecessors first, ties in the present order.
@@ -172,13 +172,13 @@ class Computation:
         return tuple(self.resolve(number) for number in sequences[self.id].instruction_ids)
 
     def called_ids(self) -> list[int]:
-        """Ids of the computations that its instructions call, each once, in order of the calls."""
-        found: dict[int, None] = {}
+        """Return the distinct ids of the computations that its instructions call, in order."""
+        callees: dict[int, None] = {}
         for view in self.views():
             ids = view.proto.called_computation_ids
             if ids:
-                found.update(dict.fromkeys(ids))
-        return list(found)
+                callees.update(dict.fromkeys(ids))
+        return list(callees)
 
     def put_in_order(self) -> None:
         """Let the list of instructions have each behind what it takes and waits for, after edits.
@@ -267,7 +267,7 @@ class Computation:
         return self._proto
 
     def holds(self, view: Instruction) -> bool:
-        """Whether an instruction is still in it."""
+        """Return True if the computation still contains an instruction."""
         return self._index().get(view.local_id) is view
 
     def views(self) -> list[Instruction]:
@@ -297,9 +297,9 @@ class Computation:
     def forget(self) -> None:
         """Drop what was derived from the message; views of instructions still in it stay."""
         if self._instructions is not None:
-            known = {id(view.proto): view for view in self.views()}
+            views_by_proto = {id(view.proto): view for view in self.views()}
             self._instructions = [
-                known.get(id(proto)) or Instruction(proto, self)
+                views_by_proto.get(id(proto)) or Instruction(proto, self)
                 for proto in self._proto.instructions
             ]
             for view in self._instructions:

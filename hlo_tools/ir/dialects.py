@@ -57,7 +57,7 @@ def _list_replica_groups(instruction: HloInstructionProto) -> None:
 
 
 DIALECTS: dict[str, Callable[[Module], None]] = {"2024": _dialect_2024}
-"""What rewrites a module for the readers of a year."""
+"""Rewrites for older XLA versions, by release year."""
 
 
 def to_dialect(module: Module, dialect: str) -> None:

@@ -137,43 +137,43 @@ def drop_operand(instruction: Instruction, index: int) -> None:
     _edited(instruction.computation)
 
 
-def replace_uses(instruction: Instruction, other: Instruction) -> None:
+def replace_uses(instruction: Instruction, replacement: Instruction) -> None:
     """See :meth:`Instruction.replace_uses`."""
-    _check_here(other, instruction.computation)
-    if other is instruction:
+    _check_here(replacement, instruction.computation)
+    if replacement is instruction:
         return
     for user in instruction.users:
-        if user is other:
+        if user is replacement:
             continue
         for index, operand in enumerate(user.operands):
             if operand is instruction:
-                set_operand(user, index, other)
+                set_operand(user, index, replacement)
     if instruction.is_root:
-        set_root(instruction.computation, other)
+        set_root(instruction.computation, replacement)
 
 
-def set_control_predecessors(instruction: Instruction, others: Iterable[Instruction]) -> None:
+def set_control_predecessors(instruction: Instruction, predecessors: Iterable[Instruction]) -> None:
     """See :meth:`Instruction.set_control_predecessors`."""
-    needed = list(dict.fromkeys(others))
-    for other in needed:
-        _check_here(other, instruction.computation)
-    instruction.proto.control_predecessor_ids[:] = [other.proto.id for other in needed]
+    needed = list(dict.fromkeys(predecessors))
+    for predecessor in needed:
+        _check_here(predecessor, instruction.computation)
+    instruction.proto.control_predecessor_ids[:] = [predecessor.proto.id for predecessor in needed]
     _edited(instruction.computation)
 
 
 def set_called(instruction: Instruction, computations: Iterable[Computation]) -> None:
     """See :meth:`Instruction.set_called_computations`."""
     called = list(computations)
-    known = instruction.module.by_id()
-    for one in called:
-        number = getattr(one, "id", None)
-        if number is None or known.get(number) is not one:
+    computations_by_id = instruction.module.by_id()
+    for computation in called:
+        number = getattr(computation, "id", None)
+        if number is None or computations_by_id.get(number) is not computation:
             raise HloError(
-                f"{one!r} is not a computation of module {instruction.module.name}",
+                f"{computation!r} is not a computation of module {instruction.module.name}",
                 code="HLO-EDIT",
                 remedy="module.computation(NAME) finds one, module.add_computation creates one",
             )
-    instruction.proto.called_computation_ids[:] = [one.id for one in called]
+    instruction.proto.called_computation_ids[:] = [computation.id for computation in called]
     _edited(instruction.computation)
 
 
@@ -201,14 +201,14 @@ def remove_all(computation: Computation, doomed: set[Instruction]) -> None:
     for instruction in doomed:
         _check_removable(instruction, computation, doomed, root)
     index, gone = computation._index(), computation._gone
-    kept = computation.module._kept
+    stored_constants = computation.module._kept
     for instruction in doomed:
         for operand in instruction.operands:
             _count(operand, instruction, -1)
         number = instruction.local_id
         gone[number] = index.pop(number)
-        if kept:
-            kept.pop((computation.id, number), None)
+        if stored_constants:
+            stored_constants.pop((computation.id, number), None)
     ordered = computation._ordered
     _edited(computation)
     computation._ordered = ordered  # what is left stays where it is
@@ -240,49 +240,49 @@ def _check_removable(
 
 
 def _lead_past(view: Instruction, gone: dict[int, Instruction]) -> None:
-    """What waited for a removed instruction waits for what that one waited for."""
-    kept: dict[int, None] = {}
+    """Replace removed control predecessors by their own predecessors."""
+    predecessors: dict[int, None] = {}
     stack = list(reversed(view.proto.control_predecessor_ids))
     while stack:
         number = stack.pop()
         lost = gone.get(number & LOCAL_MASK)
         if lost is None:
-            kept[number] = None
+            predecessors[number] = None
         else:
             stack += reversed(lost.proto.control_predecessor_ids)
-    view.proto.control_predecessor_ids[:] = kept
+    view.proto.control_predecessor_ids[:] = predecessors
 
 
 def add_computation(module: Module, name: str) -> Computation:
     """See :meth:`Module.add_computation`."""
-    known = module.by_id()
-    number = max(known, default=0) + 1
+    computations_by_id = module.by_id()
+    number = max(computations_by_id, default=0) + 1
     proto = module._proto.computations.add(name=unique_name(module, name), id=number)
-    known[number] = computation = module._view_of(proto)
+    computations_by_id[number] = computation = module._view_of(proto)
     module._made.add(number)
     if module._places is not None:
         module._places[number] = len(module._places)
-    if len(known) == 1:
+    if len(computations_by_id) == 1:
         module._proto.entry_computation_id = number
         module._proto.entry_computation_name = proto.name
     module.mark_changed()
     return computation
 
 
-def unique_name(module: Module, wanted: str) -> str:
+def unique_name(module: Module, base: str) -> str:
     """See :meth:`Module.unique_name`. The name counts as taken from then on."""
     names = module._names
     if names is None:
         names = module._names = {}
         for computation in module.computations:
             names.update(dict.fromkeys([view.proto.name for view in computation.views()], 0))
-        names.update(dict.fromkeys([one.name for one in module.computations], 0))
-    if wanted not in names:
-        names[wanted] = 0
-        return wanted
+        names.update(dict.fromkeys([computation.name for computation in module.computations], 0))
+    if base not in names:
+        names[base] = 0
+        return base
     while True:
-        names[wanted] += 1
-        name = f"{wanted}.{names[wanted]}"
+        names[base] += 1
+        name = f"{base}.{names[base]}"
         if name not in names:
             names[name] = 0
             return name
@@ -306,7 +306,7 @@ def settle_module(module: Module) -> None:
 
 
 def _is_in_order(module: Module, changed: list[Computation]) -> bool:
-    """Whether all computations stand behind those that they call, where only some changed."""
+    """Return True if all computations follow their callees, given the changed ones."""
     places = module._places
     if places is None or len(places) != len(module.by_id()):
         return False
@@ -322,8 +322,8 @@ def _order_computations(module: Module) -> None:
     computations = module._proto.computations
     if any(places[proto.id] != place for place, proto in enumerate(computations)):
         computations.sort(key=_place_in(places))
-        known = module.by_id()
-        module._computations = {proto.id: known[proto.id] for proto in computations}
+        computations_by_id = module.by_id()
+        module._computations = {proto.id: computations_by_id[proto.id] for proto in computations}
     module._places = places
 
 
@@ -369,7 +369,7 @@ def _settle_schedule(computation: Computation, order: list[Instruction]) -> None
 
 def _settle_made(module: Module, changed: list[Computation]) -> None:
     """Mark new computations that fusions call; in a scheduled module, schedule the others."""
-    made, module._made = module._made, set()
+    new_computations, module._made = module._made, set()
     fused = {
         number
         for computation in changed
@@ -378,7 +378,7 @@ def _settle_made(module: Module, changed: list[Computation]) -> None:
         for number in view.proto.called_computation_ids
     }
     sequences = module._proto.schedule.sequences
-    for number in made:
+    for number in new_computations:
         computation = module.by_id()[number]
         if number in fused:
             computation._proto.is_fusion_computation = True
@@ -443,8 +443,8 @@ def _next_id(computation: Computation) -> int:
         module._next_legacy_id += 1
         return module._next_legacy_id - 1
     if computation._next_id == 0:
-        taken = (*computation._index(), *computation._gone)
-        computation._next_id = max(taken, default=-1) + 1
+        used_ids = (*computation._index(), *computation._gone)
+        computation._next_id = max(used_ids, default=-1) + 1
     computation._next_id += 1
     return wide(computation.id, computation._next_id - 1)
 

@@ -37,10 +37,10 @@ _ALONE = f"{ATTRIBUTE}_alone"
 
 
 _UNFIT = re.compile(r"[^\w.+-]+")
-"""What a folder's name does not take over from a module's name, which may be a stranger's."""
+"""Characters that a folder's name must not copy from a module's name, which is untrusted."""
 
 _HEADER_BYTES = 1 << 16
-"""What an ``.npy`` file may have before its elements."""
+"""The largest header of an ``.npy`` file."""
 
 
 def externalize(module: Module, folder: str | Path, *, threshold: int = 1 << 16) -> int:
@@ -75,10 +75,10 @@ def externalize(module: Module, folder: str | Path, *, threshold: int = 1 << 16)
 
 
 def inline(module: Module, folder: str | Path) -> int:
-    """Take constants back in that :func:`externalize` moved out.
+    """Read back the constants that :func:`externalize` moved out.
 
     Returns:
-        how many constants were taken in.
+        the number of constants that were read.
 
     Raises:
         HloFileError: a file is missing, damaged, of another content, or outside of ``folder``
@@ -86,7 +86,7 @@ def inline(module: Module, folder: str | Path) -> int:
     """
     module.require_known_fields()
     root = Path(folder)
-    taken = 0
+    count = 0
     for view in list(module.instructions):
         relative = view.frontend_attributes.get(ATTRIBUTE)
         if relative is None:
@@ -99,10 +99,10 @@ def inline(module: Module, folder: str | Path) -> int:
         del view.proto.frontend_attributes.map[ATTRIBUTE]
         if view.proto.frontend_attributes.map.pop(_ALONE, None):
             view.proto.ClearField("frontend_attributes")
-        taken += 1
-    if taken:
+        count += 1
+    if count:
         module.mark_changed()
-    return taken
+    return count
 
 
 def _make_folder(path: Path) -> None:

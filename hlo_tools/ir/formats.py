@@ -65,14 +65,14 @@ FORMATS: dict[str, Callable[[Module], bytes]] = {
     "json": _json,
     "pbtxt": _pbtxt,
 }
-"""What writes a module in each file format that has all of it."""
+"""Writers of the file formats that store a complete module."""
 
 STABLEHLO: dict[str, Callable[[Module], bytes]] = {
     "stablehlo": _stablehlo("text"),
     "stablehlo-bytecode": _stablehlo("bytecode"),
     "stablehlo-portable": _stablehlo("portable"),
 }
-"""What writes it as StableHLO, through jaxlib: another module of the same meaning."""
+"""Writers of StableHLO, through jaxlib: a different module with equal semantics."""
 
 
 def form_of(target: object) -> str | None:

@@ -75,7 +75,7 @@ class Instruction:
 
     @property
     def is_root(self) -> bool:
-        """Whether its computation returns its value."""
+        """True if its computation returns its value."""
         return self.computation.root is self
 
     @property
@@ -83,9 +83,9 @@ class Instruction:
         """The value of a constant; None for anything else."""
         if not self.proto.HasField("literal"):
             return None
-        kept = self.module.kept_constant(self.computation.id, self.local_id)
-        if kept is not None:
-            return StoredLiteral(kept, self.shape)
+        stored = self.module.kept_constant(self.computation.id, self.local_id)
+        if stored is not None:
+            return StoredLiteral(stored, self.shape)
         return Literal(self.proto.literal)
 
     # What it is connected to
@@ -97,16 +97,16 @@ class Instruction:
         Raises:
             HloFileError: an operand id names no instruction of the computation (HLO-REFERENCE).
         """
-        found = self._operands
-        if found is None:
+        operands = self._operands
+        if operands is None:
             index = self.computation._index()
             ids = self.proto.operand_ids
             try:
-                found = self._operands = tuple([index[i & LOCAL_MASK] for i in ids])
+                operands = self._operands = tuple([index[i & LOCAL_MASK] for i in ids])
             except KeyError:
                 resolve = self.computation.resolve
-                found = self._operands = tuple(resolve(i, self) for i in ids)
-        return found
+                operands = self._operands = tuple(resolve(i, self) for i in ids)
+        return operands
 
     @property
     def users(self) -> tuple[Instruction, ...]:
@@ -117,7 +117,7 @@ class Instruction:
 
     @property
     def is_used(self) -> bool:
-        """Whether anything takes its result; costs the same however many do."""
+        """True if it has a user or is the root; takes constant time."""
         if self._users is None:
             self.computation.index_users()
         return bool(self._users)
@@ -193,17 +193,17 @@ class Instruction:
 
         editing.set_operand(self, index, operand)
 
-    def replace_uses(self, other: Instruction) -> None:
-        """Let every user, and the computation if this is its root, take ``other`` instead."""
+    def replace_uses(self, replacement: Instruction) -> None:
+        """Let every user, and the computation if this is its root, take ``replacement`` instead."""
         from hlo_tools.ir import editing
 
-        editing.replace_uses(self, other)
+        editing.replace_uses(self, replacement)
 
-    def set_control_predecessors(self, others: Iterable[Instruction]) -> None:
-        """Run after ``others`` of its computation, and no longer after those of before."""
+    def set_control_predecessors(self, predecessors: Iterable[Instruction]) -> None:
+        """Run after ``predecessors`` of its computation; forget earlier control predecessors."""
         from hlo_tools.ir import editing
 
-        editing.set_control_predecessors(self, others)
+        editing.set_control_predecessors(self, predecessors)
 
     def set_called_computations(self, computations: Iterable[Computation]) -> None:
         """Call other computations from now on, in the order of the opcode's definition.

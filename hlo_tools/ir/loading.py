@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "load_outline"]
 
-LARGEST = (1 << 31) - 1
-"""Bytes of the largest message that protobuf reads."""
-LEFT_OF_LARGE = 1 << 16
-"""Of files larger than 1 GiB, constants larger than 64 KiB are left in the file."""
+MAX_MESSAGE_BYTES = (1 << 31) - 1
+"""Protobuf reads no larger message."""
+MAX_LOADED_CONSTANT_BYTES = 1 << 16
+"""Larger constants (64 KiB) stay in the file if the file is larger than 1 GiB."""
 _MAPPED_OVER = 1 << 26
 """For an outline, files larger than 64 MiB are mapped: what is not read takes no memory."""
 
@@ -70,7 +70,7 @@ def load(
     try:
         content, _compression = decompress(data)
         if leave_constants is None and len(content) > LARGE:
-            leave_constants = LEFT_OF_LARGE
+            leave_constants = MAX_LOADED_CONSTANT_BYTES
         kind = detect(content).kind
         if kind == "delimited":
             module = _read_delimited(content, place, leave_constants)
@@ -129,9 +129,9 @@ def _read_delimited(content: Buffer, place: str, threshold: int | None) -> Modul
     envelope = module.envelope
     assert isinstance(envelope, schema.HloUnoptimizedSnapshot)
     stated = sum(
-        one.argument_size_bytes
-        for part in envelope.partitions
-        for one in part.arguments_descriptors
+        descriptor.argument_size_bytes
+        for partition in envelope.partitions
+        for descriptor in partition.arguments_descriptors
     )
     if stated > len(content) - end:
         raise damage(
@@ -148,19 +148,19 @@ def _read_skeleton(content: Buffer, kind: str, place: str, threshold: int) -> Mo
     """The module, and the message around it, without the module's large constants."""
     skeleton = cut(content, kind, threshold)
     data = wrapped(content, kind, skeleton.data)
-    if len(data) > LARGEST:
+    if len(data) > MAX_MESSAGE_BYTES:
         raise HloFileError(
             f"the module has {len(data)} bytes without its large constants, more than "
-            f"protobuf reads ({LARGEST})",
+            f"protobuf reads ({MAX_MESSAGE_BYTES})",
             code="HLO-TOO-LARGE",
             remedy="load it with a smaller leave_constants",
         )
     module = _read_message(data, kind, place)
     module._original = content
     proto = module._proto
-    for (computation, index), kept in skeleton.kept.items():
+    for (computation, index), stored in skeleton.kept.items():
         owner = proto.computations[computation]
-        module._kept[owner.id, owner.instructions[index].id & LOCAL_MASK] = kept
+        module._kept[owner.id, owner.instructions[index].id & LOCAL_MASK] = stored
     return module
 
 
@@ -193,11 +193,11 @@ def _without_log_headers(text: str) -> str:
     """A text that was copied from a log, with blanks in the place of what begins its lines."""
     if _LOG_HEADER.match(text) is None:
         return text
-    return _LOG_HEADER.sub(lambda found: " " * len(found[0]), text)
+    return _LOG_HEADER.sub(lambda header: " " * len(header[0]), text)
 
 
 _LOG_HEADER = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ [^\]\n]+\] ?", re.MULTILINE)
-"""What glog and absl write before each line: ``I0101 12:00:00.000000 12 file.cc:34] ``."""
+"""The header that glog and absl write before each line: ``I0101 12:00:00.000000 12 file.cc:34] ``."""
 
 
 def _read_stablehlo(content: Buffer, kind: str, place: str) -> Module:
@@ -205,9 +205,9 @@ def _read_stablehlo(content: Buffer, kind: str, place: str) -> Module:
 
     message = _parse(to_hlo(content), schema.HloModuleProto)
     assert isinstance(message, schema.HloModuleProto)
-    for at, shape in enumerate(message.host_program_shape.parameters):
+    for number, shape in enumerate(message.host_program_shape.parameters):
         if any(extent < 0 for extent in shape.dimensions):
-            raise symbolic(f"parameter {at} has one")
+            raise symbolic(f"parameter {number} has one")
     return _module_in(message, None, place)
 
 
@@ -242,8 +242,8 @@ def _read_notation(
 
 def _position(error: Exception) -> tuple[int, int]:
     """Line and column where a notation stopped being one; (0, 0) where the error has none."""
-    found = _LINE_COLUMN.search(str(error))
-    return (int(found[1] or found[3]), int(found[2] or found[4])) if found else (0, 0)
+    match = _LINE_COLUMN.search(str(error))
+    return (int(match[1] or match[3]), int(match[2] or match[4])) if match else (0, 0)
 
 
 def _not_parsed(name: str, error: Exception) -> HloFileError:

@@ -170,7 +170,9 @@ class Module:
     def donors(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """Parameters (number, part) whose buffers any result may be written over."""
         entries = self._proto.buffer_donor.entries
-        return tuple((one.parameter_number, tuple(one.parameter_shape_index)) for one in entries)
+        return tuple(
+            (donor.parameter_number, tuple(donor.parameter_shape_index)) for donor in entries
+        )
 
     def computation_by_id(self, computation_id: int) -> Computation:
         """The computation with an id.
@@ -178,8 +180,8 @@ class Module:
         Raises:
             HloFileError: there is none (HLO-REFERENCE).
         """
-        found = self.by_id().get(computation_id)
-        if found is None:
+        computation = self.by_id().get(computation_id)
+        if computation is None:
             missing = f" with the id {computation_id}" if self.by_id() else ""
             raise HloFileError(
                 f"module {self.name or '(no name)'} has no computation{missing}",
@@ -187,7 +189,7 @@ class Module:
                 place=self.path,
                 remedy="the module is damaged, or was edited inconsistently",
             )
-        return found
+        return computation
 
     def computation(self, name: str) -> Computation:
         """The computation called ``name`` (a leading % is left out).
@@ -195,9 +197,9 @@ class Module:
         Raises:
             HloError: there is none (HLO-NO-COMPUTATION).
         """
-        wanted = name.removeprefix("%")
+        bare_name = name.removeprefix("%")
         for computation in self.computations:
-            if computation.name == wanted:
+            if computation.name == bare_name:
                 return computation
         from hlo_tools._messages import did_you_mean
 
@@ -205,10 +207,10 @@ class Module:
         listed = ", ".join("%" + name for name in names[:10])
         more = f" and {len(names) - 10} more" if len(names) > 10 else ""
         raise HloError(
-            f"module {self.name} has no computation %{wanted}",
+            f"module {self.name} has no computation %{bare_name}",
             code="HLO-NO-COMPUTATION",
             place=self.path,
-            remedy=f"{did_you_mean(wanted, names, '%')}it has {listed}{more}",
+            remedy=f"{did_you_mean(bare_name, names, '%')}it has {listed}{more}",
         )
 
     def find_custom_calls(self, target: str = KERNEL_TARGET) -> list[Instruction]:
@@ -291,10 +293,10 @@ class Module:
         self._has_known_fields = False
         self.mark_changed()
         self._names = self._next_legacy_id = self._places = None
-        known = self._computations
-        if known is None:
+        computations_by_id = self._computations
+        if computations_by_id is None:
             return
-        by_proto = {id(c._proto): c for c in known.values()}
+        by_proto = {id(c._proto): c for c in computations_by_id.values()}
         self._computations = {
             proto.id: by_proto.get(id(proto)) or Computation(proto, self)
             for proto in self._proto.computations
@@ -314,11 +316,11 @@ class Module:
         if self.pass_rows:
             self.pass_rows = {}
 
-    def unique_name(self, wanted: str) -> str:
-        """``wanted``, or ``wanted.N`` when an instruction or computation has that name."""
+    def unique_name(self, base: str) -> str:
+        """Return ``base``, or ``base.N`` if an instruction or computation has that name."""
         from hlo_tools.ir.editing import unique_name
 
-        return unique_name(self, wanted)
+        return unique_name(self, base)
 
     def add_computation(self, name: str) -> Computation:
         """Add an empty computation; the first one becomes the entry."""
@@ -345,7 +347,7 @@ class Module:
 
     @property
     def holds_unknown_fields(self) -> bool:
-        """Whether the module, or the message around it, has a field that this version lacks."""
+        """True if the module, or the message around it, has a field that this version lacks."""
         from hlo_tools.schema.unknown import unknown_fields
 
         if self._has_known_fields:
@@ -459,11 +461,11 @@ class Module:
         elif self._original is not None:
             write_bytes(self._original, target)
         else:
-            proto, kept, envelope = self.proto, self._kept, self._envelope
-            write_stream(lambda stream: splice(proto, kept, stream, envelope), target)
+            proto, stored_constants, envelope = self.proto, self._kept, self._envelope
+            write_stream(lambda stream: splice(proto, stored_constants, stream, envelope), target)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the entry's instructions as a table."""
+        """Return the entry's instructions as an HTML table for notebooks."""
         from hlo_tools.ir.notebook import module_html
 
         return module_html(self)
@@ -482,9 +484,9 @@ class Module:
         """The message without waiting edits: what is read or set besides its computations."""
         return self._proto
 
-    def keep_constant(self, computation_id: int, local_id: int, kept: Kept) -> None:
+    def keep_constant(self, computation_id: int, local_id: int, stored: Kept) -> None:
         """A constant of the module is in a file."""
-        self._kept[computation_id, local_id] = kept
+        self._kept[computation_id, local_id] = stored
 
     def drop_constant(self, computation_id: int, local_id: int) -> None:
         """A constant that may have been in a file is removed, or is in the message now."""
@@ -494,18 +496,18 @@ class Module:
         """Take computations, and their schedules, out of the module."""
         proto = self.proto
         ids = {computation.id for computation in gone}
-        kept = [c for c in self.by_id().values() if c.id not in ids]
-        rank = {c.id: place for place, c in enumerate(kept)}
+        remaining = [c for c in self.by_id().values() if c.id not in ids]
+        rank = {c.id: place for place, c in enumerate(remaining)}
 
         def place(computation: HloComputationProto) -> int:
-            return rank.get(computation.id, len(kept))
+            return rank.get(computation.id, len(remaining))
 
         proto.computations.sort(key=place)
-        del proto.computations[len(kept) :]
+        del proto.computations[len(remaining) :]
         for number in ids & set(proto.schedule.sequences):
             del proto.schedule.sequences[number]
         self._made -= ids
-        self._computations = {c.id: c for c in kept}
+        self._computations = {c.id: c for c in remaining}
         self._places = None
         self.mark_changed()
 
@@ -527,19 +529,21 @@ class Module:
         Raises:
             HloFileError: two have the same id (HLO-DUPLICATE-ID).
         """
-        known = self._computations
-        if known is None:
+        computations_by_id = self._computations
+        if computations_by_id is None:
             self._given = True
-            known = {proto.id: Computation(proto, self) for proto in self._proto.computations}
-            if len(known) != len(self._proto.computations):
+            computations_by_id = {
+                proto.id: Computation(proto, self) for proto in self._proto.computations
+            }
+            if len(computations_by_id) != len(self._proto.computations):
                 raise HloFileError(
                     f"two computations of module {self.name} have the same id",
                     code="HLO-DUPLICATE-ID",
                     place=self.path,
                     remedy="the module is damaged, or was edited inconsistently",
                 )
-            self._computations = known
-        return known
+            self._computations = computations_by_id
+        return computations_by_id
 
     def _settle(self) -> None:
         if self._original is None and self._computations is not None:

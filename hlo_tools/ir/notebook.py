@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["module_html"]
 
 _MOST_ROWS = 60
-_LONGEST = 80
+_MAX_CELL_CHARACTERS = 80
 _COLUMNS = ("name", "shape", "opcode", "operands", "source")
 
 
@@ -44,4 +44,4 @@ def _row(view: Instruction) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _MAX_CELL_CHARACTERS else f"{text[: _MAX_CELL_CHARACTERS - 1]}…"

@@ -33,7 +33,7 @@ def behind(view: Instruction, *opcodes: str) -> Instruction:
 
 
 def is_continuation(view: Instruction) -> bool:
-    """Whether an instruction continues or finishes what its operand started, as async-done does."""
+    """Return True if an instruction continues or finishes its operand's operation, as async-done."""
     return view.proto.opcode.endswith(("-update", "-done"))
 
 
@@ -86,8 +86,8 @@ def needs_first(
         waiting = {start}
         stack = [(start, iter(first))]
         while stack:
-            node, rest = stack[-1]
-            for needed in rest:
+            node, remaining = stack[-1]
+            for needed in remaining:
                 if needed in done:
                     continue
                 if needed in waiting:

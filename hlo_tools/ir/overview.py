@@ -16,8 +16,8 @@ class ModuleOutline(Outline):
     @classmethod
     def of(cls, module: Module) -> ModuleOutline:
         """The overview of a module that is loaded."""
-        whole = not module.has_kept_constants
-        data = module.module_bytes() if whole else module.proto.SerializeToString()
+        is_complete = not module.has_kept_constants
+        data = module.module_bytes() if is_complete else module.proto.SerializeToString()
         return cls(data, path=module.path)
 
     def part(self, rows: Iterable[int]) -> Module:

@@ -48,8 +48,8 @@ def set_ids(module: Module, scheme: str) -> None:
         sequence.instruction_ids.extend(ids)
     _renumber_buffers(module, numbers)
     module._kept = {
-        (computation, numbers[computation][local] & LOCAL_MASK): kept
-        for (computation, local), kept in module._kept.items()
+        (computation, numbers[computation][local] & LOCAL_MASK): stored
+        for (computation, local), stored in module._kept.items()
     }
     module.touch()
 

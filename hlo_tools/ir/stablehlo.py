@@ -112,16 +112,16 @@ def _instead(opcode: str, sources: list[Shape], shape: Shape) -> str:
 
 def _inside(data: bytes) -> bytes:
     """The bytecode in a file of ``jax.export``, which has it as a vector behind its length."""
-    at = data.find(BYTECODE)
-    if at < 4:
+    offset = data.find(BYTECODE)
+    if offset < 4:
         return data
-    (size,) = struct.unpack_from("<I", data, at - 4)
-    if at + size > len(data):
+    (size,) = struct.unpack_from("<I", data, offset - 4)
+    if offset + size > len(data):
         raise HloFileError(
-            f"the bytecode needs {size} bytes, {len(data) - at} are left", code="HLO-TRUNCATED",
+            f"the bytecode needs {size} bytes, {len(data) - offset} are left", code="HLO-TRUNCATED",
             remedy="get the file again from its source",
         )  # fmt: skip
-    return data[at : at + size]
+    return data[offset : offset + size]
 
 
 def _run(task: str, data: bytes) -> bytes:

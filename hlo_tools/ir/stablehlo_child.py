@@ -18,16 +18,16 @@ __all__ = ["TASKS", "main"]
 
 def _read(data: bytes) -> bytes:
     """A serialized HloModuleProto of text, bytecode or a portable artifact."""
-    given = data if data.startswith(b"ML\xefR") else data.decode()
+    stablehlo = data if data.startswith(b"ML\xefR") else data.decode()
     computation = _bindings().mlir_module_to_xla_computation(
-        given, use_tuple_args=False, return_tuple=False
+        stablehlo, use_tuple_args=False, return_tuple=False
     )
     return computation.as_serialized_hlo_module_proto()
 
 
 def _write(data: bytes) -> Any:
     """StableHLO of a serialized HloModuleProto, as jaxlib's module."""
-    given = _bindings().hlo_to_stablehlo(data)
+    artifact = _bindings().hlo_to_stablehlo(data)
     ir, stablehlo = (
         importlib.import_module(f"jaxlib.mlir.{n}") for n in ("ir", "dialects.stablehlo")
     )
@@ -38,7 +38,7 @@ def _write(data: bytes) -> Any:
     context.load_all_available_dialects()
     stablehlo.register_dialect(context)
     with context:
-        return ir.Module.parse(given)
+        return ir.Module.parse(artifact)
 
 
 def _text(data: bytes) -> bytes:
@@ -68,7 +68,7 @@ def _bindings() -> Any:
 TASKS: dict[str, Callable[[bytes], bytes]] = {
     "read": _read, "text": _text, "bytecode": _bytecode, "portable": _portable,
 }  # fmt: skip
-"""What the process is asked for."""
+"""The tasks of the process."""
 
 
 def main(task: str, source: str, target: str) -> int:

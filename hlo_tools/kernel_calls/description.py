@@ -1,4 +1,4 @@
-"""What a kernel call is: its kernel, launch, operands, and the work that the kernel does."""
+"""Describes a kernel call: kernel, launch, operands, and the work of the kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Description", "Work", "cost_of", "describe", "work_of"]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one launch of a kernel does, all its cores together.
+    """The work of one launch of a kernel, summed over its cores.
 
     Attributes:
         macs: multiply-adds of the matrix engine; None when a loop's count is only known on the
@@ -83,8 +83,8 @@ def describe(call: Instruction, root: Path | None = None) -> Description:
     Raises:
         HloError: its configuration does not decode, or its file is missing or damaged.
     """
-    found = resolve(call.backend_config, root or call.module.folder)
-    config, kernel = found.config, found.kernel
+    resolved = resolve(call.backend_config, root or call.module.folder)
+    config, kernel = resolved.config, resolved.kernel
     shape = call.shape
     results = shape.tuple_shapes if shape.is_tuple else (shape,)
     operands = [operand.shape for operand in call.operands]
@@ -101,8 +101,8 @@ def describe(call: Instruction, root: Path | None = None) -> Description:
             for alias in call.proto.output_operand_aliasing
         ),
         constants=len(kernel.constants),
-        operand_bytes=sum(one.byte_size for one in operands),
-        result_bytes=sum(one.byte_size for one in results),
+        operand_bytes=sum(shape.byte_size for shape in operands),
+        result_bytes=sum(shape.byte_size for shape in results),
         work=work_of(kernel),
         source=str(call.source) if call.source else "",
     )
@@ -164,9 +164,9 @@ def _moved(instruction: KernelInstruction) -> tuple[int, int]:
     """(bytes from HBM, bytes to HBM) of a copy."""
     if not instruction.op.startswith("dma_"):
         return 0, 0
-    given = instruction.operands
-    sources = (*_accesses(given.get("src")), *_accesses(given.get("srcs")))
-    return _on_hbm(sources), _on_hbm(_accesses(given.get("dst")))
+    operands = instruction.operands
+    sources = (*_accesses(operands.get("src")), *_accesses(operands.get("srcs")))
+    return _on_hbm(sources), _on_hbm(_accesses(operands.get("dst")))
 
 
 def _on_hbm(accesses: Iterable[Access]) -> int:
@@ -182,7 +182,7 @@ def _accesses(value: Any) -> tuple[Access, ...]:
     if isinstance(value, Access):
         return (value,)
     if type(value) in (tuple, list):
-        return tuple(one for one in value if isinstance(one, Access))
+        return tuple(access for access in value if isinstance(access, Access))
     return ()
 
 

@@ -70,9 +70,9 @@ def take_out(module: Module, folder: str | Path, beside: str | Path | None = Non
                 (home / name).parent.mkdir(parents=True, exist_ok=True)
                 write_bytes(content, home / name)
             written[digest] = home / config.binary
-        rest = {key: value for key, value in config.extra_binary.items() if key != EMBEDDED}
+        remaining = {key: value for key, value in config.extra_binary.items() if key != EMBEDDED}
         binary = _named(written[digest], beside)
-        set_config(call, replace(config, binary=binary, extra_binary=rest))
+        set_config(call, replace(config, binary=binary, extra_binary=remaining))
     return list(written.values())
 
 

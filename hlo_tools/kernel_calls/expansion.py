@@ -36,12 +36,12 @@ def register_reference(kernel: str, reference: Reference | None) -> None:
 
 
 def reference_for(kernel: str) -> Reference | None:
-    """What is registered for a kernel, or None."""
+    """Return the registered reference of a kernel, or None."""
     return _references.get(kernel)
 
 
 def expand(module: Module, references: Mapping[str, Reference] | None = None) -> list[str]:
-    """Expand every kernel call that has a reference, registered or given; the kernels' names.
+    """Expand every kernel call that has a reference; return the kernels' names.
 
     Args:
         module: is changed.
@@ -54,49 +54,51 @@ def expand(module: Module, references: Mapping[str, Reference] | None = None) ->
             operands (HLO-REFERENCE-AMBIGUOUS); nothing is expanded.
     """
     module.require_known_fields()
-    known = {**_references, **(references or {})}
+    references_by_name = {**_references, **(references or {})}
     done: list[str] = []
     cloned: dict[tuple[str, str], Computation] = {}
     sources: dict[tuple[str, str], Module] = {}
     calls = module.find_custom_calls()
-    _check_names(calls, known)
+    _check_names(calls, references_by_name)
     unused = {here: UnusedRemover(here) for here in {call.computation for call in calls}}
     for call in calls:
         name = decode(call.backend_config).func_name
-        chosen = f"%{call.name}" if f"%{call.name}" in known else name
-        if chosen not in known:
+        chosen = f"%{call.name}" if f"%{call.name}" in references_by_name else name
+        if chosen not in references_by_name:
             continue
         shapes = [operand.shape for operand in call.operands]
         key = (chosen, " ".join(map(str, shapes)))
         if key not in sources:
-            sources[key] = as_module(known[chosen], shapes)
+            sources[key] = as_module(references_by_name[chosen], shapes)
         operands = _operands(call, sources[key], name)
         if key not in cloned:
             cloned[key] = clone_into(sources[key], module)
-        given = call.operands
+        passed = call.operands
         _expand(call, operands, cloned[key])
-        unused[call.computation].drop(given)
+        unused[call.computation].drop(passed)
         done.append(name)
     if done:
         remove_unreachable(module)
     return done
 
 
-def _check_names(calls: list[Instruction], known: Mapping[str, Reference]) -> None:
-    """One name, one kernel: else a reference would replace a kernel that computes something else.
+def _check_names(calls: list[Instruction], references_by_name: Mapping[str, Reference]) -> None:
+    """Refuse two kernels of one name: the reference would replace both.
 
     Kernels of one name for operands of other shapes are taken for one kernel.
     """
-    found: dict[tuple[str, ...], tuple[str, Instruction]] = {}
+    first_calls: dict[tuple[str, ...], tuple[str, Instruction]] = {}
     for call in calls:
         name = decode(call.backend_config).func_name
-        if name not in known or f"%{call.name}" in known:
+        if name not in references_by_name or f"%{call.name}" in references_by_name:
             continue
-        types = ((one.shape.element.name, one.shape.dimensions) for one in call.operands)
+        types = (
+            (operand.shape.element.name, operand.shape.dimensions) for operand in call.operands
+        )
         key = (name, *map(str, types))  # whatever their layouts
         content = _content(call)
-        other, first = found.setdefault(key, (content, call))
-        if other != content:
+        first_content, first = first_calls.setdefault(key, (content, call))
+        if first_content != content:
             raise HloVerifyError(
                 f"two kernels named {name} are called, by %{first.name} and %{call.name}, and one "
                 "reference was passed for both",
@@ -124,34 +126,37 @@ def _operands(call: Instruction, reference: Module, name: str) -> list[Instructi
         for operand, parameter in zip(operands, parameters, strict=True)
     )
     if not fits:
-        taken = ", ".join(str(parameter.shape) for parameter in parameters)
-        given = ", ".join(str(operand.shape) for operand in call.operands)
-        raise _misfit(f"the reference of {name} takes ({taken}), the call has ({given})", call)
+        reference_shapes = ", ".join(str(parameter.shape) for parameter in parameters)
+        call_shapes = ", ".join(str(operand.shape) for operand in call.operands)
+        raise _misfit(
+            f"the reference of {name} takes ({reference_shapes}), the call has ({call_shapes})",
+            call,
+        )
     result = reference.entry.result_shape
     if not _parts_equal(call.shape, result):
         raise _misfit(f"the reference of {name} returns {result}, the call {call.shape}", call)
     return operands
 
 
-def _parts_equal(one: Shape, other: Shape) -> bool:
-    """Whether the shapes are equal when a tuple of one counts as what is in it."""
-    mine, theirs = (shape.tuple_shapes or (shape,) for shape in (one, other))
-    return len(mine) == len(theirs) and all(
-        a.same_array(b) for a, b in zip(mine, theirs, strict=True)
+def _parts_equal(left: Shape, right: Shape) -> bool:
+    """Return True if the shapes are equal when a tuple of one element counts as the element."""
+    left_parts, right_parts = (shape.tuple_shapes or (shape,) for shape in (left, right))
+    return len(left_parts) == len(right_parts) and all(
+        a.same_array(b) for a, b in zip(left_parts, right_parts, strict=True)
     )
 
 
 def _expand(call: Instruction, operands: list[Instruction], body: Computation) -> None:
     here = call.computation
     shape = body.root.shape
-    made = here.add("call", shape, operands, like=call, called_computation_ids=[body.id])
-    hand_on_control_edges(call, made)
-    result = inline_call(made)
+    inner_call = here.add("call", shape, operands, like=call, called_computation_ids=[body.id])
+    hand_on_control_edges(call, inner_call)
+    result = inline_call(inner_call)
     if call.shape.is_tuple and not shape.is_tuple:
         result = here.add("tuple", tuple_shape([shape]), [result])
     elif shape.is_tuple and not call.shape.is_tuple:
-        part = shape.tuple_shapes[0]
-        result = here.add("get-tuple-element", part, [result], tuple_index=0)
+        element_shape = shape.tuple_shapes[0]
+        result = here.add("get-tuple-element", element_shape, [result], tuple_index=0)
     call.replace_uses(result)
     call.remove()
 

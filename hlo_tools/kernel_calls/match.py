@@ -102,7 +102,7 @@ def _check_depth(pattern: Module) -> None:
 
 
 def is_alive(view: Instruction) -> bool:
-    """Whether it is still in its computation."""
+    """Return True if it is still in its computation."""
     return view.computation.holds(view)
 
 
@@ -112,30 +112,30 @@ def _with_others(
     matcher: _Matcher,
     candidates: dict[str, list[Instruction]],
 ) -> Iterator[tuple[Instruction, ...]]:
-    """All ways in which others are the remaining results; the matcher holds the one at hand."""
+    """Yield all choices of the remaining results; the matcher has the current one."""
     if len(results) == len(roots):
         yield results
         return
     root = roots[len(results)]
-    for other in candidates[root.opcode]:
-        if other in results or not is_alive(other):
+    for candidate in candidates[root.opcode]:
+        if candidate in results or not is_alive(candidate):
             continue
-        known = matcher.known
-        if matcher.match(root, other):
-            yield from _with_others(roots, (*results, other), matcher, candidates)
-            matcher.forget_since(known)
+        mark = matcher.known
+        if matcher.match(root, candidate):
+            yield from _with_others(roots, (*results, candidate), matcher, candidates)
+            matcher.forget_since(mark)
 
 
 def _is_convex(inputs: tuple[Instruction, ...], results: tuple[Instruction, ...]) -> bool:
-    """Whether no input needs a result: one call for all results would need itself."""
-    seen: set[Instruction] = set()
+    """Return True if no input needs a result: else one call for all results would need itself."""
+    visited: set[Instruction] = set()
     stack = list(inputs)
     while stack:
         view = stack.pop()
         if view in results:
             return False
-        if view not in seen:
-            seen.add(view)
+        if view not in visited:
+            visited.add(view)
             stack += view.operands
     return True
 
@@ -160,22 +160,22 @@ class _Matcher:
         """How much is known."""
         return len(self.captures), len(self._fitting)
 
-    def forget_since(self, known: tuple[int, int]) -> None:
-        """Forget what came to be known later."""
-        while len(self.captures) > known[0]:
+    def forget_since(self, mark: tuple[int, int]) -> None:
+        """Undo the captures and fits after a mark."""
+        while len(self.captures) > mark[0]:
             self.captures.popitem()
-        while len(self._fitting) > known[1]:
+        while len(self._fitting) > mark[1]:
             self._fitting.popitem()
 
     def match(self, pattern: Instruction, view: Instruction) -> bool:
-        """Whether ``view`` fits, beside all that fits already; if not, nothing is known anew.
+        """Return True if ``view`` fits with all earlier matches; if not, the matcher is unchanged.
 
         Raises:
             HloError: the operands of too many operations could match either way (HLO-PATTERN).
         """
         before = self.known
         goals: Goals = ((pattern, view), None)
-        others: list[tuple[Goals, tuple[int, int]]] = []
+        alternatives: list[tuple[Goals, tuple[int, int]]] = []
         tried = 0
         while goals is not None:
             pair, goals = goals
@@ -184,11 +184,11 @@ class _Matcher:
             if self._holds(pair):
                 self._fitting[pair] = None
                 ways = self._ways(pair)
-                others += [(_with(way, goals), self.known) for way in ways[1:]]
+                alternatives += [(_with(way, goals), self.known) for way in ways[1:]]
                 goals = _with(ways[0], goals)
-            elif others:
-                goals, known = others.pop()
-                self.forget_since(known)
+            elif alternatives:
+                goals, mark = alternatives.pop()
+                self.forget_since(mark)
                 tried += 1
                 if tried > _MOST_TRIED:
                     raise _too_many_ways(pattern, view)
@@ -204,16 +204,16 @@ class _Matcher:
         return pattern.opcode != "parameter" or self.captures.setdefault(pattern, view) is view
 
     def _could_fit(self, pair: Pair) -> bool:
-        """Whether two instructions match but for what the parameters match."""
-        found = self._possible.get(pair)
-        if found is None:
+        """Return True if two instructions match, parameters of the pattern left aside."""
+        fits = self._possible.get(pair)
+        if fits is None:
             pattern, view = pair
-            found = pattern.shape.same_array(view.shape) and (
+            fits = pattern.shape.same_array(view.shape) and (
                 pattern.opcode == "parameter"
                 or (_same_operation(pattern, view) and bool(self._ways(pair)))
             )
-            self._possible[pair] = found
-        return found
+            self._possible[pair] = fits
+        return fits
 
     def _ways(self, pair: Pair) -> list[list[Pair]]:
         """The pairs of operands, in each order in which they could fit."""
@@ -245,16 +245,16 @@ def _too_many_ways(pattern: Instruction, view: Instruction) -> HloError:
 
 
 def _same_operation(pattern: Instruction, view: Instruction) -> bool:
-    """Whether both do the same to their operands."""
+    """Return True if both apply the same operation to their operands."""
     if pattern.opcode != view.opcode or view.proto.control_predecessor_ids:
         return False
     if _attributes(pattern.proto) != _attributes(view.proto):
         return False
     if pattern.opcode == "constant":
         return _same_value(pattern, view)
-    mine, theirs = pattern.called_computations, view.called_computations
-    return len(mine) == len(theirs) and all(
-        _same_body(one, other) for one, other in zip(mine, theirs, strict=True)
+    left_callees, right_callees = pattern.called_computations, view.called_computations
+    return len(left_callees) == len(right_callees) and all(
+        _same_body(left, right) for left, right in zip(left_callees, right_callees, strict=True)
     )
 
 
@@ -269,19 +269,26 @@ def _attributes(proto: Any) -> bytes:
     return copy.SerializeToString(deterministic=True)
 
 
-def _same_value(one: Instruction, other: Instruction) -> bool:
-    mine, theirs = one.literal, other.literal
-    if mine is None or theirs is None or mine.is_elided or theirs.is_elided:
+def _same_value(left: Instruction, right: Instruction) -> bool:
+    left_literal, right_literal = left.literal, right.literal
+    if (
+        left_literal is None
+        or right_literal is None
+        or left_literal.is_elided
+        or right_literal.is_elided
+    ):
         return False
-    if mine.is_tuple or theirs.is_tuple:
+    if left_literal.is_tuple or right_literal.is_tuple:
         return False
-    return mine.numpy().tobytes() == theirs.numpy().tobytes()
+    return left_literal.numpy().tobytes() == right_literal.numpy().tobytes()
 
 
-def _same_body(one: Computation, other: Computation) -> bool:
-    """Whether two computations are the same program, parameter for parameter."""
-    mine, theirs = one.parameters, other.parameters
-    if len(mine) != len(theirs):
+def _same_body(left: Computation, right: Computation) -> bool:
+    """Return True if two computations are the same program, parameter for parameter."""
+    left_parameters, right_parameters = left.parameters, right.parameters
+    if len(left_parameters) != len(right_parameters):
         return False
     matcher = _Matcher()
-    return all(map(matcher.match, mine, theirs)) and matcher.match(one.root, other.root)
+    return all(map(matcher.match, left_parameters, right_parameters)) and matcher.match(
+        left.root, right.root
+    )

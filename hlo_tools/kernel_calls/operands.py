@@ -1,4 +1,4 @@
-"""What a kernel call needs besides its kernel: constants, aliases, a configuration."""
+"""Operands of a kernel call: constants, aliases, a configuration."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ def call_fields(kernel: KernelIR, config: BackendConfig, single: bool) -> dict[s
         "custom_call_target": KERNEL_TARGET,
         "backend_config": encode(config).encode(),
         "output_operand_aliasing": [
-            {"operand_index": given, "output_shape_index": [] if single else [result]}
-            for result, given in sorted(kernel.aliases.items())
+            {"operand_index": operand, "output_shape_index": [] if single else [result]}
+            for result, operand in sorted(kernel.aliases.items())
         ],
     }
 

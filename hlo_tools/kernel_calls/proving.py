@@ -1,4 +1,4 @@
-"""Whether two modules compute the same, seen on random inputs."""
+"""Compares the results of two modules on random inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Proof", "Prover", "prove_equal"]
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was compared.
+    """The outcome of a comparison.
 
     Attributes:
         runs: how many sets of inputs.
@@ -63,10 +63,10 @@ class Prover:
             HloVerifyError: its results differ, or it takes other parameters (HLO-DIFFERENT).
         """
         worst = 0.0
-        for seed, (inputs, wanted) in enumerate(zip(self._inputs, self._results, strict=True)):
+        for seed, (inputs, expected) in enumerate(zip(self._inputs, self._results, strict=True)):
             folder = root or self._root or module.folder or self._folder
-            given = _run(module, _arranged(inputs, module), folder)
-            worst = max(worst, largest_difference(tuple(given), tuple(wanted)))
+            outputs = _run(module, _arranged(inputs, module), folder)
+            worst = max(worst, largest_difference(tuple(outputs), tuple(expected)))
             if not worst <= self._tolerance:
                 raise HloVerifyError(
                     f"the results differ by {worst:.1e} of the largest value (inputs of seed {seed})",
@@ -81,20 +81,20 @@ def _arranged(inputs: Sequence[Any], module: Module) -> list[Any]:
     """The same arrays in the tuples and types that a module takes."""
     left = arrays_of(inputs)
     shapes = [parameter.shape for parameter in module.entry.parameters]
-    taken = sum(part.is_array for shape in shapes for _, part in shape.leaves())
-    if taken != len(left):
+    array_count = sum(leaf.is_array for shape in shapes for _, leaf in shape.leaves())
+    if array_count != len(left):
         raise HloVerifyError(
-            f"the module takes {counted(taken, 'array')}; it took {len(left)} before",
+            f"the module takes {counted(array_count, 'array')}; it took {len(left)} before",
             code="HLO-DIFFERENT",
             remedy="compare modules with the same parameters",
         )
     left.reverse()
-    return [_taken(left, shape) for shape in shapes]
+    return [_take(left, shape) for shape in shapes]
 
 
-def _taken(left: list[Any], shape: Shape) -> Any:
+def _take(left: list[Any], shape: Shape) -> Any:
     if shape.is_tuple:
-        return tuple(_taken(left, part) for part in shape.tuple_shapes)
+        return tuple(_take(left, element_shape) for element_shape in shape.tuple_shapes)
     if not shape.is_array:
         return None
     return np.asarray(left.pop()).astype(shape.dtype, copy=False)

@@ -27,51 +27,51 @@ Reference = Module | str | Path | Callable[..., Any]
 """A module, HLO text (it has ``HloModule`` in it), a path, ``FILE.py:NAME``, or a function."""
 
 Given = Reference | Pattern
-"""What a pattern may be: also one that is built with :func:`hlo_tools.rewrite.patterns.op`."""
+"""A pattern: a reference, or one that is built with :func:`hlo_tools.rewrite.patterns.op`."""
 
 
 def as_module(reference: Reference, shapes: Sequence[Shape]) -> Module:
-    """The module that a reference is; a function is traced for parameters of some shapes.
+    """Return the module of a reference; a function is traced for parameters of some shapes.
 
     A function that takes fewer arrays than there are shapes gets the first ones.
 
     Raises:
         HloError: it cannot be read, or the function fails (HLO-REFERENCE-FUNCTION).
     """
-    found = read_named(reference)
-    if isinstance(found, Module):
-        return found
-    if isinstance(found, str) and "HloModule" in found:
-        return load(found.encode())
-    if isinstance(found, (str, Path)):
-        return load(str(found))
-    if callable(found):
-        return _traced(found, shapes, str(reference) if isinstance(reference, str) else "")
-    raise _unusable(found, reference)
+    named = read_named(reference)
+    if isinstance(named, Module):
+        return named
+    if isinstance(named, str) and "HloModule" in named:
+        return load(named.encode())
+    if isinstance(named, (str, Path)):
+        return load(str(named))
+    if callable(named):
+        return _traced(named, shapes, str(reference) if isinstance(reference, str) else "")
+    raise _unusable(named, reference)
 
 
-def as_pattern(given: Given, shapes: Sequence[Shape]) -> Module | Pattern:
-    """The pattern that something is, for inputs of some shapes; see :func:`as_module`."""
-    found = read_named(given)
-    return found if isinstance(found, Pattern) else as_module(found, shapes)
+def as_pattern(pattern: Given, shapes: Sequence[Shape]) -> Module | Pattern:
+    """Return the pattern of a reference for inputs of some shapes; see :func:`as_module`."""
+    named = read_named(pattern)
+    return named if isinstance(named, Pattern) else as_module(named, shapes)
 
 
-def read_named(given: Any) -> Any:
-    """What ``FILE.py:NAME`` names; anything else as it is."""
-    if isinstance(given, str) and "HloModule" not in given:
-        if names_python(given):
-            return load_named(given)
-        if given.endswith(".py"):
+def read_named(reference: Any) -> Any:
+    """Return the object that ``FILE.py:NAME`` names; anything else unchanged."""
+    if isinstance(reference, str) and "HloModule" not in reference:
+        if names_python(reference):
+            return load_named(reference)
+        if reference.endswith(".py"):
             raise HloError(
-                "this is a Python file", code="HLO-NO-NAME", place=given,
-                remedy=f"name a function or pattern in it: {given}:NAME",
+                "this is a Python file", code="HLO-NO-NAME", place=reference,
+                remedy=f"name a function or pattern in it: {reference}:NAME",
             )  # fmt: skip
-    return given
+    return reference
 
 
 def _traced(function: Callable[..., Any], shapes: Sequence[Shape], place: str) -> Module:
-    taken = shapes[: _count(function, len(shapes))]
-    arrays = [np.broadcast_to(np.zeros((), shape.dtype), shape.dimensions) for shape in taken]
+    used_shapes = shapes[: _count(function, len(shapes))]
+    arrays = [np.broadcast_to(np.zeros((), shape.dtype), shape.dimensions) for shape in used_shapes]
     try:
         if hasattr(function, "lower"):
             return _lowered(function, arrays)
@@ -83,7 +83,7 @@ def _traced(function: Callable[..., Any], shapes: Sequence[Shape], place: str) -
     except Exception as error:  # a person's function may fail in any way
         name = getattr(function, "__name__", type(function).__name__)
         raise HloError(
-            f"{name} cannot be turned into HLO for {', '.join(map(str, taken))}: "
+            f"{name} cannot be turned into HLO for {', '.join(map(str, used_shapes))}: "
             f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",
             code="HLO-REFERENCE-FUNCTION",
             place=place,
@@ -92,15 +92,18 @@ def _traced(function: Callable[..., Any], shapes: Sequence[Shape], place: str) -
 
 
 def _count(function: Callable[..., Any], most: int) -> int:
-    """How many arrays a function wants: its positional parameters without a default."""
+    """Return the number of arrays of a function: positional parameters without a default."""
     try:
-        known = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return most
-    if any(one.kind is one.VAR_POSITIONAL for one in known):
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         return most
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(one.kind in positional and one.default is one.empty for one in known)
+    return sum(
+        parameter.kind in positional and parameter.default is parameter.empty
+        for parameter in parameters
+    )
 
 
 def _lowered(function: Any, arrays: Sequence[Any]) -> Module:
@@ -109,9 +112,9 @@ def _lowered(function: Any, arrays: Sequence[Any]) -> Module:
     return load(computation.as_serialized_hlo_module_proto())
 
 
-def _unusable(found: Any, reference: Any) -> HloError:
+def _unusable(named: Any, reference: Any) -> HloError:
     return HloError(
-        f"{type(found).__name__} is neither HLO nor a function nor a pattern",
+        f"{type(named).__name__} is neither HLO nor a function nor a pattern",
         code="HLO-REFERENCE-KIND",
         place=reference if isinstance(reference, str) else "",
         remedy="pass HLO, a NumPy function, a function decorated with jax.jit, or a pattern of "

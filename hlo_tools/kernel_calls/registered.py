@@ -138,8 +138,8 @@ def composite(name: str, where: Condition | None = None) -> Pattern:
 
     def is_it(view: Instruction) -> bool:
         called = re.sub(r"\.\d+$", "", view.called_computations[0].name)
-        own = view.frontend_attributes.get("composite.name", called)
-        return own == name and (where is None or bool(where(view)))
+        composite_name = view.frontend_attributes.get("composite.name", called)
+        return composite_name == name and (where is None or bool(where(view)))
 
     return Pattern(frozenset({"call"}), where=is_it)
 
@@ -155,30 +155,30 @@ def named_kernels(names: Sequence[str]) -> tuple[RegisteredKernel, ...]:
         HloError: there is no such file or name (HLO-NO-FILE, HLO-NO-NAME), the file cannot be
             imported (HLO-IMPORT), or it is something else (HLO-REGISTERED).
     """
-    return tuple(one for name in names for one in _listed(_named(name), name))
+    return tuple(kernel for name in names for kernel in _listed(_named(name), name))
 
 
 def _named(name: str) -> object:
     if ".py" in name:
         return read_named(name)
-    known = {plugin.name: plugin for plugin in plugins(GROUP)}
-    if name not in known:
+    plugins_by_name = {plugin.name: plugin for plugin in plugins(GROUP)}
+    if name not in plugins_by_name:
         raise HloError(
             f"no installed package registers kernels as {name!r}", code="HLO-REGISTERED",
-            remedy=f"there are: {', '.join(known) or 'none'}; FILE.py:NAME names one of a file",
+            remedy=f"there are: {', '.join(plugins_by_name) or 'none'}; FILE.py:NAME names one of a file",
         )  # fmt: skip
-    return known[name].get()
+    return plugins_by_name[name].get()
 
 
-def _listed(found: object, name: str) -> Iterator[RegisteredKernel]:
-    is_list = isinstance(found, (list, tuple))
-    for one in cast("Sequence[object]", found) if is_list else (found,):
-        if not isinstance(one, RegisteredKernel):
+def _listed(registration: object, name: str) -> Iterator[RegisteredKernel]:
+    is_list = isinstance(registration, (list, tuple))
+    for kernel in cast("Sequence[object]", registration) if is_list else (registration,):
+        if not isinstance(kernel, RegisteredKernel):
             raise HloError(
-                f"{type(one).__name__} is not a registered kernel", code="HLO-REGISTERED",
+                f"{type(kernel).__name__} is not a registered kernel", code="HLO-REGISTERED",
                 place=name, remedy="name a RegisteredKernel, or a list of them",
             )  # fmt: skip
-        yield one
+        yield kernel
 
 
 def replace_registered(
@@ -189,7 +189,7 @@ def replace_registered(
     check: bool = False,
     tolerance: float = 1e-3,
 ) -> list[Replacement]:
-    """Call registered kernels in place of the operations that they compute; what was replaced.
+    """Replace operations by calls of registered kernels; return the replacements.
 
     Users come before what they use, so a pattern of several instructions is found before one of a
     part of it; of several kernels for one instruction the first is taken.
@@ -217,21 +217,21 @@ def replace_registered(
                 code="HLO-REGISTERED",
                 remedy="begin with custom_call(...), composite(...) or op(...)",
             )
-    made: list[Replacement] = []
+    replacements: list[Replacement] = []
     work = _Work(kernels, target, tolerance if check else None)
-    seen: set[Computation] = set()
+    visited: set[Computation] = set()
     waiting = [module.entry]
     while waiting:
         here = waiting.pop()
-        if here in seen:
+        if here in visited:
             continue
-        seen.add(here)
-        made += work.replace_in(here)
+        visited.add(here)
+        replacements += work.replace_in(here)
         callers = (view for view in here.views() if view.opcode in _CALLERS)
         waiting += [called for view in callers for called in view.called_computations]
-    if made:
+    if replacements:
         remove_unreachable(module)
-    return made
+    return replacements
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,13 +284,13 @@ class _Work:
     checked: dict[tuple[Path, str], float] = field(default_factory=dict[tuple[Path, str], float])
 
     def replace_in(self, here: Computation) -> Iterator[Replacement]:
-        unused, kept = UnusedRemover(here), held(here)
+        unused, held_ids = UnusedRemover(here), held(here)
         for view in reversed(here.post_order()):
-            if not is_alive(view) or view.local_id in kept:
+            if not is_alive(view) or view.local_id in held_ids:
                 continue
-            found = next(self._fitting(view), None)
-            if found is not None:
-                yield self._replaced(*found)
+            fit = next(self._fitting(view), None)
+            if fit is not None:
+                yield self._replaced(*fit)
                 unused.drop([view])
 
     def _fitting(self, view: Instruction) -> Iterator[tuple[RegisteredKernel, _Place]]:
@@ -299,8 +299,8 @@ class _Work:
             if captures is None:
                 continue
             place = _Place(view, captures)
-            given, named = place.called({one: one.shape for one in place.inputs})
-            if kernel.when is None or kernel.when(*given, **named):
+            arguments, named = place.called({operand: operand.shape for operand in place.inputs})
+            if kernel.when is None or kernel.when(*arguments, **named):
                 yield kernel, place
 
     def _replaced(self, kernel: RegisteredKernel, place: _Place) -> Replacement:
@@ -309,7 +309,7 @@ class _Work:
         single = not view.shape.is_tuple
         results = [view.shape] if single else list(view.shape.tuple_shapes)
         inputs = place.operands_of(traced)
-        check_fits(traced, [one.shape for one in inputs], results, _line(view) or view.name)
+        check_fits(traced, [operand.shape for operand in inputs], results, _line(view) or view.name)
         binary = store(traced)
         difference = self._check(kernel, place, binary) if self.tolerance is not None else None
         here = view.computation
@@ -326,25 +326,25 @@ class _Work:
     def _traced(self, kernel: RegisteredKernel, place: _Place) -> KernelIR:
         if kernel.arguments is not None:
             return _traced(kernel, place, self.target)
-        key = (id(kernel), " ".join(str(one.shape) for one in place.inputs))
+        key = (id(kernel), " ".join(str(operand.shape) for operand in place.inputs))
         if key not in self.traced:
             self.traced[key] = _traced(kernel, place, self.target)
         return self.traced[key]
 
     def _check(self, kernel: RegisteredKernel, place: _Place, binary: Path) -> float:
-        """The largest difference between the kernel and what it stands for, each pair once."""
+        """Return the largest difference between the kernel and its operations; prove a pair once."""
         from hlo_tools.extract.key import cache_key
         from hlo_tools.kernel_calls.proving import prove_equal
         from hlo_tools.slicing import extract_slice
 
-        part = extract_slice(_between(place), targets=[place.view]).module
-        content = part.to_bytes()
+        sliced = extract_slice(_between(place), targets=[place.view]).module
+        content = sliced.to_bytes()
         key = (binary, cache_key(content))
         if key not in self.checked:
-            other = Module(schema.HloModuleProto.FromString(content))
-            replace_registered(other, [kernel], target=self.target)
+            replaced = Module(schema.HloModuleProto.FromString(content))
+            replace_registered(replaced, [kernel], target=self.target)
             try:
-                proof = prove_equal(part, other, tolerance=self.tolerance or 0.0)
+                proof = prove_equal(sliced, replaced, tolerance=self.tolerance or 0.0)
             except HloVerifyError as error:
                 view = place.view
                 raise HloVerifyError(
@@ -357,30 +357,30 @@ class _Work:
 
 
 def _between(place: _Place) -> list[Instruction]:
-    """The instructions that a kernel stands for: the match, without its inputs."""
-    inputs, found = set(place.inputs), {place.view: None}
+    """Return the instructions that a kernel replaces: the match, without its inputs."""
+    inputs, matched = set(place.inputs), {place.view: None}
     stack = [place.view]
     while stack:
         for operand in stack.pop().operands:
-            if operand not in inputs and operand not in found:
-                found[operand] = None
+            if operand not in inputs and operand not in matched:
+                matched[operand] = None
                 stack.append(operand)
-    return list(found)
+    return list(matched)
 
 
 def _traced(kernel: RegisteredKernel, place: _Place, target: str) -> KernelIR:
     from nki_lang import trace
 
-    arrays = {one: _array(one.shape) for one in place.inputs}
-    given, named = place.called(arrays)
+    arrays = {operand: _array(operand.shape) for operand in place.inputs}
+    arguments, named = place.called(arrays)
     try:
         if kernel.arguments is not None:
             named |= kernel.arguments(place.view)
-        return trace(kernel.kernel, tuple(given), named, target=target)
+        return trace(kernel.kernel, tuple(arguments), named, target=target)
     except (HloError, NkiError):
         raise
     except Exception as error:  # a person's function may fail in any way
-        shapes = ", ".join(str(one.shape) for one in place.inputs)
+        shapes = ", ".join(str(operand.shape) for operand in place.inputs)
         raise HloError(
             f"{kernel.title} cannot be traced for {counted(len(arrays), 'operand')} ({shapes}): "
             f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",

@@ -66,16 +66,16 @@ def replace_matches(
     """
     module.require_known_fields()
     kernel = read_kernel(file)
-    wanted = as_pattern(pattern, [shape_of(tensor) for tensor in kernel.inputs])
+    matched_pattern = as_pattern(pattern, [shape_of(tensor) for tensor in kernel.inputs])
     config = config_of(kernel, binary or str(Path(file).resolve()))
-    if isinstance(wanted, Pattern):
-        _check_names(wanted, kernel)
-        return _replace(module, _finder_of(wanted, kernel), kernel, config)
-    _check_graph(wanted, kernel)
-    made = _replace(module, lambda here: find_matches(wanted, here), kernel, config)
-    if not made and inline_calls(flat := Module(_copy(wanted))):
-        made = _replace(module, lambda here: find_matches(flat, here), kernel, config)
-    return made
+    if isinstance(matched_pattern, Pattern):
+        _check_names(matched_pattern, kernel)
+        return _replace(module, _finder_of(matched_pattern, kernel), kernel, config)
+    _check_graph(matched_pattern, kernel)
+    calls = _replace(module, lambda here: find_matches(matched_pattern, here), kernel, config)
+    if not calls and inline_calls(flat := Module(_copy(matched_pattern))):
+        calls = _replace(module, lambda here: find_matches(flat, here), kernel, config)
+    return calls
 
 
 def _copy(module: Module) -> HloModuleProto:
@@ -87,15 +87,15 @@ def _copy(module: Module) -> HloModuleProto:
 def _replace(
     module: Module, find: Finder, kernel: KernelIR, config: BackendConfig
 ) -> list[Instruction]:
-    made: list[Instruction] = []
+    calls: list[Instruction] = []
     for computation in module.computations:
         unused = UnusedRemover(computation)
         for match in find(computation):
-            made.append(_call(match, kernel, config))
+            calls.append(_call(match, kernel, config))
             unused.drop(match.results)
-    if made:
+    if calls:
         remove_unreachable(module)
-    return made
+    return calls
 
 
 # Patterns that are modules
@@ -124,7 +124,9 @@ def _check_used(pattern: Module) -> None:
         if view not in needed:
             needed.add(view)
             stack += view.operands
-    unused = next((one for one in pattern.entry.parameters if one not in needed), None)
+    unused = next(
+        (parameter for parameter in pattern.entry.parameters if parameter not in needed), None
+    )
     if unused is not None:
         raise HloError(
             f"the pattern does not use its parameter %{unused.name}",

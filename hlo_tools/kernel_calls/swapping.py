@@ -54,11 +54,11 @@ def swap(
     for call in calls:
         shape = call.shape
         results = list(shape.tuple_shapes) if shape.is_tuple else [shape]
-        operands = [one.shape for one in _inputs(call, root)]
+        operands = [operand.shape for operand in _inputs(call, root)]
         check_fits(kernel, operands, results, f"%{call.name}")
     config = config_of(kernel, binary or str(Path(file).resolve()))
     unused = {here: UnusedRemover(here) for here in {call.computation for call in calls}}
-    made: list[Instruction] = []
+    new_calls: list[Instruction] = []
     for call in calls:
         inputs = _inputs(call, root)  # now: one may be the result of a call swapped before
         here = call.computation
@@ -71,23 +71,26 @@ def swap(
         call.replace_uses(new)
         call.remove()
         unused[here].drop(before)
-        made.append(new)
-    return made
+        new_calls.append(new)
+    return new_calls
 
 
 def _calls(module: Module, name: str) -> list[Instruction]:
     calls = module.find_custom_calls()
-    wanted = name.removeprefix("%")
-    found = [
+    bare_name = name.removeprefix("%")
+    matching = [
         call
         for call in calls
-        if (name.startswith("%") and call.name == wanted)
+        if (name.startswith("%") and call.name == bare_name)
         or (not name.startswith("%") and decode(call.backend_config).func_name == name)
     ]
-    if not found:
+    if not matching:
         by_call = name.startswith("%")
-        known = sorted(
-            {f"%{one.name}" if by_call else decode(one.backend_config).func_name for one in calls}
+        names = sorted(
+            {
+                f"%{call.name}" if by_call else decode(call.backend_config).func_name
+                for call in calls
+            }
         )
         raise HloError(
             f"the module has no kernel call {name}"
@@ -95,19 +98,19 @@ def _calls(module: Module, name: str) -> list[Instruction]:
             else f"the module calls no kernel {name}",
             code="HLO-NO-KERNEL",
             place=module.path,
-            remedy=f"it {'has' if by_call else 'calls'} {', '.join(known)}"
-            if known
+            remedy=f"it {'has' if by_call else 'calls'} {', '.join(names)}"
+            if names
             else "it calls no kernels; nki-hlo kernels shows a module's calls",
         )
-    return found
+    return matching
 
 
 def _inputs(call: Instruction, root: Path | None) -> list[Instruction]:
     """The operands of a call in the order of the kernel's inputs, its constants left out."""
-    found = resolve(call.backend_config, root or call.module.folder)
-    given = dict(zip(found.config.input_names, call.operands, strict=False))
+    resolved = resolve(call.backend_config, root or call.module.folder)
+    operands_by_name = dict(zip(resolved.config.input_names, call.operands, strict=False))
     try:
-        return [given[tensor.name] for tensor in found.kernel.inputs]
+        return [operands_by_name[tensor.name] for tensor in resolved.kernel.inputs]
     except KeyError as error:
         raise HloError(
             f"%{call.name} has fewer operands than its kernel",

@@ -39,7 +39,7 @@ def write_baseline(path: str | Path, findings: Sequence[Finding]) -> None:
     Raises:
         HloFileError: the file cannot be written.
     """
-    counts = Counter(_key(one, Path(path).parent) for one in findings)
+    counts = Counter(_key(finding, Path(path).parent) for finding in findings)
     rows = [
         {"file": file, "code": code, "place": place, "count": count}
         for (file, code, place), count in sorted(counts.items())
@@ -67,43 +67,44 @@ def read_baseline(path: str | Path) -> Counter[Key]:
         raise _wrong(path, f"it is not a baseline: {error}") from error
 
 
-def unknown_to(known: Counter[Key], findings: Sequence[Finding], folder: Path) -> list[Finding]:
+def unknown_to(baseline: Counter[Key], findings: Sequence[Finding], folder: Path) -> list[Finding]:
     """The findings that are not known, in their order; ``folder`` is that of the baseline."""
-    left = Counter(known)
+    left = Counter(baseline)
     new: list[Finding] = []
-    for one in findings:
-        key = _key(one, folder)
+    for finding in findings:
+        key = _key(finding, folder)
         if left[key] > 0:
             left[key] -= 1
         else:
-            new.append(one)
+            new.append(finding)
     return new
 
 
 def gone(
-    known: Counter[Key],
+    baseline: Counter[Key],
     findings: Sequence[Finding],
     folder: Path,
     *,
     files: Collection[str],
     codes: Collection[str],
 ) -> Counter[Key]:
-    """What is known and no longer occurs, as far as it was looked for.
+    """Return the baseline's findings that no longer occur in the checked files and rules.
 
     Args:
-        known: the baseline.
+        baseline: the known findings.
         findings: all that were found.
         folder: of the baseline.
         files: the modules that were checked; a module that is not there has no findings.
         codes: the rules that were checked.
     """
-    seen = {_relative(file, folder) for file in files}
-    left = known - Counter(_key(one, folder) for one in findings)
+    checked_files = {_relative(file, folder) for file in files}
+    left = baseline - Counter(_key(finding, folder) for finding in findings)
     return Counter(
         {
             (file, code, place): count
             for (file, code, place), count in left.items()
-            if code in codes and (file in seen or not (file[:1] == "<" or (folder / file).exists()))
+            if code in codes
+            and (file in checked_files or not (file[:1] == "<" or (folder / file).exists()))
         }
     )
 

@@ -24,8 +24,8 @@ list (FP32, TF32, BF16, FP16, FP8, 8- to 32-bit integers, 64-bit integers by nar
 def element_types(shape: Any) -> Iterator[int]:
     """The element types in a shape, parts of tuples too."""
     if shape.tuple_shapes:
-        for part in shape.tuple_shapes:
-            yield from element_types(part)
+        for element_shape in shape.tuple_shapes:
+            yield from element_types(element_shape)
     else:
         yield shape.element_type
 
@@ -38,13 +38,13 @@ def _uses(names: Iterable[str]) -> Check:
     numbers = {BY_NAME[name].number: name for name in names}
 
     def check(graph: Graph) -> Iterator[Hit]:
-        seen: set[tuple[int, int]] = set()
+        reported: set[tuple[int, int]] = set()
         for computation in graph.module.computations:
             for view in computation.instructions:
                 for number in element_types(view.proto.shape):
                     key = (computation.id, number)
-                    if number in numbers and key not in seen:
-                        seen.add(key)
+                    if number in numbers and key not in reported:
+                        reported.add(key)
                         yield Hit(f"{view.opcode} returns {view.shape}", view)
 
     return check
@@ -72,7 +72,7 @@ def _dynamic(graph: Graph) -> Iterator[Hit]:
 
 def _is_dynamic(shape: Any) -> bool:
     if shape.tuple_shapes:
-        return any(_is_dynamic(part) for part in shape.tuple_shapes)
+        return any(_is_dynamic(element_shape) for element_shape in shape.tuple_shapes)
     return any(shape.is_dynamic_dimension) or any(size < 0 for size in shape.dimensions)
 
 
@@ -93,9 +93,9 @@ def _operands_of(graph: Graph, name: str) -> Iterator[Hit]:
     number = BY_NAME[name].number
     for computation in graph.module.computations:
         for view in computation.instructions:
-            found = next((o for o in view.operands if o.proto.shape.element_type == number), None)
-            if found is not None:
-                yield Hit(f"{view.opcode} takes %{found.name}, which is {name}", view)
+            operand = next((o for o in view.operands if o.proto.shape.element_type == number), None)
+            if operand is not None:
+                yield Hit(f"{view.opcode} takes %{operand.name}, which is {name}", view)
                 break
 
 

@@ -72,7 +72,7 @@ def _scatter(graph: Graph) -> Iterator[Hit]:
 
 
 def _scatter_narrow(graph: Graph) -> Iterator[Hit]:
-    """What :func:`_scatter` leaves: booleans, also combined by or/and, and narrow integers."""
+    """Check what :func:`_scatter` does not: booleans, also combined by or/and, narrow integers."""
     for view in graph.of("scatter"):
         called = view.called_computations
         plain = not called or called[0].root.opcode == "parameter"

@@ -28,7 +28,7 @@ def _config(view: Instruction) -> BackendConfig | None:
 
 
 def _file_exists(graph: Graph, config: BackendConfig) -> bool:
-    """Whether the file is where the compiler looks: the path, or its last two parts below root."""
+    """Return True if the file is where the compiler looks: the path, or its last two names below root."""
     try:
         path = locate(config, graph.root)
     except HloError:
@@ -110,15 +110,15 @@ def _each(problem: Callable[[Instruction, KernelCall], str]) -> Check:
 
 
 def _misfit(what: str, names: Sequence[str], shapes: Sequence[Shape], tensors: Any) -> str:
-    """What does not fit between a call's shapes and the kernel's tensors of these names."""
+    """Return the mismatch between a call's shapes and the kernel's tensors, or ""."""
     if len(names) != len(shapes):
         return f"the kernel has {len(names)} {what}s, the call {len(shapes)}"
     for name, shape in zip(names, shapes, strict=True):
         tensor = tensors[name]
         same = shape.dtype == tensor.dtype.dtype and shape.dimensions == tuple(tensor.shape)
         if not same:
-            wanted = f"{tensor.dtype}[{','.join(map(str, tensor.shape))}]"
-            return f"the kernel has its {what} {name} as {wanted}, the call has {shape}"
+            expected = f"{tensor.dtype}[{','.join(map(str, tensor.shape))}]"
+            return f"the kernel has its {what} {name} as {expected}, the call has {shape}"
     return ""
 
 
@@ -136,18 +136,20 @@ def _results(view: Instruction, call: KernelCall) -> str:
 
 
 def _aliases(view: Instruction, call: KernelCall) -> str:
-    """What the kernel writes in place must be said in the call, and nothing else."""
+    """Return the mismatch between the call's aliases and the kernel's in-place writes, or ""."""
     place = {name: index for index, name in enumerate(call.config.input_names)}
     inputs = call.kernel.inputs
-    wanted = {out: place[inputs[given].name] for out, given in call.kernel.aliases.items()}
+    expected = {
+        out: place[inputs[operand_name].name] for out, operand_name in call.kernel.aliases.items()
+    }
     stated = {
         (alias.output_shape_index[0] if alias.output_shape_index else 0): alias.operand_index
         for alias in view.proto.output_operand_aliasing
     }
     for out, operand in sorted(stated.items()):
-        if wanted.get(out) != operand:
+        if expected.get(out) != operand:
             return f"the call says that result {out} is operand {operand}, the kernel does not"
-    for out, operand in sorted(wanted.items()):
+    for out, operand in sorted(expected.items()):
         if out not in stated:
             return f"the kernel writes operand {operand} as result {out}, the call does not say so"
     return ""

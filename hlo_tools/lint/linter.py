@@ -38,20 +38,20 @@ def selected(
     Raises:
         HloError: a prefix fits no rule (HLO-RULE).
     """
-    known = registered_rules() if rules is None else rules
+    available = registered_rules() if rules is None else rules
     for prefix in (*select, *ignore):
-        if not any(code.startswith(prefix.upper()) for code in known):
+        if not any(code.startswith(prefix.upper()) for code in available):
             raise HloError(
                 f"no rule begins with {prefix!r}",
                 code="HLO-RULE",
-                remedy=f"{did_you_mean(prefix.upper(), known)}nki-hlo explain lists the codes",
+                remedy=f"{did_you_mean(prefix.upper(), available)}nki-hlo explain lists the codes",
             )
-    wanted = tuple(prefix.upper() for prefix in select) or ("",)
+    prefixes = tuple(prefix.upper() for prefix in select) or ("",)
     unwanted = tuple(prefix.upper() for prefix in ignore)
     return [
         rule
-        for code, rule in known.items()
-        if code.startswith(wanted) and not (unwanted and code.startswith(unwanted))
+        for code, rule in available.items()
+        if code.startswith(prefixes) and not (unwanted and code.startswith(unwanted))
     ]
 
 
@@ -62,7 +62,7 @@ def lint(
     rules: Sequence[LintRule] | None = None,
     root: Path | None = None,
 ) -> list[Finding]:
-    """What the compiler would refuse, in the order of rules and instructions.
+    """Return the findings that the compiler would refuse, in the order of rules and instructions.
 
     Args:
         module: the module.
@@ -77,14 +77,14 @@ def lint(
     """
     chosen = _target(target)
     problems = verify(module)
-    wanted = list(registered_rules().values() if rules is None else rules)
-    if any(one.code in _UNREADABLE for one in problems):
-        return list(_as_found(problems, module)) if _named(wanted) else []
+    selected_rules = list(registered_rules().values() if rules is None else rules)
+    if any(problem.code in _UNREADABLE for problem in problems):
+        return list(_verifier_findings(problems, module)) if _named(selected_rules) else []
     graph = Graph(module, chosen, root or module.folder, tuple(problems))
     findings: list[Finding] = []
-    for rule in wanted:
+    for rule in selected_rules:
         if rule.code == _VERIFIED:
-            findings += _as_found(problems, module)
+            findings += _verifier_findings(problems, module)
         elif rule.check is not None and rule.applies_to(chosen):
             findings += [_finding(rule, hit, module) for hit in _hits(rule, rule.check, graph)]
     return findings
@@ -114,14 +114,14 @@ def _named(rules: Sequence[LintRule]) -> bool:
     return any(rule.code == _VERIFIED for rule in rules)
 
 
-def _as_found(problems: Sequence[Finding], module: Module) -> Iterator[Finding]:
-    """Errors of the verifier under the code that the compiler gives them, at their places."""
+def _verifier_findings(problems: Sequence[Finding], module: Module) -> Iterator[Finding]:
+    """Yield the verifier's errors under the compiler's code, at their locations."""
     rule = registered_rules()[_VERIFIED]
-    for one in problems:
-        if one.severity is Severity.error:
-            message = f"[{one.code}] {one.message}"
+    for problem in problems:
+        if problem.severity is Severity.error:
+            message = f"[{problem.code}] {problem.message}"
             yield replace(
-                one, code=_VERIFIED, message=message, remedy=rule.remedy, file=module.path
+                problem, code=_VERIFIED, message=message, remedy=rule.remedy, file=module.path
             )
 
 
@@ -130,10 +130,10 @@ def _finding(rule: LintRule, hit: Hit, module: Module) -> Finding:
     source = ""
     if view is not None:
         try:
-            found = view.source
+            location = view.source
         except (HloError, IndexError):
-            found = None
-        source = str(found) if found is not None else ""
+            location = None
+        source = str(location) if location is not None else ""
     return Finding(
         rule.code,
         hit.message,

@@ -26,7 +26,7 @@ LISTED = _words(
     "scatter select select-and-scatter shift-right-logical sign sine slice sqrt subtract tanh "
     "transpose tuple"
 )
-"""What ``neuronx-cc list-operators --framework XLA`` shows (release notes of the compiler)."""
+"""The list of ``neuronx-cc list-operators --framework XLA`` (release notes of the compiler)."""
 
 _OTHERWISE_DOCUMENTED = _words(
     "convolution reduce-window topk shift-right-arithmetic reduce-scatter sort dynamic-slice"
@@ -61,16 +61,16 @@ _REDUCERS = frozenset({"add", "multiply", "minimum", "maximum"})
 
 
 def _unsupported(graph: Graph) -> Iterator[Hit]:
-    known = LISTED | _OTHERWISE_DOCUMENTED | _STRUCTURE
-    seen: set[tuple[int, str]] = set()
+    documented = LISTED | _OTHERWISE_DOCUMENTED | _STRUCTURE
+    reported: set[tuple[int, str]] = set()
     for view in graph.of():
         opcode = view.opcode
-        if opcode in known or opcode.endswith(("-start", "-done", "-update")):
+        if opcode in documented or opcode.endswith(("-start", "-done", "-update")):
             continue
         key = (view.computation.id, opcode)
-        if key in seen:
+        if key in reported:
             continue
-        seen.add(key)
+        reported.add(key)
         if opcode in _REFUSED:
             yield Hit(f"{opcode} is refused", view)
         else:
@@ -124,7 +124,7 @@ def _reduce(view: Instruction) -> Iterator[Hit]:
     elif reducer not in listed:
         yield Hit(f"its reducer ends in {reducer}; listed are {', '.join(sorted(listed))}", view)
     initial = view.operands[len(view.operands) // 2 :]
-    if not all(_is_constant(one) for one in initial):
+    if not all(_is_constant(init) for init in initial):
         yield Hit("its initial value is not a constant", view)
 
 
@@ -136,13 +136,15 @@ def _algorithm(graph: Graph) -> Iterator[Hit]:
             yield Hit(f"its algorithm is {names.get(number, number)}", view)
 
 
-_BOTH = "The compiler has two codes for it, from two of its parts; which one it reports is unknown."
+_TWO_CODES_REASON = (
+    "The compiler has two codes for it, from two of its parts; which one it reports is unknown."
+)
 
 RULES = (
     LintRule(
         "NCC_EVRF001", "operations are supported by the compiler",
         "The published list of operators is the base; an operation that is not on it may still "
-        f"be lowered, and is a note only. {_BOTH}",
+        f"be lowered, and is a note only. {_TWO_CODES_REASON}",
         "write the operation with those of the list, or as an NKI kernel",
         _unsupported,
     ),
@@ -150,7 +152,7 @@ RULES = (
         "NCC_EUOC002", "listed operations keep to the limits of the list",
         "The list notes: constant start for dynamic-update-slice, constant exponent for power, "
         "minimum, maximum, add and multiply with a constant initial value for reduce, and for "
-        f"gather no slice in a dimension that is indexed. {_BOTH}",
+        f"gather no slice in a dimension that is indexed. {_TWO_CODES_REASON}",
         "use a constant there, or write the operation as an NKI kernel",
         _limits, severity=Severity.warning,
     ),

@@ -31,13 +31,13 @@ class _Call:
 
     @property
     def dimension(self) -> int | None:
-        """The dimension that is quantised, from the front; None when it is not allowed."""
+        """Return the quantised dimension, from the front; None if it is not allowed."""
         if self.operand is None or self.settings is None:
             return None
-        given, rank = self.settings.get("dim", 0), self.operand.rank
-        if not isinstance(given, int) or isinstance(given, bool):
+        dim, rank = self.settings.get("dim", 0), self.operand.rank
+        if not isinstance(dim, int) or isinstance(dim, bool):
             return None
-        place = given + rank if given < 0 else given
+        place = dim + rank if dim < 0 else dim
         return place if 0 <= place < rank and place >= rank - 2 else None
 
 
@@ -129,9 +129,9 @@ def _packed_size(call: _Call, packed: Shape) -> str:
     place, operand = call.dimension, call.operand
     if operand is None or place is None or packed.rank != operand.rank:
         return ""
-    wanted = list(operand.dimensions)
-    wanted[place] //= _LANES
-    return "" if list(packed.dimensions) == wanted else f"its data is {packed}, not u32{wanted}"
+    extents = list(operand.dimensions)
+    extents[place] //= _LANES
+    return "" if list(packed.dimensions) == extents else f"its data is {packed}, not u32{extents}"
 
 
 RULES = (

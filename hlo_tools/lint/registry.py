@@ -36,32 +36,32 @@ def registered_rules() -> dict[str, LintRule]:
     Raises:
         HloError: one cannot be used (HLO-RULE-BROKEN), or two have one code (HLO-RULE-CLASH).
     """
-    found = dict(RULES)
+    rules = dict(RULES)
     for plugin in plugins(GROUP):
-        found = joined(found, rules_of(_imported(plugin), f"{plugin.value} of {plugin.origin}"),
+        rules = joined(rules, rules_of(_imported(plugin), f"{plugin.value} of {plugin.origin}"),
                        plugin.origin)  # fmt: skip
-    return found
+    return rules
 
 
 def joined(
-    known: dict[str, LintRule], more: Iterable[LintRule], origin: str
+    registered: dict[str, LintRule], more: Iterable[LintRule], origin: str
 ) -> dict[str, LintRule]:
-    """``known`` and more rules, which come from ``origin``.
+    """Return ``registered`` joined with rules that come from ``origin``.
 
     Raises:
         HloError: a code is there already (HLO-RULE-CLASH).
     """
-    found = dict(known)
+    rules = dict(registered)
     for rule in more:
-        if rule.code in found or rule.code in VERIFIER:
-            other = found[rule.code].origin if rule.code in found else "nki-hlo verify"
+        if rule.code in rules or rule.code in VERIFIER:
+            first_origin = rules[rule.code].origin if rule.code in rules else "nki-hlo verify"
             raise HloError(
-                f"two rules have the code {rule.code}: one of {other}, one of {origin}",
+                f"two rules have the code {rule.code}: one of {first_origin}, one of {origin}",
                 code="HLO-RULE-CLASH",
                 remedy="rename one, with a prefix of your own",
             )
-        found[rule.code] = replace(rule, origin=origin)
-    return found
+        rules[rule.code] = replace(rule, origin=origin)
+    return rules
 
 
 def rules_of(value: Any, place: str) -> list[LintRule]:

@@ -1,4 +1,4 @@
-"""What a lint rule is, and what its check function gets to look at."""
+"""Lint rules, and the graph that their check functions read."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ class Graph:
                 yield view
 
     def matching(self, pattern: Pattern) -> Iterator[tuple[Instruction, Captures]]:
-        """Every instruction that fits a pattern, and what the pattern's names stand for there."""
+        """Yield every instruction that fits a pattern, and its captures by name."""
         for view in self.of(*sorted(pattern.opcodes)):
-            found = pattern.match(view, {})
-            if found is not None:
-                yield view, found
+            captures = pattern.match(view, {})
+            if captures is not None:
+                yield view, captures
 
 
 Check = Callable[[Graph], Iterator[Hit]]
@@ -103,7 +103,7 @@ class LintRule:
     origin: str = OWN
 
     def applies_to(self, target: Target) -> bool:
-        """Whether it holds for a target."""
+        """Return True if the rule applies to a target."""
         return self.since <= target.generation <= self.until
 
     @property

@@ -62,7 +62,7 @@ def _settings(view: Instruction) -> dict[str, tuple[int, ...]] | None:
     try:
         record: Any = json.loads(text)
         inner = record.get("scaled_dot_backend_config", {})
-        return {name: tuple(int(one) for one in inner.get(name, ())) for name in _LISTS}
+        return {name: tuple(int(axis) for axis in inner.get(name, ())) for name in _LISTS}
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
@@ -142,10 +142,10 @@ def _batches(call: _Call) -> str:
     left, right = call.sides
     if len(left.batch) != len(right.batch):
         return ""
-    sizes = [[side.size(one) for one in side.batch] for side in call.sides]
-    if any(size is None for one in sizes for size in one):
+    sizes = [[side.size(axis) for axis in side.batch] for side in call.sides]
+    if any(size is None for axis in sizes for size in axis):
         return ""
-    counts = [math.prod(size or 0 for size in one) for one in sizes]
+    counts = [math.prod(size or 0 for size in axis) for axis in sizes]
     return (
         "" if counts[0] == counts[1] else f"its batches have {counts[0]} and {counts[1]} elements"
     )
@@ -167,7 +167,7 @@ def _overlap(side: _Side) -> str:
 
 
 def _batch_bounds(side: _Side) -> str:
-    wrong = next((one for one in side.batch if not side.has(one)), None)
+    wrong = next((axis for axis in side.batch if not side.has(axis)), None)
     return "" if wrong is None else f"batch dimension {wrong} of its {side.name}, {side.shape}"
 
 

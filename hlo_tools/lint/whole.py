@@ -42,7 +42,7 @@ RULES = (
         "NCC_EVRF064", "the module obeys the rules of HLO",
         "The compiler verifies shapes, and refuses what nki-hlo verify finds.",
         "nki-hlo explain explains the code in the message",
-        lambda graph: iter(Hit(one.message) for one in graph.problems),
+        lambda graph: iter(Hit(problem.message) for problem in graph.problems),
     ),
     LintRule("NCC_EOOM001", "the planned memory fits", f"{_MEMORY_WHY} Found while planning.", _SIZE),
     LintRule("NCC_EOOM002", "the planned memory fits", f"{_MEMORY_WHY} Found while planning.", _SIZE),

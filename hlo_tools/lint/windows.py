@@ -18,15 +18,15 @@ _MOST_STEPS = 32
 
 
 def _dilated(window: Any) -> bool:
-    return any(one.base_dilation > 1 for one in window.dimensions)
+    return any(dimension.base_dilation > 1 for dimension in window.dimensions)
 
 
 def _spread(window: Any) -> bool:
-    return any(one.window_dilation > 1 for one in window.dimensions)
+    return any(dimension.window_dilation > 1 for dimension in window.dimensions)
 
 
 def _strided(window: Any) -> bool:
-    return any(one.stride > 1 for one in window.dimensions)
+    return any(dimension.stride > 1 for dimension in window.dimensions)
 
 
 def _window(opcode: str, message: str, *conditions: Callable[[Any], bool]) -> Check:

@@ -49,7 +49,7 @@ class AlgebraicSimplification(Pass):
 
     def run(self, module: Module) -> bool:
         rules = _EXACT_AND_FAST if self.fast else EXACT
-        return sum(rewrite_all(rules, one) for one in module.computations) > 0
+        return sum(rewrite_all(rules, computation) for computation in module.computations) > 0
 
 
 def _kind(view: Instruction) -> str:
@@ -57,8 +57,12 @@ def _kind(view: Instruction) -> str:
 
 
 def _all_ones(view: Instruction) -> bool:
-    found = splat(view)
-    return found is not None and _kind(view) in WHOLE and bool(found == ~np.zeros_like(found))
+    constant_value = splat(view)
+    return (
+        constant_value is not None
+        and _kind(view) in WHOLE
+        and bool(constant_value == ~np.zeros_like(constant_value))
+    )
 
 
 _ZERO, _ONE, _MINUS_ONE = (number(n, "c") for n in (0, 1, -1))
@@ -66,17 +70,17 @@ _LOWEST, _HIGHEST = splat_where(is_lowest), splat_where(is_highest)
 _ONES = splat_where(_all_ones, "c")
 
 
-def _known(truth: bool) -> Pattern:
-    """A truth value that is known everywhere."""
+def _truth_constant(truth: bool) -> Pattern:
+    """Match a constant truth value."""
 
     def where(view: Instruction) -> bool:
-        found = splat(view) if _kind(view) == "pred" else None
-        return found is not None and bool(found) == truth
+        constant_value = splat(view) if _kind(view) == "pred" else None
+        return constant_value is not None and bool(constant_value) == truth
 
     return splat_where(where)
 
 
-_TRUE, _FALSE = _known(True), _known(False)
+_TRUE, _FALSE = _truth_constant(True), _truth_constant(False)
 
 
 def _first(it: Instruction, x: Instruction, **_: Instruction) -> Instruction:
@@ -97,10 +101,10 @@ def _compared(it: Instruction, **_: Instruction) -> Instruction:
 
 def _times_reciprocal(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
     """x / 2^n is x * 2^-n to the last bit, as long as 2^-n is a normal number of the type."""
-    found = splat(c)
-    if found is None or it.shape.element.name not in ("f16", "bf16", "f32", "f64"):
+    constant_value = splat(c)
+    if constant_value is None or it.shape.element.name not in ("f16", "bf16", "f32", "f64"):
         return None
-    divisor = float(found)
+    divisor = float(constant_value)
     if abs(math.frexp(divisor)[0]) != 0.5:  # so it is finite and not 0
         return None
     with np.errstate(over="ignore"):
@@ -111,7 +115,7 @@ def _times_reciprocal(it: Instruction, x: Instruction, c: Instruction) -> Instru
 
 
 def _holds(outer: str, inner: str) -> bool:
-    """Whether a type has every value of another."""
+    """Return True if a type has every value of another."""
     return (inner, outer) in _WIDER
 
 
@@ -136,32 +140,32 @@ def _converted_twice(it: Instruction, inner: Instruction, x: Instruction) -> Ins
     return plain(it, "convert", it.shape, [x])
 
 
-def _part_of_tuple(it: Instruction, made: Instruction) -> Instruction:
-    return made.operands[it.proto.tuple_index]
+def _part_of_tuple(it: Instruction, tuple_inst: Instruction) -> Instruction:
+    return tuple_inst.operands[it.proto.tuple_index]
 
 
 def _tuple_again(it: Instruction) -> Instruction | None:
     """A tuple of all parts of a tuple, in order."""
     operands = it.operands
-    if not operands or any(part.opcode != "get-tuple-element" for part in operands):
+    if not operands or any(element.opcode != "get-tuple-element" for element in operands):
         return None
     source = operands[0].operands[0]
-    numbers = [part.proto.tuple_index for part in operands]
-    same = all(part.operands[0] is source for part in operands)
-    whole = len(source.shape.tuple_shapes) == len(operands)
-    return source if same and whole and numbers == list(range(len(operands))) else None
+    numbers = [element.proto.tuple_index for element in operands]
+    same = all(element.operands[0] is source for element in operands)
+    is_complete = len(source.shape.tuple_shapes) == len(operands)
+    return source if same and is_complete and numbers == list(range(len(operands))) else None
 
 
 def _chosen_branch(it: Instruction) -> Instruction | None:
-    """A conditional whose choice is known is a call; an index out of range takes the last one."""
-    found = splat(it.operands[0])
-    if found is None:
+    """Replace a conditional with a constant index by a call; out of range selects the last."""
+    choice = splat(it.operands[0])
+    if choice is None:
         return None
     branches = list(it.proto.called_computation_ids)
-    at = (0 if found else 1) if _kind(it.operands[0]) == "pred" else int(found)
-    at = at if 0 <= at < len(branches) else len(branches) - 1
-    operand = it.operands[at + 1]
-    return plain(it, "call", it.shape, [operand], called_computation_ids=[branches[at]])
+    branch = (0 if choice else 1) if _kind(it.operands[0]) == "pred" else int(choice)
+    branch = branch if 0 <= branch < len(branches) else len(branches) - 1
+    operand = it.operands[branch + 1]
+    return plain(it, "call", it.shape, [operand], called_computation_ids=[branches[branch]])
 
 
 def _compared_with(truth: bool) -> Rewrite:
@@ -240,7 +244,7 @@ EXACT = (
         (op("convert copy", "x"), _same_type),
         (op("convert", op("convert", "x", capture="inner")), _converted_twice),
         # Tuples
-        (op("get-tuple-element", op("tuple", capture="made")), _part_of_tuple),
+        (op("get-tuple-element", op("tuple", capture="tuple_inst")), _part_of_tuple),
         (op("tuple"), _tuple_again),
     )
     + SLICING

@@ -12,7 +12,9 @@ from hlo_tools.rewrite.errors import PassError
 
 __all__ = ["Argument", "arguments_of", "print_pass", "words_of"]
 
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,/+:()%*")
+_UNQUOTED_CHARACTERS = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,/+:()%*"
+)
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -41,22 +43,22 @@ def arguments_of(kind: type[Pass]) -> dict[str, Argument]:
         PassError: a field has no default, or a type that has no text (HLO-PASS-FIELD).
     """
     hints = get_type_hints(kind)
-    return {each.name: _argument(kind, each, hints[each.name]) for each in fields(kind)}  # type: ignore[arg-type]
+    return {option.name: _argument(kind, option, hints[option.name]) for option in fields(kind)}  # type: ignore[arg-type]
 
 
-def _argument(kind: type[Pass], each: Field[object], hint: object) -> Argument:
-    default = each.default if each.default_factory is MISSING else each.default_factory()
+def _argument(kind: type[Pass], option: Field[object], hint: object) -> Argument:
+    default = option.default if option.default_factory is MISSING else option.default_factory()
     if default is MISSING:
-        raise _unusable(kind, each.name, "has no default value")
+        raise _unusable(kind, option.name, "has no default value")
     if get_origin(hint) is Literal:
         words = get_args(hint)
-        return Argument(each.name, "|".join(words), default, lambda text: _word(text, words))
+        return Argument(option.name, "|".join(words), default, lambda text: _word(text, words))
     if get_origin(hint) is tuple and get_args(hint) == (str, ...):
-        return Argument(each.name, "word,word,...", default, _words)
+        return Argument(option.name, "word,word,...", default, _words)
     for plain, (name, parse) in _PARSERS.items():
         if hint is plain:
-            return Argument(each.name, name, default, parse)
-    raise _unusable(kind, each.name, f"has the type {hint}")
+            return Argument(option.name, name, default, parse)
+    raise _unusable(kind, option.name, f"has the type {hint}")
 
 
 def _unusable(kind: type[Pass], field: str, reason: str) -> PassError:
@@ -68,10 +70,10 @@ def _unusable(kind: type[Pass], field: str, reason: str) -> PassError:
 
 
 def _truth(text: str) -> bool:
-    found = _TRUTH.get(text.lower())
-    if found is None:
+    truth = _TRUTH.get(text.lower())
+    if truth is None:
         raise ValueError(f"{text!r} is neither true nor false")
-    return found
+    return truth
 
 
 def _number(text: str) -> int:
@@ -88,7 +90,7 @@ def _word(text: str, words: tuple[str, ...]) -> str:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(word for word in (part.strip() for part in text.split(",")) if word)
+    return tuple(text for text in (text.strip() for text in text.split(",")) if text)
 
 
 _PARSERS: dict[type, tuple[str, Callable[[str], object]]] = {
@@ -98,16 +100,16 @@ _PARSERS: dict[type, tuple[str, Callable[[str], object]]] = {
 }
 
 
-def print_pass(one: Pass) -> str:
-    """A pass as a pipeline writes it: only arguments that are not their default."""
-    given = [
-        (name, getattr(one, name))
-        for name, argument in arguments_of(type(one)).items()
-        if getattr(one, name) != argument.default
+def print_pass(instance: Pass) -> str:
+    """Print a pass as in a pipeline, without arguments that have their default."""
+    arguments = [
+        (name, getattr(instance, name))
+        for name, argument in arguments_of(type(instance)).items()
+        if getattr(instance, name) != argument.default
     ]
-    if not given:
-        return one.name
-    return f"{one.name}{{{' '.join(f'{name}={_print(value)}' for name, value in given)}}}"
+    if not arguments:
+        return instance.name
+    return f"{instance.name}{{{' '.join(f'{name}={_print(value)}' for name, value in arguments)}}}"
 
 
 def words_of(value: object) -> str:
@@ -119,6 +121,6 @@ def _print(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = words_of(value)
-    if text and _PLAIN.issuperset(text):
+    if text and _UNQUOTED_CHARACTERS.issuperset(text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

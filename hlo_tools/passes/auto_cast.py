@@ -69,16 +69,16 @@ class AutoCast(Pass):
 
 
 def _program(module: Module) -> list[Computation]:
-    """The entry and what it runs, without the computations of reductions and the like."""
-    found = {module.entry: None}
+    """Return the entry and the computations that it runs, without reducers."""
+    reachable = {module.entry: None}
     stack = [module.entry]
     while stack:
         for view in stack.pop():
             if view.opcode in _BODIES_OF:
-                new = [each for each in view.called_computations if each not in found]
-                found.update(dict.fromkeys(new))
+                new = [callee for callee in view.called_computations if callee not in reachable]
+                reachable.update(dict.fromkeys(new))
                 stack += new
-    return [computation for computation in module.computations if computation in found]
+    return [computation for computation in module.computations if computation in reachable]
 
 
 def _is_f32(view: Instruction) -> bool:
@@ -86,7 +86,7 @@ def _is_f32(view: Instruction) -> bool:
 
 
 def _can_be_small(view: Instruction) -> bool:
-    """Whether its result is float32 with values that the smaller type has too."""
+    """Return True if the smaller type has all values of the float32 result."""
     if view.opcode not in _CAST or not _is_f32(view):
         return False
     return all(operand.shape.element.kind != "complex" for operand in view.operands)
@@ -113,20 +113,20 @@ class _Values:
         return bool(replaced)
 
     def _cast(self, view: Instruction) -> None:
-        """The operation in the small type, and its result as float32 for those that want it."""
+        """Emit the operation in the small type, and convert its result for float32 users."""
         operands = [self._in_small(o) if _is_f32(o) else o for o in view.operands]
-        made = clone_instruction(view, operands, view.computation)
-        made.proto.shape.CopyFrom(with_element(view.shape, self._element).proto)
-        take_name(made, view)
-        wide = convert(made, "f32")
-        self._small[wide] = made
+        narrow_inst = clone_instruction(view, operands, view.computation)
+        narrow_inst.proto.shape.CopyFrom(with_element(view.shape, self._element).proto)
+        take_name(narrow_inst, view)
+        wide = convert(narrow_inst, "f32")
+        self._small[wide] = narrow_inst
         view.replace_uses(wide)
 
     def _in_small(self, view: Instruction) -> Instruction:
-        found = self._small.get(view)
-        if found is None:
-            found = self._small[view] = convert(view, self._element)
-        return found
+        narrow = self._small.get(view)
+        if narrow is None:
+            narrow = self._small[view] = convert(view, self._element)
+        return narrow
 
 
 def _round_products(computation: Computation, kind: Kind) -> bool:
@@ -145,7 +145,7 @@ def _round_products(computation: Computation, kind: Kind) -> bool:
 
 
 def _is_wide(view: Instruction, kind: Kind) -> bool:
-    """Whether both operands hold more than the type does, and have not been rounded yet."""
+    """Return True if both operands are wider than the type and not rounded yet."""
     allowed = {"f32"} if kind != "fp8_e4m3" else {"f32", "bf16"}
     elements = {operand.shape.element.name for operand in view.operands}
     if not elements <= allowed:

@@ -1,4 +1,4 @@
-"""What a pass is: a value whose fields are its arguments, with what it requires and ensures."""
+"""The base class of passes: fields are arguments; a pass requires and ensures invariants."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class Pass(ABC):
         """
 
 
-def needed(one: Pass) -> None:
+def needed(instance: Pass) -> None:
     """Refuse to run without the arguments that a pass needs.
 
     Raises:
         PassError: all of a group are empty (HLO-PASS-ARGUMENT).
     """
-    for group in one.needs:
-        if not any(getattr(one, name) for name in group):
+    for group in instance.needs:
+        if not any(getattr(instance, name) for name in group):
             raise PassError(
-                f"{one.name} needs {' or '.join(group)}",
+                f"{instance.name} needs {' or '.join(group)}",
                 code="HLO-PASS-ARGUMENT",
-                remedy=f"give {one.name}{{{' '.join(f'{each[0]}=...' for each in one.needs)}}}",
+                remedy=f"give {instance.name}{{{' '.join(f'{group[0]}=...' for group in instance.needs)}}}",
             )

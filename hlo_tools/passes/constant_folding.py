@@ -92,15 +92,15 @@ class _Folder:
         self._known = {}
         replaced: list[Instruction] = []
         for view in computation.post_order():
-            found = self._value(view)
-            if found is None:
+            folded = self._value(view)
+            if folded is None:
                 continue
-            self._known[view] = found
+            self._known[view] = folded
             if view.opcode in _NEVER | _GENERATED or view.proto.HasField("sharding"):
                 continue
-            made = constant(view, _narrowed(found), view.shape)
-            self._known[made] = found
-            view.replace_uses(made)
+            constant_inst = constant(view, _narrowed(folded), view.shape)
+            self._known[constant_inst] = folded
+            view.replace_uses(constant_inst)
             replaced.append(view)
         sweep(computation, replaced)
         return bool(replaced)
@@ -132,19 +132,19 @@ class _Folder:
             return False
         if self._all_floats or opcode in _ROUNDED_ALIKE:
             return True
-        kinds = {each.shape.element.kind for each in (view, *view.operands)}
+        kinds = {inst.shape.element.kind for inst in (view, *view.operands)}
         return kinds <= {"int", "uint", "pred"}
 
     def _evaluated(self, view: Instruction, operands: list[Any]) -> Array | None:
         try:
             with np.errstate(all="ignore"):
-                found = self._evaluator.operate(view.proto, operands)
+                evaluated = self._evaluator.operate(view.proto, operands)
         except HloError:  # not defined, so not for us to choose; or beyond a limit
             return None
         shape = view.shape
-        if not isinstance(found, np.ndarray | np.generic):
+        if not isinstance(evaluated, np.ndarray | np.generic):
             return None
-        array = np.asarray(found)
+        array = np.asarray(evaluated)
         fits = array.shape == shape.dimensions and array.dtype == shape.dtype
         return array if fits else None
 

@@ -39,8 +39,8 @@ _IDENTITY = (
     "original_value", "statistics_viz",
 )  # fmt: skip
 
-_SMALL = 256
-"""Bytes of a literal up to which constants are compared in full at once."""
+_MAX_KEY_BYTES = 256
+"""Larger literals are compared in full only if opcode and operands are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,10 @@ class _Numbers:
         self._seen: dict[Hashable, int] = {}
 
     def add(self, computation: Computation, rows: Rows) -> None:
-        place = {number: at for at, number in enumerate(rows.ids)}
-        used = [tuple([place[each] for each in operands]) for operands in rows.operands]
+        place = {number: position for position, number in enumerate(rows.ids)}
+        used = [tuple([place[operand_id] for operand_id in operands]) for operands in rows.operands]
         waits = [
-            (place[number], *[place[each] for each in waits])
+            (place[number], *[place[operand_id] for operand_id in waits])
             for number, waits in rows.waits.items()
         ]
         root = place[rows.root(computation)]
@@ -117,10 +117,10 @@ def _body(computation: Computation, rows: Rows) -> Hashable:
     copy.instructions.extend(rows.messages)
     for row in copy.instructions:
         _clear(row)
-    whole = copy.SerializeToString(deterministic=True)
+    encoded = copy.SerializeToString(deterministic=True)
     if not computation.module.has_kept_constants:
-        return whole
-    return whole, tuple([_kept(computation, row) for row in rows.messages])
+        return encoded
+    return encoded, tuple([_kept(computation, row) for row in rows.messages])
 
 
 def _share_calls(computation: Computation, rows: Rows, same: dict[int, int]) -> bool:
@@ -158,8 +158,8 @@ def _kept(computation: Computation, row: HloInstructionProto) -> bytes:
     """A constant that was left in the file."""
     if not computation.module.has_kept_constants:
         return b""
-    kept = computation.module.kept_constant(computation.id, row.id & LOCAL_MASK)
-    return b"" if kept is None else bytes(kept.buffer[kept.begin : kept.end])
+    literal = computation.module.kept_constant(computation.id, row.id & LOCAL_MASK)
+    return b"" if literal is None else bytes(literal.buffer[literal.begin : literal.end])
 
 
 class _Merger:
@@ -176,18 +176,18 @@ class _Merger:
         self._merged: dict[int, int] = {}
 
     def run(self, rows: Rows) -> Rows:
-        """What is left; the same rows where nothing was merged."""
-        held = {*rows.waits}.union(*rows.waits.values())
+        """Return the remaining rows; the same object if nothing was merged."""
+        ordered_ids = {*rows.waits}.union(*rows.waits.values())
         merged, first_of = self._merged, self._first
-        apart = merged.keys().isdisjoint
+        is_disjoint = merged.keys().isdisjoint
         for number, opcode, operands, row in zip(
             rows.ids, rows.opcodes, rows.operands, rows.messages, strict=True
         ):
             kind = _kind(opcode)
-            if kind == "alone" or number in held:
+            if kind == "alone" or number in ordered_ids:
                 continue
-            if merged and not apart(operands):
-                operands = tuple([merged.get(each, each) for each in operands])
+            if merged and not is_disjoint(operands):
+                operands = tuple([merged.get(operand_id, operand_id) for operand_id in operands])
             cheap: Hashable = (opcode, operands)
             if kind != "plain":
                 if kind == "caller" and not is_pure(row, self._effectful):
@@ -201,16 +201,16 @@ class _Merger:
     def _merge(
         self, number: int, row: HloInstructionProto, first: HloInstructionProto, cheap: Hashable
     ) -> None:
-        """Compare in full what has the same opcode and operands."""
+        """Compare in full the instructions that have the same opcode and operands."""
         if isinstance(cheap, bytes):
             self._merged[number] = first.id
             return
-        known = self._full.get(cheap)
-        if known is None:
-            known = self._full[cheap] = {self._everything(first): first}
-        found = known.setdefault(self._everything(row), row)
-        if found is not row:
-            self._merged[number] = found.id
+        equal_rows = self._full.get(cheap)
+        if equal_rows is None:
+            equal_rows = self._full[cheap] = {self._everything(first): first}
+        first_equal = equal_rows.setdefault(self._everything(row), row)
+        if first_equal is not row:
+            self._merged[number] = first_equal.id
 
     def _everything(self, row: HloInstructionProto) -> bytes:
         return _rest(row) + _kept(self._computation, row)
@@ -229,14 +229,14 @@ class _Merger:
     def _glance(self, row: HloInstructionProto) -> Hashable:
         """A small constant as it is; of a large one its shape and size."""
         size = row.literal.ByteSize()
-        if size < _SMALL and not self._computation.module.has_kept_constants:
+        if size < _MAX_KEY_BYTES and not self._computation.module.has_kept_constants:
             return _rest(row)
         return (row.shape.SerializeToString(), size)
 
 
 @cache
 def _kind(opcode: str) -> str:
-    """What distinguishes instructions of an opcode: mostly opcode and operands (``"plain"``)."""
+    """The key that equal instructions of an opcode share: mostly opcode and operands (``"plain"``)."""
     if always_stays(opcode):
         return "alone"
     if can_call(opcode):

@@ -65,7 +65,7 @@ class _Side:
 
 
 def is_canonical(view: Instruction) -> bool:
-    """Whether a dot has the form that the pass makes; those it leaves alone count as canonical."""
+    """Return True if a dot has the pass's form, or the pass does not rewrite it."""
     if not _is_covered(view):
         return True
     lhs, rhs = _Side.of(view, "lhs"), _Side.of(view, "rhs")
@@ -107,9 +107,9 @@ def _canonical(view: Instruction) -> Instruction:
         rhs_contracting_dimensions=[count],
     )
     shape = array_shape(view.shape.element, (*batch, m, n))
-    made = plain(view, "dot", shape, [left, right], dot_dimension_numbers=numbers)
-    copy_configuration(view.proto, made.proto)
-    return reshape(made, view.shape.dimensions, view)
+    dot = plain(view, "dot", shape, [left, right], dot_dimension_numbers=numbers)
+    copy_configuration(view.proto, dot.proto)
+    return reshape(dot, view.shape.dimensions, view)
 
 
 def _arranged(

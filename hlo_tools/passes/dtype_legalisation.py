@@ -27,7 +27,7 @@ __all__ = ["REPLACED", "DtypeLegalisation", "is_pinned_type"]
 
 Target = Literal["trn1", "trn2", "trn3"]
 
-_NARROW = {"f64": "f32", "s64": "s32", "u64": "u32", "c128": "c64"}
+_NARROW_TYPES = {"f64": "f32", "s64": "s32", "u64": "u32", "c128": "c64"}
 """No family has 64-bit arithmetic."""
 _WIDER = {
     **dict.fromkeys(("s1", "s2", "s4"), "s8"),
@@ -37,11 +37,11 @@ _WIDER = {
          "f8e4m3b11fnuz", "f8e5m2fnuz"), "bf16",
     ),
 }  # fmt: skip
-"""Of less than 8 bits, or an 8-bit float of another kind: each has all their values."""
-_OLDER = {**_NARROW, **_WIDER, "f8e4m3fn": "bf16"}
+"""Wider types that contain all values of types below 8 bits and of other 8-bit floats."""
+_OLDER = {**_NARROW_TYPES, **_WIDER, "f8e4m3fn": "bf16"}
 
 REPLACED: dict[str, dict[str, str]] = {
-    "trn1": _OLDER, "trn2": _OLDER, "trn3": {**_NARROW, **_WIDER},
+    "trn1": _OLDER, "trn2": _OLDER, "trn3": {**_NARROW_TYPES, **_WIDER},
 }  # fmt: skip
 """Replacements of types that a family lacks, as in the rules of ``nki-hlo lint``."""
 
@@ -85,7 +85,7 @@ class DtypeLegalisation(Pass):
 
 
 def is_pinned_type(view: Instruction) -> bool:
-    """Whether the pass leaves an instruction's type: bits matter, or it is a boundary."""
+    """Return True if the pass keeps an instruction's type: bits matter, or it is a boundary."""
     if view.opcode in _PINNED or view.opcode == "convert":
         return True
     entry = view.computation.is_entry
@@ -102,7 +102,7 @@ class _Legaliser:
         self._pinned = {view for view in module.instructions if self._stays(view)}
 
     def is_needed(self) -> bool:
-        """Whether anything but what stays, and conversions at the boundary, has such a type."""
+        """Return True if an instruction that the pass must convert has such a type."""
         return any(
             self._is_foreign(view.proto.shape)
             and view not in self._pinned
@@ -111,7 +111,7 @@ class _Legaliser:
         )
 
     def _is_boundary(self, view: Instruction) -> bool:
-        """Whether a conversion to such a type serves only what keeps its type."""
+        """Return True if only instructions that keep their type use a conversion to such a type."""
         return view.is_root or (
             bool(view.users) and all(user in self._pinned for user in view.users)
         )
@@ -164,8 +164,8 @@ class _Legaliser:
         computation.set_root(_as_shape(computation.root, shape))
 
     def _crossings(self) -> list[tuple[Instruction, int, Shape]]:
-        """Uses between what keeps its type and what does not, with the shape that the user wants."""
-        found: list[tuple[Instruction, int, Shape]] = []
+        """Return uses across the boundary of legalised values, with the shape that the user needs."""
+        crossings: list[tuple[Instruction, int, Shape]] = []
         for user in self._module.instructions:
             pinned = user in self._pinned
             for index, operand in enumerate(user.operands):
@@ -173,11 +173,11 @@ class _Legaliser:
                     shape = _copy(operand.shape)
                     if not pinned:
                         self._legalise_shape(shape.proto)
-                    found.append((user, index, shape))
-        return found
+                    crossings.append((user, index, shape))
+        return crossings
 
     def _stays(self, view: Instruction) -> bool:
-        """Whether an instruction keeps its type: its bits matter, or it is a boundary's."""
+        """Return True if an instruction keeps its type: its bits matter, or it is at a boundary."""
         if view.opcode == "get-tuple-element":
             return self._is_foreign(view.proto.shape) and self._stays(view.operands[0])
         if self._keep and view.computation.is_entry:
@@ -192,7 +192,7 @@ class _Legaliser:
 
     def _is_foreign(self, shape: ShapeProto) -> bool:
         if shape.tuple_shapes:
-            return any(self._is_foreign(part) for part in shape.tuple_shapes)
+            return any(self._is_foreign(element_shape) for element_shape in shape.tuple_shapes)
         return shape.element_type in self._numbers
 
     def _legalise_shape(self, shape: ShapeProto) -> None:
@@ -201,8 +201,8 @@ class _Legaliser:
             shape.element_type = number
             if shape.HasField("layout"):
                 shape.layout.ClearField("element_size_in_bits")
-        for part in shape.tuple_shapes:
-            self._legalise_shape(part)
+        for element_shape in shape.tuple_shapes:
+            self._legalise_shape(element_shape)
 
     def _legalise_program(self, program: ProgramShapeProto) -> None:
         for shape in (*program.parameters, program.result):
@@ -221,7 +221,9 @@ class _Legaliser:
             proto = type(literal.proto)()
             proto.shape.CopyFrom(literal.shape.proto)
             self._legalise_shape(proto.shape)
-            proto.tuple_literals.extend(self._legalise_literal(part) for part in literal.parts)
+            proto.tuple_literals.extend(
+                self._legalise_literal(element) for element in literal.parts
+            )
             return proto
         number = self._numbers.get(literal.shape.proto.element_type)
         if number is None or literal.is_elided:
@@ -249,7 +251,7 @@ def _check_range(view: Instruction) -> None:
         if name not in ("s64", "u64") or leaf.is_elided:
             continue
         values = leaf.numpy()
-        small = _NARROW[name]
+        small = _NARROW_TYPES[name]
         wide, narrow = np.iinfo(values.dtype), np.iinfo(f"{small[0].replace('s', 'i')}4")
         outside = (values < narrow.min) | (values > narrow.max)
         outside &= (values != wide.min) & (values != wide.max)
@@ -278,7 +280,7 @@ def _drop_conversions(computation: Computation) -> None:
 
 
 def _is_view(view: Instruction) -> bool:
-    """Whether it is a ``bitcast`` that only arranges elements otherwise, as a reshape does."""
+    """Return True for a ``bitcast`` that only rearranges elements, as a reshape does."""
     if view.opcode != "bitcast":
         return False
     return view.shape.element.name == view.operands[0].shape.element.name
@@ -297,4 +299,6 @@ def _as_shape(view: Instruction, shape: Shape) -> Instruction:
     if not shape.is_tuple:
         return plain(view, "convert", shape, [view])
     parts = enumerate(shape.tuple_shapes)
-    return make_tuple(view, [_as_shape(get_part(view, number), part) for number, part in parts])
+    return make_tuple(
+        view, [_as_shape(get_part(view, number), element_shape) for number, element_shape in parts]
+    )

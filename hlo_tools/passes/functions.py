@@ -20,11 +20,11 @@ def _is_array(view: Instruction) -> bool:
     return view.shape.is_array
 
 
-def _made(opcode: str, *names: str) -> Rewrite:
-    """An operation on captures."""
+def _apply(opcode: str, *names: str) -> Rewrite:
+    """Return a rewrite that applies an operation to captures."""
 
-    def rewrite(it: Instruction, **found: Instruction) -> Instruction:
-        return plain(it, opcode, it.shape, [found[name] for name in names])
+    def rewrite(it: Instruction, **captures: Instruction) -> Instruction:
+        return plain(it, opcode, it.shape, [captures[name] for name in names])
 
     return rewrite
 
@@ -49,10 +49,10 @@ def _cube(it: Instruction, x: Instruction, **_: Instruction) -> Instruction:
 def _nested(outer: str, inner: str, order: str) -> Rewrite:
     """outer(first, inner(second, third)) of captures named in ``order``."""
 
-    def rewrite(it: Instruction, **found: Instruction) -> Instruction:
-        first, second, third = (found[name] for name in order)
-        made = plain(it, inner, it.shape, [second, third])
-        return plain(it, outer, it.shape, [first, made])
+    def rewrite(it: Instruction, **captures: Instruction) -> Instruction:
+        first, second, third = (captures[name] for name in order)
+        inner_inst = plain(it, inner, it.shape, [second, third])
+        return plain(it, outer, it.shape, [first, inner_inst])
 
     return rewrite
 
@@ -143,22 +143,22 @@ def _of_scalar(it: Instruction) -> Instruction | None:
     count = math.prod(wide.shape.dimensions[axis] for axis in added)
     x = wide.operands[0]
     left = [axis for axis in range(wide.shape.rank) if axis not in added]
-    part = broadcast(x, it.shape, [left.index(axis) for axis in dimensions_of(wide)], it)
+    spread = broadcast(x, it.shape, [left.index(axis) for axis in dimensions_of(wide)], it)
     if opcode == "add" and splat(it.operands[1]) == 0:
         kind = it.shape.element
         if kind.kind not in ("int", "uint", "float") or (kind.kind == "float" and count > 1 << 8):
             return None
         if kind.kind != "float" and count >= 1 << (kind.bits - 1):
             return None
-        return plain(it, "multiply", it.shape, [part, constant(it, count, it.shape)])
+        return plain(it, "multiply", it.shape, [spread, constant(it, count, it.shape)])
     if opcode in _ORDERLESS and count:
         first = broadcast(it.operands[1], it.shape, (), it)
-        return plain(it, opcode, it.shape, [first, part])
+        return plain(it, opcode, it.shape, [first, spread])
     return None
 
 
 def _of_transpose(it: Instruction) -> Instruction | None:
-    """The result's dimensions have to stay in order."""
+    """Reduce the transpose's operand if the result's dimensions stay in order."""
     turned = it.operands[0]
     opcode = operation_of(it)
     if turned.opcode != "transpose" or not opcode:
@@ -169,14 +169,14 @@ def _of_transpose(it: Instruction) -> Instruction | None:
         return None
     order = dimensions_of(turned)
     axes = dimensions_of(it)
-    left = [order[at] for at in range(len(order)) if at not in axes]
+    left = [order[position] for position in range(len(order)) if position not in axes]
     if left != sorted(left):
         return None
     return _again(it, turned.operands[0], sorted(order[axis] for axis in axes))
 
 
 def _of_concatenate(it: Instruction) -> Instruction | None:
-    """Each operand reduced by itself."""
+    """Reduce each operand, then combine the results."""
     joined = it.operands[0]
     opcode = operation_of(it)
     if joined.opcode != "concatenate" or dimensions_of(joined)[0] not in dimensions_of(it):
@@ -185,10 +185,10 @@ def _of_concatenate(it: Instruction) -> Instruction | None:
     neutral = (opcode == "add" and init == 0) or (opcode == "multiply" and init == 1)
     if init is None or not (neutral or opcode in _ORDERLESS) or len(joined.operands) > 8:
         return None
-    parts = [_again(it, one, list(dimensions_of(it))) for one in joined.operands]
+    parts = [_again(it, operand, list(dimensions_of(it))) for operand in joined.operands]
     total = parts[0]
-    for part in parts[1:]:
-        total = plain(it, opcode, it.shape, [total, part])
+    for reduced in parts[1:]:
+        total = plain(it, opcode, it.shape, [total, reduced])
     return total
 
 
@@ -232,11 +232,11 @@ FUNCTIONS = Rules(
     # Powers and roots
     (op("power", "x", _ZERO), _ones),
     (op("exponential", _ZERO), _ones),
-    (op("power", "x", _HALF), _made("sqrt", "x")),
+    (op("power", "x", _HALF), _apply("sqrt", "x")),
     (op("power", "x", _MINUS_ONE, kinds=FLOAT), _reciprocal),
     (op("power", "x", _THREE), _cube),
     (op("power", op("exponential", "x"), "y"), _of_function("exponential", "multiply")),
-    (op("sqrt", op("multiply", "x", "x"), kinds=FLOAT), _made("abs", "x")),
+    (op("sqrt", op("multiply", "x", "x"), kinds=FLOAT), _apply("abs", "x")),
     (op("multiply", op("sqrt", "x"), op("sqrt", "x")), _x),
     (op("multiply", op("rsqrt", "x"), op("rsqrt", "x")), _reciprocal),
     (op("multiply", op("exponential", "x"), op("exponential", "y")), _of_function("exponential", "add")),

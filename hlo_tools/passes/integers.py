@@ -23,7 +23,7 @@ _ORDERLESS = frozenset({"and", "maximum", "minimum", "or", "xor"})
 
 
 def is_whole(view: Instruction) -> bool:
-    """Whether its elements are integers or truth values."""
+    """Return True if the elements are integers or truth values."""
     return view.shape.element.kind in WHOLE
 
 
@@ -36,13 +36,15 @@ def _is_unsigned(view: Instruction) -> bool:
 
 
 def never_negative(view: Instruction, depth: int = 8) -> bool:
-    """Whether no element has its sign bit set, a NaN's left aside."""
+    """Return True if no element has its sign bit set, except NaNs."""
     if depth == 0:
         return False
     opcode = view.opcode
-    found = splat(view)
-    if found is not None and view.shape.element.kind != "complex":
-        return bool(found > 0) or bool(found == 0 and not np.signbit(np.float64(found)))
+    constant_value = splat(view)
+    if constant_value is not None and view.shape.element.kind != "complex":
+        return bool(constant_value > 0) or bool(
+            constant_value == 0 and not np.signbit(np.float64(constant_value))
+        )
     if view.shape.element.kind in _UNSIGNED or opcode in _POSITIVE:
         return opcode != "abs" or view.shape.element.kind == "float"
     if opcode == "iota":
@@ -55,11 +57,13 @@ def never_negative(view: Instruction, depth: int = 8) -> bool:
         source = view.operands[0].shape.element.kind
         return source in _UNSIGNED and view.shape.element.kind == "float"
     if opcode == "select":
-        return all(never_negative(one, depth - 1) for one in view.operands[1:])
+        return all(never_negative(operand, depth - 1) for operand in view.operands[1:])
     if opcode == "maximum":
         if is_whole(view):
-            return any(never_negative(one, depth - 1) for one in view.operands)
-        return any((low := splat(one)) is not None and bool(low > 0) for one in view.operands)
+            return any(never_negative(operand, depth - 1) for operand in view.operands)
+        return any(
+            (low := splat(operand)) is not None and bool(low > 0) for operand in view.operands
+        )
     return False
 
 
@@ -106,13 +110,13 @@ _NUMPY: dict[str, Callable[..., object]] = {
 
 
 def _together(it: Instruction, opcode: str, c: Instruction, d: Instruction) -> Instruction:
-    """The constant that two constants make."""
-    one, two = splat(c), splat(d)
+    """Fold two constants into one."""
+    left, right = splat(c), splat(d)
     with np.errstate(all="ignore"):
         if it.shape.element.name == "pred" and opcode in ("add", "multiply"):
             opcode = "or" if opcode == "add" else "and"
-        found = np.asarray(_NUMPY[opcode](one, two)).astype(it.shape.dtype)
-    return constant(it, found, it.shape)
+        folded = np.asarray(_NUMPY[opcode](left, right)).astype(it.shape.dtype)
+    return constant(it, folded, it.shape)
 
 
 def _joined(it: Instruction, x: Instruction, c: Instruction, d: Instruction) -> Instruction | None:
@@ -147,11 +151,11 @@ def _chains(opcodes: str, kinds: frozenset[str]) -> list[tuple[Pattern, Rewrite]
 
 def _added(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
     """x - c is x + (-c)."""
-    found = splat(c)
+    constant_value = splat(c)
     if it.shape.element.kind not in ("int", "float"):
         return None
     with np.errstate(all="ignore"):
-        negated = np.negative(np.asarray(found)).astype(it.shape.dtype)
+        negated = np.negative(np.asarray(constant_value)).astype(it.shape.dtype)
     return plain(it, "add", it.shape, [x, constant(it, negated, it.shape)])
 
 
@@ -175,11 +179,11 @@ def _both(it: Instruction, x: Instruction, y: Instruction) -> Instruction:
 
 
 def _power(view: Instruction) -> int | None:
-    """n, where it is 2^n everywhere and more than 1."""
-    found = splat(view)
-    if found is None or not is_whole(view):
+    """Return n if every element is 2^n and more than 1."""
+    constant_value = splat(view)
+    if constant_value is None or not is_whole(view):
         return None
-    size = int(found)
+    size = int(constant_value)
     return size.bit_length() - 1 if size > 1 and size & (size - 1) == 0 else None
 
 
@@ -204,12 +208,12 @@ def _masked(it: Instruction, x: Instruction, c: Instruction) -> Instruction | No
 
 
 def _by_sign(it: Instruction, x: Instruction, opcode: str, by: Instruction) -> Instruction:
-    """An operation on the size of x, with the sign of x."""
+    """Apply an operation to the magnitude of x and restore the sign of x."""
     zero = constant(it, 0, it.shape)
     below = _compare(it, "LT", x, zero)
     size = plain(it, "negate", it.shape, [x])
-    made = plain(it, opcode, it.shape, [size, by])
-    negative = plain(it, "negate", it.shape, [made])
+    magnitude = plain(it, opcode, it.shape, [size, by])
+    negative = plain(it, "negate", it.shape, [magnitude])
     return plain(it, "select", it.shape, [below, negative, plain(it, opcode, it.shape, [x, by])])
 
 
@@ -219,9 +223,9 @@ def _inner(it: Instruction, inner: Instruction, **_: Instruction) -> Instruction
 
 def _of_iota(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
     """iota % n is the iota where it does not reach n."""
-    found = splat(c)
+    limit = splat(c)
     size = x.shape.dimensions[x.proto.dimensions[0]]
-    return x if found is not None and int(found) >= size else None
+    return x if limit is not None and int(limit) >= size else None
 
 
 # Comparisons
@@ -239,8 +243,8 @@ def _order_fields(view: Instruction) -> dict[str, str]:
     return {name: word for name, word in fields.items() if word}
 
 
-def _truth(it: Instruction, found: bool) -> Instruction:
-    return constant(it, found, it.shape)
+def _truth(it: Instruction, truth: bool) -> Instruction:
+    return constant(it, truth, it.shape)
 
 
 def _opposite(
@@ -257,7 +261,7 @@ def _opposite(
 
 
 def _with_zero(mirrored: bool) -> Rewrite:
-    """What has no negative values compared with 0."""
+    """Simplify a comparison of nonnegative values with 0."""
 
     def rewrite(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
         way = it.proto.comparison_direction
@@ -272,14 +276,14 @@ def _with_zero(mirrored: bool) -> Rewrite:
 
 
 def _iota_with(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
-    """An iota compared with a number that it does not reach."""
-    found, way = splat(c), it.proto.comparison_direction
+    """Fold a comparison of an iota with a number outside its range."""
+    limit, direction = splat(c), it.proto.comparison_direction
     size = x.shape.dimensions[x.proto.dimensions[0]]
-    if found is None or not is_whole(x) or size == 0:
+    if limit is None or not is_whole(x) or size == 0:
         return None
-    if int(found) >= size:
-        return _truth(it, way in ("LT", "LE", "NE"))
-    return _truth(it, way in ("GT", "GE", "NE")) if int(found) < 0 else None
+    if int(limit) >= size:
+        return _truth(it, direction in ("LT", "LE", "NE"))
+    return _truth(it, direction in ("GT", "GE", "NE")) if int(limit) < 0 else None
 
 
 def _beyond(opcode: str, way: str) -> Rewrite:
@@ -294,11 +298,11 @@ def _beyond(opcode: str, way: str) -> Rewrite:
 
 
 def _of_truth(it: Instruction, p: Instruction, c: Instruction) -> Instruction | None:
-    """A converted truth value compared with 0 or 1."""
-    found, way = splat(c), it.proto.comparison_direction
-    if found is None or found not in (0, 1) or way not in ("EQ", "NE"):
+    """Simplify a comparison of a converted truth value with 0 or 1."""
+    constant_value, direction = splat(c), it.proto.comparison_direction
+    if constant_value is None or constant_value not in (0, 1) or direction not in ("EQ", "NE"):
         return None
-    if (way == "EQ") == bool(found):
+    if (direction == "EQ") == bool(constant_value):
         return p
     return plain(it, "not", it.shape, [p])
 
@@ -308,7 +312,7 @@ def _is_truth(view: Instruction) -> bool:
 
 
 def _is_partial(view: Instruction) -> bool:
-    """Whether -0 equals 0 in it, and NaN nothing."""
+    """Return True if the comparison treats -0 as 0 and NaN as unequal to everything."""
     return is_whole(view.operands[0]) or not is_total_order(view.proto)
 
 
@@ -325,10 +329,10 @@ def _chosen(
     holds = _HOLDS.get(it.proto.comparison_direction)
     if holds is None or p.shape.dimensions != it.shape.dimensions:
         return None
-    one, two = bool(holds(splat(c), splat(e))), bool(holds(splat(d), splat(e)))
-    if one == two:
-        return _truth(it, one)
-    return p if one else plain(it, "not", it.shape, [p])
+    if_true, if_false = bool(holds(splat(c), splat(e))), bool(holds(splat(d), splat(e)))
+    if if_true == if_false:
+        return _truth(it, if_true)
+    return p if if_true else plain(it, "not", it.shape, [p])
 
 
 def _tighter(
@@ -336,18 +340,18 @@ def _tighter(
     x: Instruction,
     c: Instruction,
     d: Instruction,
-    one: Instruction,
-    two: Instruction,
+    left: Instruction,
+    right: Instruction,
 ) -> Instruction | None:
     """x < 3 and x < 5 is x < 3; x < 3 or x < 5 is x < 5."""
-    way = one.proto.comparison_direction
+    direction = left.proto.comparison_direction
     low, high = splat(c), splat(d)
-    if way != two.proto.comparison_direction or way not in ("LT", "LE", "GT", "GE"):
+    if direction != right.proto.comparison_direction or direction not in ("LT", "LE", "GT", "GE"):
         return None
     if not _is_real(x) or low != low or high != high:
         return None
-    smaller = (way in ("LT", "LE")) == (it.opcode == "and")
-    return (one if low <= high else two) if smaller else (one if low >= high else two)
+    smaller = (direction in ("LT", "LE")) == (it.opcode == "and")
+    return (left if low <= high else right) if smaller else (left if low >= high else right)
 
 
 # Choices
@@ -361,13 +365,13 @@ def _of_equals(
 
 
 def _truths(it: Instruction, p: Instruction, x: Instruction, y: Instruction) -> Instruction | None:
-    """Choices between truth values of which one is known."""
-    one, two = splat(x), splat(y)
-    if one is not None and two is not None and bool(one) != bool(two):
-        return p if one else plain(it, "not", it.shape, [p])
-    if two is not None and not two:
+    """Simplify a select between truth values if one is constant."""
+    if_true, if_false = splat(x), splat(y)
+    if if_true is not None and if_false is not None and bool(if_true) != bool(if_false):
+        return p if if_true else plain(it, "not", it.shape, [p])
+    if if_false is not None and not if_false:
         return plain(it, "and", it.shape, [p, x])
-    return plain(it, "or", it.shape, [p, y]) if one is not None and one else None
+    return plain(it, "or", it.shape, [p, y]) if if_true is not None and if_true else None
 
 
 def _multiplied(it: Instruction, x: Instruction, p: Instruction) -> Instruction:
@@ -376,10 +380,10 @@ def _multiplied(it: Instruction, x: Instruction, p: Instruction) -> Instruction:
 
 
 def _clamped(it: Instruction, x: Instruction, c: Instruction, d: Instruction) -> Instruction | None:
-    """Between two constants: c below, d above."""
+    """Clamp between two constants: c below, d above."""
     low, high = (c, d) if it.opcode == "minimum" else (d, c)
-    one, two = splat(low), splat(high)
-    if it.shape.element.kind == "complex" or not bool(one <= two):
+    lower, upper = splat(low), splat(high)
+    if it.shape.element.kind == "complex" or not bool(lower <= upper):
         return None
     return plain(it, "clamp", it.shape, [low, x, high])
 
@@ -411,7 +415,7 @@ _ORDERS = (("x", "y"), ("y", "x"))
 
 
 def _sums(kinds: frozenset[str]) -> list[tuple[Pattern, Rewrite]]:
-    """What is added and taken away again."""
+    """Cancel an addition by a subtraction."""
     return [
         (op("add", "x", op("subtract", "y", "x"), commutes=True, kinds=kinds), _y),
         *((op("subtract", op("add", *order), "x", kinds=kinds), _y) for order in _ORDERS),
@@ -425,8 +429,8 @@ INTEGERS = Rules(
     # Sums and products
     *_sums(WHOLE),
     *(
-        (op("add subtract", op("multiply", *one), op("multiply", *two), kinds=WHOLE), _factored)
-        for one in (("x", "z"), ("z", "x")) for two in (("y", "z"), ("z", "y"))
+        (op("add subtract", op("multiply", *left_names), op("multiply", *right_names), kinds=WHOLE), _factored)
+        for left_names in (("x", "z"), ("z", "x")) for right_names in (("y", "z"), ("z", "y"))
     ),
     *_chains("add multiply", WHOLE),
     *_chains("and or xor", WHOLE),
@@ -463,8 +467,8 @@ INTEGERS = Rules(
     (op("compare", op("select", "p", _constant("c"), _constant("d")), _constant("e"),
         where=_is_partial), _chosen),
     *(
-        (op("and or", op("compare", "x", _constant("c"), capture="one", where=_is_partial),
-            op("compare", "x", _constant("d"), capture="two", where=_is_partial)), rule)
+        (op("and or", op("compare", "x", _constant("c"), capture="left", where=_is_partial),
+            op("compare", "x", _constant("d"), capture="right", where=_is_partial)), rule)
         for rule in (_tighter,)
     ),
     (op("compare", op("convert", value("p", _is_truth)), _constant("c")), _of_truth),
@@ -507,8 +511,8 @@ FAST_SUMS = Rules(
      _inner),
     *_sums(FLOAT),
     *(
-        (op("add subtract", op("multiply", *one), op("multiply", *two), kinds=FLOAT), _factored)
-        for one in (("x", "z"), ("z", "x")) for two in (("y", "z"), ("z", "y"))
+        (op("add subtract", op("multiply", *left_names), op("multiply", *right_names), kinds=FLOAT), _factored)
+        for left_names in (("x", "z"), ("z", "x")) for right_names in (("y", "z"), ("z", "y"))
     ),
     *_chains("add multiply", FLOAT),
     (op("add", op("subtract", _constant("c"), "x"), _constant("d"), commutes=True, kinds=FLOAT),

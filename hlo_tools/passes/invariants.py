@@ -1,4 +1,4 @@
-"""What passes require and ensure: named properties of a module that can be checked."""
+"""Invariants that passes require and ensure: named properties of a module with a check."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Invariant:
 
 
 def broken(module: Module, names: tuple[str, ...]) -> tuple[Invariant, str] | None:
-    """The first of several invariants that a module breaks, and what breaks it."""
+    """Return the first invariant that a module violates, and the violation."""
     for name in names:
-        found = INVARIANTS[name].violation(module)
-        if found:
-            return INVARIANTS[name], found
+        violation = INVARIANTS[name].violation(module)
+        if violation:
+            return INVARIANTS[name], violation
     return None
 
 
@@ -57,11 +57,11 @@ def _calls(module: Module) -> str:
 
 def _nested_entry(module: Module) -> str:
     entry = module.entry
-    found = _first(view.name for view in entry.parameters if view.shape.is_tuple)
-    if found:
-        return found
+    parameter = _first(view.name for view in entry.parameters if view.shape.is_tuple)
+    if parameter:
+        return parameter
     parts = entry.result_shape.tuple_shapes
-    return f"%{entry.root.name}" if any(part.is_tuple for part in parts) else ""
+    return f"%{entry.root.name}" if any(shape.is_tuple for shape in parts) else ""
 
 
 def _general_dots(module: Module) -> str:

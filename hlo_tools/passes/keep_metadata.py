@@ -29,5 +29,5 @@ class KeepMetadata(Pass):
         metadata_fields(self.fields)
 
     def run(self, module: Module) -> bool:
-        known = {each.name for each in schema.OpMetadata.DESCRIPTOR.fields}
-        return clear_metadata(module, frozenset(known - metadata_fields(self.fields)))
+        names = {attribute.name for attribute in schema.OpMetadata.DESCRIPTOR.fields}
+        return clear_metadata(module, frozenset(names - metadata_fields(self.fields)))

@@ -52,23 +52,23 @@ class Rows:
 
     def root(self, computation: Computation) -> int:
         """The root's whole id."""
-        wanted = computation.proto.root_id
-        if self.ids and self.ids[-1] == wanted:
-            return wanted
-        return wanted if wanted in self.ids else computation.root.id
+        root_id = computation.proto.root_id
+        if self.ids and self.ids[-1] == root_id:
+            return root_id
+        return root_id if root_id in self.ids else computation.root.id
 
     def called(self) -> list[int]:
         """Ids of the computations that they call, each once, in order of the calls."""
-        found: dict[int, None] = {}
+        callees: dict[int, None] = {}
         callers = callers_among(self.opcodes)
         if callers:
             for opcode, row in zip(self.opcodes, self.messages, strict=True):
                 if opcode in callers:
-                    found.update(dict.fromkeys(row.called_computation_ids))
-        return list(found)
+                    callees.update(dict.fromkeys(row.called_computation_ids))
+        return list(callees)
 
     def without(self, gone: Set[int]) -> Rows:
-        """What is left when some, by id, are taken out that nothing left refers to."""
+        """Return the rows without some instructions, by id, that no remaining row refers to."""
         stays = [number not in gone for number in self.ids]
         return Rows(
             list(compress(self.messages, stays)),
@@ -97,7 +97,7 @@ class Rows:
             return rows
         for view in computation.post_order():
             view.proto.operand_ids[:] = [operand.id for operand in view.operands]
-            waits = [each.id for each in view.control_predecessors]
+            waits = [predecessor.id for predecessor in view.control_predecessors]
             view.proto.control_predecessor_ids[:] = waits
         return cls._read([view.proto for view in computation.post_order()])
 
@@ -117,8 +117,8 @@ class Rows:
         )
 
     def _is_in_order(self) -> bool:
-        seen: set[int] = set()
-        add, has = seen.add, seen.issuperset
+        defined: set[int] = set()
+        add, has = defined.add, defined.issuperset
         waits = self.waits
         for number, operands in zip(self.ids, self.operands, strict=True):
             if operands and not has(operands):
@@ -141,11 +141,11 @@ def reading_once(module: Module) -> Generator[None]:
 
 def read_all(module: Module) -> dict[int, Rows]:
     """The instructions of every computation, by its id; see :func:`reading_once`."""
-    known = module.pass_rows
-    if not known:
-        known = {computation.id: Rows.of(computation) for computation in module.computations}
-        keep(module, known)
-    return known
+    rows_by_id = module.pass_rows
+    if not rows_by_id:
+        rows_by_id = {computation.id: Rows.of(computation) for computation in module.computations}
+        keep(module, rows_by_id)
+    return rows_by_id
 
 
 def keep(module: Module, rows: dict[int, Rows]) -> None:
@@ -207,11 +207,13 @@ def replace_instructions(computation: Computation, rows: Rows, merged: Mapping[i
     Returns:
         What is left.
     """
-    apart = merged.keys().isdisjoint
-    for at, operands in enumerate(rows.operands):
-        if not apart(operands):
-            rows.operands[at] = operands = tuple([merged.get(each, each) for each in operands])
-            rows.messages[at].operand_ids[:] = operands
+    is_disjoint = merged.keys().isdisjoint
+    for position, operands in enumerate(rows.operands):
+        if not is_disjoint(operands):
+            rows.operands[position] = operands = tuple(
+                [merged.get(operand_id, operand_id) for operand_id in operands]
+            )
+            rows.messages[position].operand_ids[:] = operands
     root = rows.root(computation)
     computation.proto.root_id = merged.get(root, root)
     return drop_instructions(computation, rows, merged)

@@ -50,11 +50,13 @@ def _single(it: Instruction, x: Instruction, wide: Instruction) -> Instruction |
 
 
 def _pair(
-    it: Instruction, x: Instruction, y: Instruction, wide: Instruction, other: Instruction
+    it: Instruction, x: Instruction, y: Instruction, wide: Instruction, other_wide: Instruction
 ) -> Instruction | None:
     """f(broadcast(x), broadcast(y)) is broadcast(f(x, y)) where both are broadcast alike."""
-    same = x.shape.dimensions == y.shape.dimensions and dimensions_of(wide) == dimensions_of(other)
-    if not (same and _is_static(wide) and _is_static(other)):
+    same = x.shape.dimensions == y.shape.dimensions and dimensions_of(wide) == dimensions_of(
+        other_wide
+    )
+    if not (same and _is_static(wide) and _is_static(other_wide)):
         return None
     shape = _shaped(it, list(x.shape.dimensions))
     inner = plain(it, it.opcode, shape, [x, y], **_attributes(it))
@@ -62,20 +64,20 @@ def _pair(
 
 
 def _with_number(
-    it: Instruction, wide: Instruction, other: Instruction, x: Instruction, y: Instruction
+    it: Instruction, wide: Instruction, other_wide: Instruction, x: Instruction, y: Instruction
 ) -> Instruction | None:
     """f(broadcast(x), number) is broadcast(f(x, number)), in either order."""
-    source = other.operands[0]
+    source = other_wide.operands[0]
     if (
         not source.shape.is_scalar
         or x.shape.is_scalar
-        or not (_is_static(wide) and _is_static(other))
+        or not (_is_static(wide) and _is_static(other_wide))
     ):
         return None
     if x.shape.element_count >= it.shape.element_count:
         return None
     sizes = list(x.shape.dimensions)
-    small = broadcast(y, _shaped(other, sizes), (), it)
+    small = broadcast(y, _shaped(other_wide, sizes), (), it)
     pair = [x, small] if it.operands[0] is wide else [small, x]
     inner = plain(it, it.opcode, _shaped(it, sizes), pair, **_attributes(it))
     return broadcast(inner, it.shape, dimensions_of(wide), it)
@@ -96,11 +98,11 @@ def _as_transpose(it: Instruction, x: Instruction) -> Instruction | None:
 
 
 def _all_alike(it: Instruction) -> Instruction | None:
-    """One array joined with itself: along the dimension it is broadcast."""
+    """Replace a concatenation of one array with itself by a broadcast along the dimension."""
     axis = dimensions_of(it)[0]
     first = it.operands[0]
     count = len(it.operands)
-    if count < 2 or any(one is not first for one in it.operands) or not _is_static(it):
+    if count < 2 or any(operand is not first for operand in it.operands) or not _is_static(it):
         return None
     if (
         first.shape.dimensions[axis] != 1
@@ -108,24 +110,25 @@ def _all_alike(it: Instruction) -> Instruction | None:
         or not it.shape.is_row_major
     ):
         return None
-    left = [size for at, size in enumerate(first.shape.dimensions) if at != axis]
+    left = [size for position, size in enumerate(first.shape.dimensions) if position != axis]
     small = plain(it, "reshape", _shaped(it, left), [first])
-    kept = [at for at in range(it.shape.rank) if at != axis]
-    return broadcast(small, it.shape, kept, it)
+    axes = [position for position in range(it.shape.rank) if position != axis]
+    return broadcast(small, it.shape, axes, it)
 
 
 def _flat(it: Instruction) -> Instruction | None:
-    """A concatenation of concatenations along the same dimension."""
+    """Flatten a concatenation of concatenations along the same dimension."""
     axes = list(dimensions_of(it))
     inner = [
-        one.opcode == "concatenate" and list(dimensions_of(one)) == axes for one in it.operands
+        operand.opcode == "concatenate" and list(dimensions_of(operand)) == axes
+        for operand in it.operands
     ]
     if not any(inner):
         return None
     parts = [
-        part
-        for one, nested in zip(it.operands, inner, strict=True)
-        for part in (one.operands if nested and len(one.users) == 1 else (one,))
+        piece
+        for operand, nested in zip(it.operands, inner, strict=True)
+        for piece in (operand.operands if nested and len(operand.users) == 1 else (operand,))
     ]
     if len(parts) == len(it.operands):
         return None
@@ -133,23 +136,28 @@ def _flat(it: Instruction) -> Instruction | None:
 
 
 def _same_values(it: Instruction) -> Instruction | None:
-    """Constants of one value joined."""
-    found = [splat(one) for one in it.operands]
-    if any(one is None for one in found) or len({np.asarray(one).tobytes() for one in found}) != 1:
+    """Fold a concatenation of constants of one value."""
+    constants = [splat(operand) for operand in it.operands]
+    if (
+        any(operand is None for operand in constants)
+        or len({np.asarray(operand).tobytes() for operand in constants}) != 1
+    ):
         return None
-    return constant(it, found[0], it.shape) if len(found) > 1 else None
+    return constant(it, constants[0], it.shape) if len(constants) > 1 else None
 
 
 # Slices
 
 
 def _bounds(view: Instruction) -> list[tuple[int, int, int]]:
-    return [(each.start, each.limit, each.stride) for each in view.proto.slice_dimensions]
+    return [(bounds.start, bounds.limit, bounds.stride) for bounds in view.proto.slice_dimensions]
 
 
 def _slice(it: Instruction, source: Instruction, bounds: list[tuple[int, int, int]]) -> Instruction:
-    made = schema.HloInstructionProto.SliceDimensions
-    rows = [made(start=start, limit=limit, stride=stride) for start, limit, stride in bounds]
+    bounds_proto = schema.HloInstructionProto.SliceDimensions
+    rows = [
+        bounds_proto(start=start, limit=limit, stride=stride) for start, limit, stride in bounds
+    ]
     sizes = [-(-(limit - start) // stride) for start, limit, stride in bounds]
     shape = it.shape if list(it.shape.dimensions) == sizes else _shaped(it, sizes)
     return plain(it, "slice", shape, [source], slice_dimensions=rows)
@@ -161,8 +169,8 @@ def _slice_of_broadcast(it: Instruction, x: Instruction, wide: Instruction) -> I
     bounds = _bounds(it)
     axes = dimensions_of(wide)
     chosen = [bounds[axis] for axis in axes]
-    whole = all(b == (0, size, 1) for b, size in zip(chosen, x.shape.dimensions, strict=True))
-    return broadcast(x if whole else _slice(it, x, chosen), it.shape, axes, it)
+    is_full = all(b == (0, size, 1) for b, size in zip(chosen, x.shape.dimensions, strict=True))
+    return broadcast(x if is_full else _slice(it, x, chosen), it.shape, axes, it)
 
 
 def _slice_of_pad(
@@ -207,10 +215,10 @@ def _slice_of_transpose(it: Instruction, x: Instruction, turned: Instruction) ->
     bounds = _bounds(it)
     moved = [bounds[order.index(axis)] for axis in range(len(order))]
     sizes = [-(-(limit - start) // stride) for start, limit, stride in moved]
-    made = schema.HloInstructionProto.SliceDimensions
-    rows = [made(start=start, limit=limit, stride=stride) for start, limit, stride in moved]
-    part = plain(it, "slice", _shaped(it, sizes), [x], slice_dimensions=rows)
-    return plain(it, "transpose", it.shape, [part], dimensions=list(order))
+    bounds_proto = schema.HloInstructionProto.SliceDimensions
+    rows = [bounds_proto(start=start, limit=limit, stride=stride) for start, limit, stride in moved]
+    sliced = plain(it, "slice", _shaped(it, sizes), [x], slice_dimensions=rows)
+    return plain(it, "transpose", it.shape, [sliced], dimensions=list(order))
 
 
 def _dynamic(it: Instruction, source: Instruction, starts: list[Instruction], sizes: list[int]) -> Instruction:  # fmt: skip
@@ -232,9 +240,9 @@ def _dynamic_of_broadcast(it: Instruction) -> Instruction | None:
     axes = dimensions_of(wide)
     x = wide.operands[0]
     sizes = [it.proto.dynamic_slice_sizes[axis] for axis in axes]
-    whole = sizes == list(x.shape.dimensions)
-    part = x if whole else _dynamic(it, x, [starts[axis] for axis in axes], sizes)
-    return broadcast(part, it.shape, axes, it)
+    is_full = sizes == list(x.shape.dimensions)
+    sliced = x if is_full else _dynamic(it, x, [starts[axis] for axis in axes], sizes)
+    return broadcast(sliced, it.shape, axes, it)
 
 
 def _dynamic_of_transpose(it: Instruction) -> Instruction | None:
@@ -245,38 +253,38 @@ def _dynamic_of_transpose(it: Instruction) -> Instruction | None:
     order = dimensions_of(turned)
     back = [order.index(axis) for axis in range(len(order))]
     sizes = [it.proto.dynamic_slice_sizes[axis] for axis in back]
-    part = _dynamic(it, turned.operands[0], [starts[axis] for axis in back], sizes)
-    return plain(it, "transpose", it.shape, [part], dimensions=list(order))
+    sliced = _dynamic(it, turned.operands[0], [starts[axis] for axis in back], sizes)
+    return plain(it, "transpose", it.shape, [sliced], dimensions=list(order))
 
 
 def _dynamic_of_reshape(it: Instruction) -> Instruction | None:
     """Where the reshape adds or removes dimensions of size 1 only."""
-    seen = it.operands[0]
+    view = it.operands[0]
     starts = _starts(it)
-    if seen.opcode != "reshape" or starts is None or not _is_static(seen):
+    if view.opcode != "reshape" or starts is None or not _is_static(view):
         return None
-    x = seen.operands[0]
-    kept = [at for at, size in enumerate(seen.shape.dimensions) if size != 1]
-    places = [at for at, size in enumerate(x.shape.dimensions) if size != 1]
-    if [seen.shape.dimensions[a] for a in kept] != [x.shape.dimensions[a] for a in places]:
+    x = view.operands[0]
+    axes = [axis for axis, size in enumerate(view.shape.dimensions) if size != 1]
+    places = [axis for axis, size in enumerate(x.shape.dimensions) if size != 1]
+    if [view.shape.dimensions[a] for a in axes] != [x.shape.dimensions[a] for a in places]:
         return None
     if 0 in it.shape.dimensions or not (x.shape.is_row_major and it.shape.is_row_major and starts):
         return None
     zero = constant(it, 0, starts[0].shape)
     sizes = [1] * x.shape.rank
     inner = [zero] * x.shape.rank
-    for at, place in zip(kept, places, strict=True):
-        sizes[place] = it.proto.dynamic_slice_sizes[at]
-        inner[place] = starts[at]
+    for axis, place in zip(axes, places, strict=True):
+        sizes[place] = it.proto.dynamic_slice_sizes[axis]
+        inner[place] = starts[axis]
     return plain(it, "reshape", it.shape, [_dynamic(it, x, inner, sizes)])
 
 
 def _put_back(it: Instruction) -> Instruction | None:
-    """What was taken from a place is written there again."""
-    into, part = it.operands[:2]
-    if part.opcode != "dynamic-slice" or part.operands[0] is not into:
+    """Remove an update that writes back the slice that was read from the same location."""
+    into, update = it.operands[:2]
+    if update.opcode != "dynamic-slice" or update.operands[0] is not into:
         return None
-    return into if part.operands[1:] == it.operands[2:] else None
+    return into if update.operands[1:] == it.operands[2:] else None
 
 
 def _cut(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
@@ -293,16 +301,16 @@ def _cut(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
 
 
 def _padded_twice(it: Instruction, x: Instruction, c: Instruction, inner: Instruction) -> Instruction | None:  # fmt: skip
-    """Padding of what is padded with the same value; nothing negative or in between."""
-    rows, others = it.proto.padding_config.dimensions, inner.proto.padding_config.dimensions
-    for row in [*rows, *others]:
+    """Merge two pads with the same value, if no padding is negative or interior."""
+    rows, inner_rows = it.proto.padding_config.dimensions, inner.proto.padding_config.dimensions
+    for row in [*rows, *inner_rows]:
         if min(row.edge_padding_low, row.edge_padding_high) < 0 or row.interior_padding:
             return None
     config = schema.PaddingConfig()
-    for one, two in zip(rows, others, strict=True):
+    for outer_row, inner_row in zip(rows, inner_rows, strict=True):
         config.dimensions.add(
-            edge_padding_low=one.edge_padding_low + two.edge_padding_low,
-            edge_padding_high=one.edge_padding_high + two.edge_padding_high,
+            edge_padding_low=outer_row.edge_padding_low + inner_row.edge_padding_low,
+            edge_padding_high=outer_row.edge_padding_high + inner_row.edge_padding_high,
         )
     return plain(it, "pad", it.shape, [x, c], padding_config=config)
 
@@ -337,16 +345,19 @@ def _reversed_broadcast(it: Instruction, x: Instruction, wide: Instruction) -> I
 
 
 def _reversed_sum(
-    it: Instruction, made: Instruction, x: Instruction, y: Instruction
+    it: Instruction, elementwise: Instruction, x: Instruction, y: Instruction
 ) -> Instruction | None:
     """reverse(f(x, constant)) is f(reverse(x), constant)."""
-    if len(made.users) != 1 or sum(splat(one) is not None for one in made.operands) != 1:
+    if (
+        len(elementwise.users) != 1
+        or sum(splat(operand) is not None for operand in elementwise.operands) != 1
+    ):
         return None
     operands = [
-        one if splat(one) is not None else plain(it, "reverse", one.shape, [one], dimensions=list(dimensions_of(it)))
-        for one in made.operands
+        operand if splat(operand) is not None else plain(it, "reverse", operand.shape, [operand], dimensions=list(dimensions_of(it)))
+        for operand in elementwise.operands
     ]  # fmt: skip
-    return plain(it, made.opcode, it.shape, operands, **_attributes(made))
+    return plain(it, elementwise.opcode, it.shape, operands, **_attributes(elementwise))
 
 
 # Gathers, conversions, collectives
@@ -364,16 +375,19 @@ def _same_type(it: Instruction, x: Instruction) -> Instruction | None:
 
 
 def _converted_constant(it: Instruction, x: Instruction) -> Instruction | None:
-    """A whole number that the type has."""
-    found = splat(x)
-    if found is None or "complex" in (x.shape.element.kind, it.shape.element.kind):
+    """Fold the conversion of a constant that the type represents exactly."""
+    constant_value = splat(x)
+    if constant_value is None or "complex" in (x.shape.element.kind, it.shape.element.kind):
         return None
     if it.shape.dtype is None or not (is_whole(x) or it.shape.element.kind == "float"):
         return None
-    made = found.astype(it.shape.dtype)
-    if not (made.astype(found.dtype) == found and math.isfinite(float(found))):
+    converted = constant_value.astype(it.shape.dtype)
+    if not (
+        converted.astype(constant_value.dtype) == constant_value
+        and math.isfinite(float(constant_value))
+    ):
         return None
-    return constant(it, made, it.shape)
+    return constant(it, converted, it.shape)
 
 
 def _is_empty(view: Instruction) -> bool:
@@ -396,7 +410,7 @@ def _whole_again(it: Instruction, z: Instruction) -> Instruction | None:
 
 
 def _gathered(it: Instruction) -> Instruction | None:
-    """An all-gather of what is broadcast from one number."""
+    """Replace an all-gather of a broadcast scalar by a broadcast."""
     if len(it.operands) != 1 or not it.shape.is_array:
         return None
     wide = it.operands[0]
@@ -406,7 +420,7 @@ def _gathered(it: Instruction) -> Instruction | None:
 
 
 def _reduced_alike(it: Instruction, x: Instruction) -> Instruction | None:
-    """What every device has alike: the largest, smallest, ... of it is itself."""
+    """Remove a reduction (maximum, minimum, ...) over devices that hold equal values."""
     opcode = it.called_computations[0].root.opcode if it.called_computations else ""
     if opcode not in ("and", "maximum", "minimum", "or") or not it.shape.is_array:
         return None
@@ -414,7 +428,7 @@ def _reduced_alike(it: Instruction, x: Instruction) -> Instruction | None:
 
 
 def _summed_alike(it: Instruction, x: Instruction) -> Instruction | None:
-    """The sum of it is it times the number of devices in a group."""
+    """Replace the sum of equal values by the value times the number of devices in a group."""
     if not it.called_computations or it.called_computations[0].root.opcode != "add":
         return None
     wide = x.operands[0] if _is_alike(x) and x.opcode == "broadcast" else None
@@ -437,14 +451,18 @@ MOVING = Rules(
     # Broadcasts
     (op(_UNARY, op("broadcast", "x", capture="wide")), _single),
     (
-        op(_BINARY, op("broadcast", "x", capture="wide"), op("broadcast", "y", capture="other")),
+        op(
+            _BINARY,
+            op("broadcast", "x", capture="wide"),
+            op("broadcast", "y", capture="other_wide"),
+        ),
         _pair,
     ),
     *(
         (op(_BINARY, *pair), _with_number)
         for pair in (
-            (op("broadcast", "x", capture="wide"), op("broadcast", "y", capture="other")),
-            (op("broadcast", "y", capture="other"), op("broadcast", "x", capture="wide")),
+            (op("broadcast", "x", capture="wide"), op("broadcast", "y", capture="other_wide")),
+            (op("broadcast", "y", capture="other_wide"), op("broadcast", "x", capture="wide")),
         )
     ),
     (op("broadcast", "x", where=_adds_nothing), _as_transpose),
@@ -468,7 +486,7 @@ MOVING = Rules(
     (op("reverse", "x"), _reversed_short),
     (op("reverse", op("broadcast", "x", capture="wide")), _reversed_broadcast),
     (
-        op("reverse", op(_BINARY, "x", "y", capture="made")),
+        op("reverse", op(_BINARY, "x", "y", capture="elementwise")),
         _reversed_sum,
     ),
     # Types

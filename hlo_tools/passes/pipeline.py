@@ -26,7 +26,7 @@ __all__ = ["Pipeline", "Report", "Step"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one pass did.
+    """The report of one pass.
 
     Attributes:
         text: the pass with its arguments.
@@ -44,13 +44,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a pipeline did: ``steps``, one for each pass that ran, in order."""
+    """The report of a pipeline: ``steps`` has an entry per pass that ran, in order."""
 
     steps: tuple[Step, ...]
 
     @property
     def modified(self) -> bool:
-        """Whether any pass changed anything."""
+        """True if a pass changed the module."""
         return any(step.modified for step in self.steps)
 
 
@@ -115,16 +115,16 @@ class Pipeline:
             print_between(_shown(module, "before the first pass"))
         steps: list[Step] = []
         count = _count(module)
-        for number, one in enumerate(self.passes):
+        for number, stage in enumerate(self.passes):
             if on_pass is not None:
-                on_pass(print_pass(one), number)
+                on_pass(print_pass(stage), number)
             if verify_each:
-                _require(module, one)
-            step = _run_pass(one, module, count, time_passes)
+                _require(module, stage)
+            step = _run_pass(stage, module, count, time_passes)
             count = step.after
             steps.append(step)
             if verify_each:
-                _ensure(module, one)
+                _ensure(module, stage)
             if print_between is not None and step.modified:
                 print_between(_shown(module, f"after {step.text}"))
             if check is not None and step.modified:
@@ -133,28 +133,28 @@ class Pipeline:
         return Report(tuple(steps))
 
     def __str__(self) -> str:
-        return ",".join(print_pass(one) for one in self.passes)
+        return ",".join(print_pass(stage) for stage in self.passes)
 
 
-def _run_pass(one: Pass, module: Module, before: int, timed: bool) -> Step:
+def _run_pass(stage: Pass, module: Module, before: int, timed: bool) -> Step:
     started = time.perf_counter() if timed else 0.0
     read = module.pass_rows
-    with _placed(f"pass {one.name}"), no_collection():
+    with _placed(f"pass {stage.name}"), no_collection():
         try:
-            modified = one.run(module)
+            modified = stage.run(module)
         except (HloError, MemoryError, OSError):
             raise
         except Exception as error:
-            raise _failure(one, module, error) from error
+            raise _failure(stage, module, error) from error
         if modified and module.pass_rows is read:  # it did not update what was read
             module.pass_rows = {}
         module.proto  # noqa: B018 - edits are brought into the message as part of the pass
     seconds = time.perf_counter() - started if timed else 0.0
-    return Step(print_pass(one), modified, before, _count(module), seconds)
+    return Step(print_pass(stage), modified, before, _count(module), seconds)
 
 
-def _failure(one: Pass, module: Module, error: Exception) -> PassError:
-    """What to tell of a pass that failed: the rule that the module breaks, or whose bug it is."""
+def _failure(stage: Pass, module: Module, error: Exception) -> PassError:
+    """Return the error of a failed pass: the rule that the module violates, or the faulty package."""
     what = f"{type(error).__name__}: {error}"
     wrong = _first_error(module)
     if wrong is not None:
@@ -164,7 +164,7 @@ def _failure(one: Pass, module: Module, error: Exception) -> PassError:
             place=wrong.place,
             remedy="nki-hlo verify lists what is wrong with the module",
         )
-    package = type(one).__module__.partition(".")[0]
+    package = type(stage).__module__.partition(".")[0]
     if package != __name__.partition(".")[0]:
         return PassError(
             f"it fails: {what}",
@@ -184,7 +184,7 @@ def _failure(one: Pass, module: Module, error: Exception) -> PassError:
 def _first_error(module: Module) -> Finding | None:
     from hlo_tools.verify import Severity, verify
 
-    return next((one for one in verify(module) if one.severity is Severity.error), None)
+    return next((finding for finding in verify(module) if finding.severity is Severity.error), None)
 
 
 @contextmanager
@@ -220,28 +220,28 @@ def _verify(module: Module, when: str) -> None:
         )
 
 
-def _require(module: Module, one: Pass) -> None:
-    found = broken(module, one.requires)
-    if found is not None:
-        invariant, what = found
+def _require(module: Module, stage: Pass) -> None:
+    violation = broken(module, stage.requires)
+    if violation is not None:
+        invariant, what = violation
         raise PassError(
-            f"{one.name} requires {invariant.name} ({invariant.meaning}); {what} violates it",
+            f"{stage.name} requires {invariant.name} ({invariant.meaning}); {what} violates it",
             code="HLO-PASS-REQUIRES",
-            place=f"pass {one.name}",
+            place=f"pass {stage.name}",
             remedy="run a pass that ensures it before; nki-hlo opt --list shows which do",
         )
 
 
-def _ensure(module: Module, one: Pass) -> None:
-    _verify(module, f"after {one.name}")
-    if one != type(one)():
+def _ensure(module: Module, stage: Pass) -> None:
+    _verify(module, f"after {stage.name}")
+    if stage != type(stage)():
         return
-    found = broken(module, one.ensures)
-    if found is not None:
-        invariant, what = found
+    violation = broken(module, stage.ensures)
+    if violation is not None:
+        invariant, what = violation
         raise PassError(
-            f"{one.name} ensures {invariant.name} ({invariant.meaning}), but {what} violates it",
+            f"{stage.name} ensures {invariant.name} ({invariant.meaning}), but {what} violates it",
             code="HLO-PASS-ENSURES",
-            place=f"pass {one.name}",
+            place=f"pass {stage.name}",
             remedy="this is a bug of the pass; report it with the module",
         )

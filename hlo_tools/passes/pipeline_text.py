@@ -27,26 +27,30 @@ class _Reader:
     """A place in the text."""
 
     text: str
-    at: int = 0
+    position: int = 0
 
     @property
     def next(self) -> str:
-        return self.text[self.at] if self.at < len(self.text) else _END
+        return self.text[self.position] if self.position < len(self.text) else _END
 
     def skip_blanks(self) -> None:
         while self.next and self.next.isspace():
-            self.at += 1
+            self.position += 1
 
     def word(self, allowed: Callable[[str], bool]) -> str:
-        start = self.at
+        start = self.position
         while self.next and allowed(self.next):
-            self.at += 1
-        return self.text[start : self.at]
+            self.position += 1
+        return self.text[start : self.position]
 
     def fail(
-        self, message: str, at: int | None = None, code: str = "HLO-PIPELINE", remedy: str = ""
+        self,
+        message: str,
+        position: int | None = None,
+        code: str = "HLO-PIPELINE",
+        remedy: str = "",
     ) -> PassError:
-        place = self.at if at is None else at
+        place = self.position if position is None else position
         line = self.text.count("\n", 0, place) + 1
         start = self.text.rfind("\n", 0, place) + 1
         end = self.text.find("\n", place)
@@ -77,8 +81,8 @@ def parse_passes(text: str) -> tuple[Pass, ...]:
             break
         if reader.next != ",":
             raise reader.fail(f"expected a comma before the next pass, not {reader.next!r}")
-        comma = reader.at
-        reader.at += 1
+        comma = reader.position
+        reader.position += 1
         reader.skip_blanks()
         if not reader.next:
             raise reader.fail("expected a pass after the comma", comma)
@@ -86,7 +90,7 @@ def parse_passes(text: str) -> tuple[Pass, ...]:
 
 
 def _read_pass(reader: _Reader) -> Pass:
-    start = reader.at
+    start = reader.position
     name = reader.word(_NAME.__contains__)
     if not name:
         raise reader.fail(f"expected the name of a pass, not {reader.next!r}")
@@ -95,46 +99,46 @@ def _read_pass(reader: _Reader) -> Pass:
     except PassError as error:
         raise reader.fail(error.message, start, error.code, error.remedy) from error
     reader.skip_blanks()
-    given = _read_arguments(reader, kind) if reader.next == "{" else {}
+    arguments = _read_arguments(reader, kind) if reader.next == "{" else {}
     try:
-        return kind(**given)
+        return kind(**arguments)
     except PassError as error:
         raise reader.fail(error.message, start, error.code, error.remedy) from error
 
 
 def _read_arguments(reader: _Reader, kind: type[Pass]) -> dict[str, object]:
-    opened = reader.at
-    reader.at += 1
-    given: dict[str, object] = {}
+    opened = reader.position
+    reader.position += 1
+    arguments: dict[str, object] = {}
     while True:
         reader.skip_blanks()
         if reader.next == "}":
-            reader.at += 1
-            return given
+            reader.position += 1
+            return arguments
         if not reader.next:
             raise reader.fail("this brace is never closed", opened)
-        name, value = _read_argument(reader, kind, given)
-        given[name] = value
+        name, value = _read_argument(reader, kind, arguments)
+        arguments[name] = value
 
 
 def _read_argument(
-    reader: _Reader, kind: type[Pass], given: dict[str, object]
+    reader: _Reader, kind: type[Pass], arguments: dict[str, object]
 ) -> tuple[str, object]:
-    start = reader.at
+    start = reader.position
     name = reader.word(_NAME.__contains__)
     if not name:
         raise reader.fail(f"expected an argument or a closing brace, not {reader.next!r}")
     key = name.replace("-", "_")
     argument = arguments_of(kind).get(key)
-    if argument is None or key in given:
+    if argument is None or key in arguments:
         wrong = "is passed twice" if argument else "is not an argument of it"
         raise reader.fail(
             f"{kind.name}: {name} {wrong}", start, "HLO-PASS-ARGUMENT", _arguments_help(kind)
         )
     text = "true"
     if reader.next == "=":
-        reader.at += 1
-        start = reader.at
+        reader.position += 1
+        start = reader.position
         text = _read_value(reader)
     try:
         return key, argument.parse(text)
@@ -150,22 +154,22 @@ def _read_value(reader: _Reader) -> str:
         if not value:
             raise reader.fail("expected a value after the =")
         return value
-    start = reader.at
-    reader.at += 1
+    start = reader.position
+    reader.position += 1
     letters: list[str] = []
     while reader.next != '"':
         if reader.next == "\\":
-            reader.at += 1
+            reader.position += 1
         if not reader.next:
             raise reader.fail("this quoted text is never closed", start)
         letters.append(reader.next)
-        reader.at += 1
-    reader.at += 1
+        reader.position += 1
+    reader.position += 1
     return "".join(letters)
 
 
 def _arguments_help(kind: type[Pass]) -> str:
-    known = arguments_of(kind).values()
-    if not known:
+    arguments = arguments_of(kind).values()
+    if not arguments:
         return f"{kind.name} takes no arguments"
-    return "it takes " + ", ".join(f"{one.name}={one.kind}" for one in known)
+    return "it takes " + ", ".join(f"{argument.name}={argument.kind}" for argument in arguments)

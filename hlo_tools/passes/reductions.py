@@ -16,30 +16,30 @@ __all__ = [
 
 
 def is_lowest(view: Instruction) -> bool:
-    """Whether it is, everywhere, the number below which its type has none."""
+    """Return True if every element is the lowest number of its type."""
     return _is_bound(view, lowest=True)
 
 
 def is_highest(view: Instruction) -> bool:
-    """Whether it is, everywhere, the number above which its type has none."""
+    """Return True if every element is the highest number of its type."""
     return _is_bound(view, lowest=False)
 
 
 def _is_bound(view: Instruction, *, lowest: bool) -> bool:
-    found = splat(view)
-    if found is None:
+    constant_value = splat(view)
+    if constant_value is None:
         return False
     kind = view.shape.element.kind
     if kind == "pred":
-        return bool(found) != lowest
+        return bool(constant_value) != lowest
     if kind == "float":
-        return bool(found == (-np.inf if lowest else np.inf))
+        return bool(constant_value == (-np.inf if lowest else np.inf))
     if kind not in ("int", "uint"):
         return False
     import ml_dtypes
 
-    limits = ml_dtypes.iinfo(found.dtype)
-    return int(found) == (limits.min if lowest else limits.max)
+    limits = ml_dtypes.iinfo(constant_value.dtype)
+    return int(constant_value) == (limits.min if lowest else limits.max)
 
 
 _NEUTRAL: dict[str, Callable[[Instruction], bool]] = {
@@ -50,7 +50,7 @@ _NEUTRAL: dict[str, Callable[[Instruction], bool]] = {
     "and": lambda view: _is_whole(view) and bool(splat(view) == ~np.zeros_like(splat(view))),
     "or": lambda view: _is_whole(view) and splat(view) == 0,
 }
-"""What leaves every operand as it is, to the last bit."""
+"""Identity elements that keep every bit of the operand."""
 
 
 def _is_whole(view: Instruction) -> bool:
@@ -67,14 +67,14 @@ def operation_of(it: Instruction) -> str:
 
 
 def _is_exact(it: Instruction) -> bool:
-    """Whether the operation may be done in any order, and as often, with the same bits."""
+    """Return True if order and repetition of the operation do not change any bit."""
     opcode = operation_of(it)
     orderly = opcode in ("maximum", "minimum", "and", "or") or it.shape.element.kind != "float"
     return orderly and opcode in _NEUTRAL and bool(_NEUTRAL[opcode](it.operands[1]))
 
 
 def reduces_single(it: Instruction) -> bool:
-    """Whether a reduction is over dimensions of size 1."""
+    """Return True if a reduction is over dimensions of size 1."""
     sizes = it.operands[0].proto.shape.dimensions
     return all(sizes[axis] == 1 for axis in it.proto.dimensions)
 
@@ -116,19 +116,19 @@ def _sum_twice(it: Instruction, inner: Instruction) -> Instruction | None:
 
 
 def _merged(it: Instruction, inner: Instruction) -> Instruction | None:
-    """One reduction over the dimensions of both."""
+    """Merge two reductions into one over the dimensions of both."""
     if operation_of(it) != operation_of(inner) or len(inner.users) != 1:
         return None
     first = set(dimensions_of(inner))
     source = inner.operands[0]
     left = [axis for axis in range(source.shape.rank) if axis not in first]
-    both = sorted([*first, *(left[axis] for axis in dimensions_of(it))])
+    axes = sorted([*first, *(left[axis] for axis in dimensions_of(it))])
     return plain(
         it,
         "reduce",
         it.shape,
         [source, it.operands[1]],
-        dimensions=both,
+        dimensions=axes,
         called_computation_ids=[it.called_computations[0].id],
     )
 

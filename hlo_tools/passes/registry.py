@@ -66,18 +66,18 @@ class Registered(Plugin):
             PassError: it cannot be imported, or is not a pass of that name (HLO-PASS-BROKEN).
         """
         try:
-            found = self.get()
+            loaded = self.get()
         except Exception as error:  # another package's import may fail in any way
             raise self._broken(f"cannot be imported: {error}") from error
-        if not (isinstance(found, type) and issubclass(found, Pass)):
+        if not (isinstance(loaded, type) and issubclass(loaded, Pass)):
             raise self._broken("is not a class derived from hlo_tools.passes.Pass")
-        if getattr(found, "name", None) != self.name:
-            raise self._broken(f"calls itself {getattr(found, 'name', None)!r}")
-        return found
+        if getattr(loaded, "name", None) != self.name:
+            raise self._broken(f"calls itself {getattr(loaded, 'name', None)!r}")
+        return loaded
 
     @property
     def needs_arguments(self) -> bool:
-        """Whether it runs only with arguments; see :attr:`Pass.needs`."""
+        """True if the pass runs only with arguments; see :attr:`Pass.needs`."""
         return bool(self.load().needs)
 
     def _broken(self, reason: str) -> PassError:
@@ -90,27 +90,27 @@ class Registered(Plugin):
 
 @cache
 def registered_passes() -> dict[str, Registered]:
-    """Every pass by name: ours first, then those of other packages in order of their names.
+    """Return every pass by name: first this package's, then plug-ins in order of their names.
 
     Raises:
         PassError: two have the same name (HLO-PASS-CLASH).
     """
-    found = {
+    passes = {
         name: Registered(name, OWN, f"hlo_tools.passes.{value}")
         for name, value in _BUILT_IN.items()
     }
     for plugin in plugins(GROUP):
         entry = Registered(plugin.name, plugin.origin, plugin.value)
-        known = found.get(entry.name)
-        if known is not None:
+        registered = passes.get(entry.name)
+        if registered is not None:
             raise PassError(
-                f"two passes are called {entry.name}: {known.value} of {known.origin} and "
+                f"two passes are called {entry.name}: {registered.value} of {registered.origin} and "
                 f"{entry.value} of {entry.origin}",
                 code="HLO-PASS-CLASH",
                 remedy=f"rename one, or remove the package {entry.origin}",
             )
-        found[entry.name] = entry
-    return found
+        passes[entry.name] = entry
+    return passes
 
 
 def find_pass(name: str) -> type[Pass]:

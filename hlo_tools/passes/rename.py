@@ -53,9 +53,9 @@ class Rename(Pass):
 
 def _name_computations(module: Module) -> bool:
     changed = False
-    others = (f"region_{number}" for number in range(len(module.computations)))
+    names = (f"region_{number}" for number in range(len(module.computations)))
     for computation in module.computations:
-        name = "main" if computation.is_entry else next(others)
+        name = "main" if computation.is_entry else next(names)
         changed |= computation.name != name
         computation.proto.name = name
     module.proto.entry_computation_name = "main"
@@ -65,10 +65,12 @@ def _name_computations(module: Module) -> bool:
 def _name_instructions(module: Module, scheme: str) -> bool:
     namer = _Namer(scheme)
     before = [view.name for view in module.instructions]
-    for computation in sorted(module.computations, key=lambda one: not one.is_entry):
+    for computation in sorted(
+        module.computations, key=lambda computation: not computation.is_entry
+    ):
         parameters = computation.parameters
-        others = [view for view in computation if view.opcode != "parameter"]
-        for view in (*parameters, *others):
+        instructions = [view for view in computation if view.opcode != "parameter"]
+        for view in (*parameters, *instructions):
             view.proto.name = namer.name(view.opcode)
         programs = [computation.proto.program_shape]
         if computation.is_entry and module.proto.HasField("host_program_shape"):

@@ -26,6 +26,10 @@ class Renumber(Pass):
     ids: Literal["wide", "legacy"] = "wide"
 
     def run(self, module: Module) -> bool:
-        before = [row.id for one in module.proto.computations for row in one.instructions]
+        before = [
+            row.id for computation in module.proto.computations for row in computation.instructions
+        ]
         set_ids(module, self.ids)
-        return before != [row.id for one in module.proto.computations for row in one.instructions]
+        return before != [
+            row.id for computation in module.proto.computations for row in computation.instructions
+        ]

@@ -33,7 +33,7 @@ class ReshapeTransposeCleaning(Pass):
 
     def run(self, module: Module) -> bool:
         rules = CLEANING + _DOTS if self.dots else CLEANING
-        return sum(rewrite_all(rules, one) for one in module.computations) > 0
+        return sum(rewrite_all(rules, computation) for computation in module.computations) > 0
 
 
 def _is_row_major(*views: Instruction) -> bool:
@@ -79,14 +79,14 @@ def _transpose_of_broadcast(
 
 
 def _reshape_of_broadcast(it: Instruction, wide: Instruction, x: Instruction) -> Instruction | None:
-    """Of a scalar, or where only dimensions of size 1 come and go."""
+    """Move a reshape over the broadcast of a scalar, or if only dimensions of size 1 change."""
     if x.shape.is_scalar:
         return broadcast(x, it.shape, (), it)
     old, new = wide.shape.dimensions, it.shape.dimensions
     if [size for size in old if size != 1] != [size for size in new if size != 1]:
         return None
-    kept = [axis for axis, size in enumerate(old) if size != 1]
-    places = dict(zip(kept, [axis for axis, size in enumerate(new) if size != 1], strict=True))
+    axes = [axis for axis, size in enumerate(old) if size != 1]
+    places = dict(zip(axes, [axis for axis, size in enumerate(new) if size != 1], strict=True))
     sources = dimensions_of(wide)
     if any(axis not in places for axis in sources) or not _is_row_major(it, wide):
         return None
@@ -111,7 +111,7 @@ def _broadcast_nothing(it: Instruction, x: Instruction) -> Instruction | None:
 
 
 def _transposed_into_dot(it: Instruction) -> Instruction | None:
-    """A dot of transposed operands, by other dimension numbers of the operands as they were.
+    """Fold transposes of operands into the dimension numbers of a dot.
 
     Dimensions that are neither batch nor contracted must keep their order: the result has it.
     """
@@ -119,9 +119,11 @@ def _transposed_into_dot(it: Instruction) -> Instruction | None:
     numbers = type(it.proto.dot_dimension_numbers)()
     numbers.CopyFrom(it.proto.dot_dimension_numbers)
     folded = False
-    for at, side in enumerate(("lhs", "rhs")):
-        order = dimensions_of(operands[at])
-        if operands[at].opcode != "transpose" or not _is_row_major(*operands[at].operands):
+    for operand, side in enumerate(("lhs", "rhs")):
+        order = dimensions_of(operands[operand])
+        if operands[operand].opcode != "transpose" or not _is_row_major(
+            *operands[operand].operands
+        ):
             continue
         batch = getattr(numbers, f"{side}_batch_dimensions")
         contracted = getattr(numbers, f"{side}_contracting_dimensions")
@@ -131,13 +133,13 @@ def _transposed_into_dot(it: Instruction) -> Instruction | None:
             continue
         batch[:] = [order[axis] for axis in batch]
         contracted[:] = [order[axis] for axis in contracted]
-        operands[at] = operands[at].operands[0]
+        operands[operand] = operands[operand].operands[0]
         folded = True
     return _dot(it, operands, numbers) if folded else None
 
 
 def _transposed_dot(it: Instruction, dot: Instruction) -> Instruction | None:
-    """The transpose of a dot is the dot of the operands in the other order."""
+    """Replace the transpose of a dot by the dot of the swapped operands."""
     old = dot.proto.dot_dimension_numbers
     batch = len(old.lhs_batch_dimensions)
     left, right = (
@@ -155,15 +157,15 @@ def _transposed_dot(it: Instruction, dot: Instruction) -> Instruction | None:
     if any(dot.proto.HasField(field) for field in ("sparsity_config", "sharding")):
         return None
     numbers = type(old)()
-    for side, other in (("lhs", "rhs"), ("rhs", "lhs")):
+    for side, other_side in (("lhs", "rhs"), ("rhs", "lhs")):
         for kind in ("batch", "contracting"):
-            dimensions = getattr(old, f"{other}_{kind}_dimensions")
+            dimensions = getattr(old, f"{other_side}_{kind}_dimensions")
             getattr(numbers, f"{side}_{kind}_dimensions").extend(dimensions)
-    made = plain(it, "dot", it.shape, dot.operands[::-1], dot_dimension_numbers=numbers)
-    copy_configuration(dot.proto, made.proto)
-    precision = made.proto.precision_config.operand_precision
+    swapped_dot = plain(it, "dot", it.shape, dot.operands[::-1], dot_dimension_numbers=numbers)
+    copy_configuration(dot.proto, swapped_dot.proto)
+    precision = swapped_dot.proto.precision_config.operand_precision
     precision[:] = precision[::-1]
-    return made
+    return swapped_dot
 
 
 def _broadcast_iota(it: Instruction, numbers: Instruction) -> Instruction | None:
@@ -173,9 +175,9 @@ def _broadcast_iota(it: Instruction, numbers: Instruction) -> Instruction | None
 
 
 def _dot(it: Instruction, operands: list[Instruction], numbers: DotDimensionNumbers) -> Instruction:
-    made = plain(it, "dot", it.shape, operands, dot_dimension_numbers=numbers)
-    copy_configuration(it.proto, made.proto)
-    return made
+    dot = plain(it, "dot", it.shape, operands, dot_dimension_numbers=numbers)
+    copy_configuration(it.proto, dot.proto)
+    return dot
 
 
 CLEANING = Rules(

@@ -71,13 +71,13 @@ def _needs(view: Instruction) -> tuple[Instruction, ...]:
 
 
 def _by_memory(computation: Computation) -> list[Instruction]:
-    """List scheduling: of what can run, what leaves least memory in use.
+    """Schedule by list scheduling: choose the ready instruction that leaves least memory in use.
 
     What an instruction frees changes while its operands' other users run; it is then put into the
     heap again, and what is out of date is passed over.
     """
     views = computation.post_order()
-    place = {view: at for at, view in enumerate(views)}
+    place = {view: position for position, view in enumerate(views)}
     missing = {view: len(set(_needs(view))) for view in views}
     waiting: dict[Instruction, list[Instruction]] = {view: [] for view in views}
     for view in views:
@@ -87,7 +87,7 @@ def _by_memory(computation: Computation) -> list[Instruction]:
     sizes = {view: 0 if view.opcode == "parameter" else view.shape.byte_size for view in views}
 
     def growth(view: Instruction) -> int:
-        freed = sum(sizes[each] for each in set(view.operands) if left[each] == 1)
+        freed = sum(sizes[operand] for operand in set(view.operands) if left[operand] == 1)
         return sizes[view] - freed
 
     heap = [(growth(view), place[view]) for view in views if not missing[view]]
@@ -95,8 +95,8 @@ def _by_memory(computation: Computation) -> list[Instruction]:
     order: list[Instruction] = []
     done: set[Instruction] = set()
     while heap:
-        _, at = heapq.heappop(heap)
-        view = views[at]
+        _, position = heapq.heappop(heap)
+        view = views[position]
         if view in done:
             continue
         done.add(view)

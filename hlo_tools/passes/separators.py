@@ -12,23 +12,23 @@ _LINE = re.compile(r"^//[ \t]*-----[ \t]*\r?$\n?", re.MULTILINE)
 
 
 def split_modules(text: str) -> list[str]:
-    """The modules of a text, parts without anything but blanks and comments left out.
+    """Split a text into modules, without the segments that hold only blanks and comments.
 
-    Every part begins with as many line ends as precede it, so that positions in messages are those
+    Every module begins with the number of line ends that precede it, so that positions in messages are those
     of the whole text.
     """
     parts: list[str] = []
     start = 0
-    for found in [*_LINE.finditer(text), None]:
-        part = text[start : len(text) if found is None else found.start()]
-        if _has_content(part):
-            parts.append("\n" * text.count("\n", 0, start) + part)
-        start = len(text) if found is None else found.end()
+    for separator in [*_LINE.finditer(text), None]:
+        module_text = text[start : len(text) if separator is None else separator.start()]
+        if _has_content(module_text):
+            parts.append("\n" * text.count("\n", 0, start) + module_text)
+        start = len(text) if separator is None else separator.end()
     return parts
 
 
-def _has_content(part: str) -> bool:
-    lines = (line.strip() for line in part.splitlines())
+def _has_content(module_text: str) -> bool:
+    lines = (line.strip() for line in module_text.splitlines())
     return any(line and not line.startswith("//") for line in lines)
 
 

@@ -11,12 +11,14 @@ __all__ = ["SLICING"]
 
 
 def _bounds(view: Instruction) -> list[tuple[int, int, int]]:
-    return [(each.start, each.limit, each.stride) for each in view.proto.slice_dimensions]
+    return [(bounds.start, bounds.limit, bounds.stride) for bounds in view.proto.slice_dimensions]
 
 
 def _slice(it: Instruction, source: Instruction, bounds: list[tuple[int, int, int]]) -> Instruction:
-    made = schema.HloInstructionProto.SliceDimensions
-    rows = [made(start=start, limit=limit, stride=stride) for start, limit, stride in bounds]
+    bounds_proto = schema.HloInstructionProto.SliceDimensions
+    rows = [
+        bounds_proto(start=start, limit=limit, stride=stride) for start, limit, stride in bounds
+    ]
     return plain(it, "slice", it.shape, [source], slice_dimensions=rows)
 
 
@@ -66,9 +68,9 @@ def _slice_of_scalar(it: Instruction, wide: Instruction, x: Instruction) -> Inst
 
 
 def _joined(it: Instruction) -> Instruction | None:
-    """Concatenation without empty operands; of one operand it is that one."""
+    """Remove empty operands of a concatenation; replace it by a single remaining operand."""
     axis = it.proto.dimensions[0]
-    parts = [part for part in it.operands if part.shape.dimensions[axis] > 0]
+    parts = [operand for operand in it.operands if operand.shape.dimensions[axis] > 0]
     if len(parts) == 1:
         return parts[0]
     if not parts or len(parts) == len(it.operands):
@@ -77,19 +79,19 @@ def _joined(it: Instruction) -> Instruction | None:
 
 
 def _neighbours(it: Instruction) -> Instruction | None:
-    """Concatenated adjacent slices of one array are one slice."""
+    """Merge concatenated adjacent slices of one array into one slice."""
     axis = it.proto.dimensions[0]
     parts = it.operands
-    if any(part.opcode != "slice" for part in parts):
+    if any(operand.opcode != "slice" for operand in parts):
         return None
     source = parts[0].operands[0]
-    rows = [_bounds(part) for part in parts]
+    rows = [_bounds(operand) for operand in parts]
     first = rows[0]
     end = first[axis][1]
-    for part, row in zip(parts[1:], rows[1:], strict=True):
-        others = [bound for at, bound in enumerate(row) if at != axis]
-        same = others == [bound for at, bound in enumerate(first) if at != axis]
-        if part.operands[0] is not source or not same or row[axis][0] != end:
+    for operand, row in zip(parts[1:], rows[1:], strict=True):
+        other_bounds = [bound for position, bound in enumerate(row) if position != axis]
+        same = other_bounds == [bound for position, bound in enumerate(first) if position != axis]
+        if operand.operands[0] is not source or not same or row[axis][0] != end:
             return None
         end = row[axis][1]
     if any(row[axis][2] != 1 for row in rows):

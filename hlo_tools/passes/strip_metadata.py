@@ -42,41 +42,41 @@ class StripMetadata(Pass):
         metadata_fields(self.fields)
 
     def run(self, module: Module) -> bool:
-        doomed = metadata_fields(self.fields) if self.fields else frozenset(_known())
+        doomed = metadata_fields(self.fields) if self.fields else frozenset(_field_names())
         changed = clear_metadata(module, doomed)
         return self._clear_frontend(module) or changed if self.frontend else changed
 
     def _clear_frontend(self, module: Module) -> bool:
         messages = [module.proto, *(view.proto for view in module.instructions)]
-        found = [each for each in messages if each.HasField("frontend_attributes")]
-        for each in found:
-            each.ClearField("frontend_attributes")
-        if found:
+        cleared = [message for message in messages if message.HasField("frontend_attributes")]
+        for message in cleared:
+            message.ClearField("frontend_attributes")
+        if cleared:
             module.mark_changed()
-        return bool(found)
+        return bool(cleared)
 
 
-def _known() -> list[str]:
-    return [each.name for each in schema.OpMetadata.DESCRIPTOR.fields]
+def _field_names() -> list[str]:
+    return [attribute.name for attribute in schema.OpMetadata.DESCRIPTOR.fields]
 
 
 def metadata_fields(words: Iterable[str]) -> frozenset[str]:
-    """Fields of OpMetadata by their names, or those of groups.
+    """Return fields of OpMetadata by their names, or by the names of groups.
 
     Raises:
         PassError: no such field (HLO-PASS-ARGUMENT).
     """
-    known = _known()
-    found: set[str] = set()
+    field_names = _field_names()
+    names: set[str] = set()
     for word in words:
-        if word not in known and word not in _GROUPS:
+        if word not in field_names and word not in _GROUPS:
             raise PassError(
                 f"metadata has no field {word}",
                 code="HLO-PASS-ARGUMENT",
-                remedy=f"it has {', '.join(known)}; {' and '.join(_GROUPS)} stand for several",
+                remedy=f"it has {', '.join(field_names)}; {' and '.join(_GROUPS)} stand for several",
             )
-        found.update(_GROUPS.get(word, (word,)))
-    return frozenset(found)
+        names.update(_GROUPS.get(word, (word,)))
+    return frozenset(names)
 
 
 def clear_metadata(module: Module, doomed: frozenset[str]) -> bool:
@@ -99,10 +99,12 @@ def _clear_one(proto: HloInstructionProto, metadata: OpMetadata, doomed: frozens
     """Metadata in the module's shared payloads is copied into the instruction first."""
     if metadata is not proto.metadata:
         proto.metadata.CopyFrom(metadata)
-    found = [each.name for each, _ in proto.metadata.ListFields() if each.name in doomed]
-    for name in found:
+    doomed_names = [
+        attribute.name for attribute, _ in proto.metadata.ListFields() if attribute.name in doomed
+    ]
+    for name in doomed_names:
         proto.metadata.ClearField(name)
     if not proto.metadata.ListFields():
         proto.ClearField("metadata")
         return True
-    return bool(found)
+    return bool(doomed_names)

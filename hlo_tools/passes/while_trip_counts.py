@@ -51,19 +51,19 @@ def _annotate(view: Instruction, count: int) -> bool:
     if count > _MOST_DIGITS:
         return False
     try:
-        found: object = json.loads(view.backend_config or b"{}")
+        decoded: object = json.loads(view.backend_config or b"{}")
     except ValueError:  # a configuration that is not JSON belongs to somebody else
         return False
-    if not isinstance(found, dict):
+    if not isinstance(decoded, dict):
         return False
-    config = cast(dict[str, object], found)
-    known: dict[str, object] = {"known_trip_count": {"n": str(count)}}
-    if config.get("known_trip_count") == known["known_trip_count"]:
+    config = cast(dict[str, object], decoded)
+    annotation: dict[str, object] = {"known_trip_count": {"n": str(count)}}
+    if config.get("known_trip_count") == annotation["known_trip_count"]:
         return False
     proto = view.proto
     if proto.HasField("backend_config_payload"):
         proto.ClearField("backend_config_payload")
-    proto.backend_config = json.dumps(config | known, separators=(",", ":")).encode()
+    proto.backend_config = json.dumps(config | annotation, separators=(",", ":")).encode()
     view.module.mark_changed()
     return True
 

@@ -1,4 +1,4 @@
-"""What passes are made of: patterns, and edits that move instructions between computations."""
+"""Tools of passes: patterns, and edits that move instructions between computations."""
 
 from __future__ import annotations
 

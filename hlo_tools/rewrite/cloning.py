@@ -36,17 +36,17 @@ def clone_instruction(
 def clone_sharing(
     instruction: Instruction, operands: Iterable[Instruction], into: Computation
 ) -> Instruction:
-    """As :func:`clone_instruction`; the body of a fusion is shared too."""
+    """Clone like :func:`clone_instruction`; share the body of a fusion, too."""
     proto = instruction.proto
-    kept = instruction.module.kept_constant(instruction.computation.id, instruction.local_id)
+    stored = instruction.module.kept_constant(instruction.computation.id, instruction.local_id)
     copy = into.add(proto.opcode, instruction.shape, tuple(operands), name=proto.name)
-    own = copy.proto.name, copy.proto.id, list(copy.proto.operand_ids)
+    identity = copy.proto.name, copy.proto.id, list(copy.proto.operand_ids)
     copy.proto.CopyFrom(proto)
-    copy.proto.name, copy.proto.id = own[:2]
-    copy.proto.operand_ids[:] = own[2]
+    copy.proto.name, copy.proto.id = identity[:2]
+    copy.proto.operand_ids[:] = identity[2]
     del copy.proto.control_predecessor_ids[:]
-    if kept is not None:
-        instruction.module.keep_constant(into.id, copy.local_id, kept)
+    if stored is not None:
+        instruction.module.keep_constant(into.id, copy.local_id, stored)
     return copy
 
 
@@ -64,14 +64,14 @@ def clone_computation(computation: Computation, name: str | None = None) -> Comp
 def copy_all(
     views: Iterable[Instruction],
     into: Computation,
-    known: Mapping[Instruction, Instruction],
+    replacements: Mapping[Instruction, Instruction],
     clone: Callable[..., Instruction] = clone_instruction,
 ) -> dict[Instruction, Instruction]:
-    """Copies of instructions, operands first; operands among ``known`` are exchanged for theirs.
+    """Copies of instructions, operands first; ``replacements`` replaces operands.
 
-    Control edges between what is copied, or known, are copied too.
+    Control edges between copied or replaced instructions are copied, too.
     """
-    copies = dict(known)
+    copies = dict(replacements)
     for view in views:
         if view in copies:
             continue
@@ -105,15 +105,15 @@ def _clone_computation_into(
     computation: Computation, into: Module, copied: dict[int, Computation]
 ) -> Computation:
     target = into.add_computation(computation.name)
-    made: dict[Instruction, Instruction] = {}
+    clones: dict[Instruction, Instruction] = {}
     for view in computation.post_order():
-        operands = [made[operand] for operand in view.operands]
-        made[view] = new = target.add(view.opcode, view.shape, operands, name=view.name)
-        own = new.proto.name, new.proto.id, list(new.proto.operand_ids)
+        operands = [clones[operand] for operand in view.operands]
+        clones[view] = new = target.add(view.opcode, view.shape, operands, name=view.name)
+        identity = new.proto.name, new.proto.id, list(new.proto.operand_ids)
         config = view.backend_config
         new.proto.CopyFrom(view.proto)
-        new.proto.name, new.proto.id = own[:2]
-        new.proto.operand_ids[:] = own[2]
+        new.proto.name, new.proto.id = identity[:2]
+        new.proto.operand_ids[:] = identity[2]
         for field in ("metadata", "backend_config_payload", "control_predecessor_ids"):
             new.proto.ClearField(field)
         if config:
@@ -125,8 +125,8 @@ def _clone_computation_into(
             copied[number].id for number in view.proto.called_computation_ids
         ]
     for view in computation.instructions:
-        predecessors = [made[one].id for one in view.control_predecessors]
-        made[view].proto.control_predecessor_ids.extend(predecessors)
-    target.set_root(made[computation.root])
+        predecessors = [clones[predecessor].id for predecessor in view.control_predecessors]
+        clones[view].proto.control_predecessor_ids.extend(predecessors)
+    target.set_root(clones[computation.root])
     target.raw_proto.is_fusion_computation = computation.is_fusion
     return target

@@ -1,4 +1,4 @@
-"""What an instruction does beside giving its result."""
+"""Effects of instructions besides their results."""
 
 from __future__ import annotations
 
@@ -37,27 +37,29 @@ _CALLING = frozenset(
 
 @cache
 def always_stays(opcode: str) -> bool:
-    """Whether instructions of an opcode stay although nobody uses their results."""
+    """Return True if instructions of an opcode stay without users."""
     return opcode in _PARTICIPANTS or opcode == "parameter" or opcode.endswith(_ASYNC_ENDS)
 
 
 @cache
 def can_call(opcode: str) -> bool:
-    """Whether instructions of an opcode can call computations; true for unknown opcodes."""
-    known = OPCODES.get(opcode)
-    return known is None or not _CALLING.isdisjoint(known.required | known.optional)
+    """Return True if instructions of an opcode can call computations; True for unknown opcodes."""
+    opcode_facts = OPCODES.get(opcode)
+    return opcode_facts is None or not _CALLING.isdisjoint(
+        opcode_facts.required | opcode_facts.optional
+    )
 
 
 _NO_CALLERS = frozenset(opcode for opcode in OPCODES if not can_call(opcode))
 
 
 def callers_among(opcodes: Iterable[str]) -> set[str]:
-    """Those of some opcodes that can call computations."""
+    """Return the given opcodes that can call computations."""
     return set(opcodes) - _NO_CALLERS
 
 
 def has_effect(row: HloInstructionProto, opcode: str = "") -> bool:
-    """Whether an instruction stays although nobody uses its result; parameters do.
+    """Return True if an instruction stays without users; parameters do.
 
     Args:
         opcode: that of the instruction, where it is at hand.
@@ -80,37 +82,37 @@ def effectful_among(
     entry: int,
 ) -> frozenset[int]:
     """As :func:`effectful_computations`, of instructions and opcodes by computation."""
-    found: set[int] = set()
+    effectful: set[int] = set()
     callers: dict[int, list[int]] = {}
     for number, body in rows.items():
         if number == entry:
             continue
-        seen = set(opcodes[number])
-        if any(each != "parameter" and always_stays(each) for each in seen):
-            found.add(number)
-        calling = callers_among(seen)
+        names = set(opcodes[number])
+        if any(name != "parameter" and always_stays(name) for name in names):
+            effectful.add(number)
+        calling = callers_among(names)
         if not calling:
             continue
         for opcode, row in zip(opcodes[number], body, strict=True):
             if opcode in calling:
                 if has_effect(row, opcode):
-                    found.add(number)
+                    effectful.add(number)
                 for called in row.called_computation_ids:
                     callers.setdefault(called, []).append(number)
-    stack = list(found)
+    stack = list(effectful)
     while stack:
         for caller in callers.get(stack.pop(), ()):
-            if caller not in found:
-                found.add(caller)
+            if caller not in effectful:
+                effectful.add(caller)
                 stack.append(caller)
-    return frozenset(found)
+    return frozenset(effectful)
 
 
-def has_effect_within(view: Instruction, known: dict[int, bool]) -> bool:
-    """Whether an instruction, or what it calls, has an effect; only that is checked.
+def has_effect_within(view: Instruction, answers: dict[int, bool]) -> bool:
+    """Return True if an instruction or its callees have an effect; nothing else is checked.
 
     Args:
-        known: computations by id of which it is known already; answers are added.
+        answers: known answers by the computation's id; new answers are added.
     """
     if has_effect(view.proto):
         return True
@@ -120,22 +122,22 @@ def has_effect_within(view: Instruction, known: dict[int, bool]) -> bool:
         while stack:
             number = stack.pop()
             body = computations.get(number)
-            if body is None or known.get(number) is False:
+            if body is None or answers.get(number) is False:
                 continue
-            rows = [each.proto for each in body.instructions]
-            if known.get(number) or any(r.opcode != "parameter" and has_effect(r) for r in rows):
-                known[first] = True
+            rows = [inst.proto for inst in body.instructions]
+            if answers.get(number) or any(r.opcode != "parameter" and has_effect(r) for r in rows):
+                answers[first] = True
                 return True
             for called in body.called_ids():
                 if called not in reached:
                     reached.add(called)
                     stack.append(called)
-        known.update(dict.fromkeys(reached, False))
+        answers.update(dict.fromkeys(reached, False))
     return False
 
 
 def is_pure(row: HloInstructionProto, effectful: frozenset[int]) -> bool:
-    """Whether its result is its only effect, so that it may be left out or made once for two."""
+    """Return True if its result is its only effect: it can be removed or merged with an equal one."""
     if has_effect(row):
         return False
     return not effectful or effectful.isdisjoint(row.called_computation_ids)

@@ -34,8 +34,8 @@ __all__ = [
     "with_element",
 ]
 
-_SMALL = 1 << 12
-"""Elements of a constant that is looked through at most."""
+_MAX_SCANNED_ELEMENTS = 1 << 12
+"""Larger constants are not scanned: equal elements are unlikely, the scan is slow."""
 _SCALAR_BYTES = 128
 """Bytes of a scalar constant's literal at most, for its number to be remembered."""
 SPLAT_OPCODES = frozenset({"broadcast", "constant", "copy", "reshape"})
@@ -49,10 +49,10 @@ def plain(
     operands: Sequence[Instruction],
     **fields: Any,
 ) -> Instruction:
-    """A new instruction beside ``view``, with its metadata and without its sharding."""
-    made = view.computation.add(opcode, shape, list(operands), like=view, **fields)
-    made.proto.ClearField("sharding")
-    return made
+    """Add an instruction to the computation of ``view``, with its metadata, without its sharding."""
+    inst = view.computation.add(opcode, shape, list(operands), like=view, **fields)
+    inst.proto.ClearField("sharding")
+    return inst
 
 
 def with_element(shape: Shape, element: str) -> Shape:
@@ -107,9 +107,9 @@ def broadcast(
     return plain(like, "broadcast", shape, [view], dimensions=list(dimensions))
 
 
-def make_tuple(like: Instruction, parts: Sequence[Instruction]) -> Instruction:
+def make_tuple(like: Instruction, elements: Sequence[Instruction]) -> Instruction:
     """A tuple of instructions."""
-    return plain(like, "tuple", tuple_shape([part.shape for part in parts]), parts)
+    return plain(like, "tuple", tuple_shape([element.shape for element in elements]), elements)
 
 
 def get_part(view: Instruction, number: int) -> Instruction:
@@ -134,7 +134,11 @@ def splat(view: Instruction) -> Any:
     if not row.shape.dimensions and row.literal.ByteSize() <= _SCALAR_BYTES:
         return _scalar_of(row.shape.element_type, row.literal.SerializeToString())
     literal, shape = view.literal, view.shape
-    if literal is None or not shape.is_array or not 0 < shape.element_count <= _SMALL:
+    if (
+        literal is None
+        or not shape.is_array
+        or not 0 < shape.element_count <= _MAX_SCANNED_ELEMENTS
+    ):
         return None
     if literal.is_elided:
         return None
@@ -160,8 +164,8 @@ def _scalar_of(element: int, data: bytes) -> Any:
 
 
 def is_signed_zero(view: Instruction) -> bool:
-    """Whether it is -0.0 everywhere: any float plus -0.0 is that float."""
-    found = splat(view)
-    if found is None or view.shape.element.kind != "float":
+    """Return True if every element is -0.0: any float plus -0.0 is that float."""
+    constant_value = splat(view)
+    if constant_value is None or view.shape.element.kind != "float":
         return False
-    return bool(found == 0) and bool(np.signbit(found))
+    return bool(constant_value == 0) and bool(np.signbit(constant_value))

@@ -11,33 +11,37 @@ __all__ = ["drop_unused_parameters"]
 
 
 def drop_unused_parameters(fused: Computation) -> None:
-    """Remove the parameters of a fused computation that lost their users, and what is passed for them.
+    """Remove the unused parameters of a fused computation, and the operands for them.
 
     What only passed for them is removed from the fusion's computation too.
     """
     parameters = fused.parameters
-    gone = [one for one in parameters if not one.is_used and not one.is_root]
+    gone = [
+        parameter for parameter in parameters if not parameter.is_used and not parameter.is_root
+    ]
     if not gone:
         return
     for fusion in fused.module.callers_of(fused):
-        given = [fusion.operands[parameters.index(one)] for one in gone]
-        for one in reversed(gone):
-            _drop_operand(fusion, parameters.index(one))
+        operands = [fusion.operands[parameters.index(parameter)] for parameter in gone]
+        for parameter in reversed(gone):
+            _drop_operand(fusion, parameters.index(parameter))
         outer = fusion.computation
-        UnusedRemover(outer).drop(given)
+        UnusedRemover(outer).drop(operands)
         if outer.is_fusion:
             drop_unused_parameters(outer)
-    for one in gone:
-        editing.remove_parameter(one)
-    for number, one in enumerate(one for one in parameters if one not in gone):
-        one.proto.parameter_number = number
+    for parameter in gone:
+        editing.remove_parameter(parameter)
+    for number, parameter in enumerate(
+        parameter for parameter in parameters if parameter not in gone
+    ):
+        parameter.proto.parameter_number = number
 
 
 def _drop_operand(fusion: Instruction, index: int) -> None:
     editing.drop_operand(fusion, index)
     aliases = fusion.proto.output_operand_aliasing
-    for at in reversed(range(len(aliases))):
-        if aliases[at].operand_index == index:
-            del aliases[at]
-        elif aliases[at].operand_index > index:
-            aliases[at].operand_index -= 1
+    for position in reversed(range(len(aliases))):
+        if aliases[position].operand_index == index:
+            del aliases[position]
+        elif aliases[position].operand_index > index:
+            aliases[position].operand_index -= 1

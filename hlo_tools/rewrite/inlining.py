@@ -46,9 +46,9 @@ def inline_calls(
 
 def _calls_to_inline(module: Module, limit: int, composites: bool, most: int) -> list[Instruction]:
     """The calls that :func:`inline_calls` inlines, in order; nothing is changed yet."""
-    found: list[Instruction] = []
+    calls: list[Instruction] = []
     sizes: dict[int, int] = {}  # instructions of each computation once its calls are inlined
-    made = 0
+    inlined_count = 0
     for computation in module.computations_in_order():
         sizes[computation.id] = len(computation)
         for view in computation.post_order():
@@ -58,20 +58,20 @@ def _calls_to_inline(module: Module, limit: int, composites: bool, most: int) ->
             size = sizes[target.id]
             if limit and size > limit:
                 continue
-            made += size
+            inlined_count += size
             sizes[computation.id] += size - len(target.parameters) - 1
-            found.append(view)
-            if made > most:
+            calls.append(view)
+            if inlined_count > most:
                 raise HloError(
                     f"inlining makes more than {counted(most, 'instruction')}",
                     code="HLO-INLINE-LIMIT", place=view.name,
                     remedy="inline small computations only: limit=N; or allow more: most=N",
                 )  # fmt: skip
-    return found
+    return calls
 
 
 def is_inlinable(view: Instruction, *, composites: bool = False) -> bool:
-    """Whether an instruction is a call that its computation can replace."""
+    """Return True if an instruction is a call that its computation can replace."""
     proto = view.proto
     if proto.opcode != "call" or len(proto.called_computation_ids) != 1:
         return False
@@ -98,10 +98,10 @@ def inline_call(call: Instruction) -> Instruction:
             call,
             f"%{target.name} has {counted(len(parameters), 'parameter')}, the call {len(call.operands)}",
         )
-    known = dict(zip(parameters, call.operands, strict=True))
-    copies = copy_all(target.post_order(), call.computation, known)
+    arguments = dict(zip(parameters, call.operands, strict=True))
+    copies = copy_all(target.post_order(), call.computation, arguments)
     result = copies[target.root]
-    _move_control_edges(call, [copies[view] for view in target if view not in known])
+    _move_control_edges(call, [copies[view] for view in target if view not in arguments])
     call.replace_uses(result)
     call.remove()
     return result
@@ -115,7 +115,7 @@ def _move_control_edges(call: Instruction, body: list[Instruction]) -> None:
         for view in body:
             if needs[view].isdisjoint(body):
                 view.set_control_predecessors((*view.control_predecessors, *before))
-    needed = {one for each in needs.values() for one in each}
+    needed = {predecessor for predecessors in needs.values() for predecessor in predecessors}
     last = [view for view in body if view not in needed]
     if last:  # on removal, what waited for the call waits for what the call waits for
         call.set_control_predecessors(last)
@@ -142,11 +142,11 @@ def outline(instructions: Iterable[Instruction], name: str = "outlined") -> Inst
     _check_pairs(chosen, here)
     _check_convex(chosen, here)
     body = here.module.add_computation(name)
-    known = {
+    parameters_by_operand = {
         value: body.add("parameter", value.shape, name=value.name, parameter_number=number)
         for number, value in enumerate(inputs)
     }
-    copies = copy_all(order, body, known, clone_sharing)
+    copies = copy_all(order, body, parameters_by_operand, clone_sharing)
     _set_result(body, [copies[view] for view in results])
     call = here.add("call", body.root.shape, inputs, name=name, called_computation_ids=[body.id])
     for number, view in enumerate(results):
@@ -155,7 +155,10 @@ def outline(instructions: Iterable[Instruction], name: str = "outlined") -> Inst
             value = here.add("get-tuple-element", view.shape, [call], tuple_index=number)
         _replace_outside_uses(view, value, chosen)
     call.set_control_predecessors(
-        other for view in order for other in view.control_predecessors if other not in copies
+        predecessor
+        for view in order
+        for predecessor in view.control_predecessors
+        if predecessor not in copies
     )
     for view in order:  # on removal, what waited for one of them waits for the call
         view.set_control_predecessors([call])
@@ -194,7 +197,7 @@ def _check_convex(chosen: set[Instruction], here: Computation) -> None:
 
 
 def _check_pairs(chosen: set[Instruction], here: Computation) -> None:
-    """What starts an asynchronous operation and what finishes it stay together."""
+    """Refuse to separate the start of an asynchronous operation from its end."""
     for later in here:
         if not is_continuation(later):
             continue

@@ -44,7 +44,7 @@ __all__ = [
 Captures = dict[str, Instruction]
 """Name in a pattern -> instruction."""
 Condition = Callable[[Instruction], bool]
-"""What else has to be true of an instruction that fits a pattern."""
+"""A further condition on an instruction that fits a pattern."""
 Rewrite = Callable[..., Instruction | None]
 
 WHOLE = frozenset({"int", "uint", "pred"})
@@ -52,8 +52,8 @@ WHOLE = frozenset({"int", "uint", "pred"})
 FLOAT = frozenset({"float"})
 """Kinds of elements: floats, complex numbers left aside."""
 
-_FEW = 3
-"""Operands of an instruction whose rules are looked up by the opcodes of these too."""
+_MAX_INDEXED_OPERANDS = 3
+"""Rules are looked up by opcodes of operands, too, up to this number: more keys cost more."""
 _MOST_REWRITES = 50
 """Rewrites for each instruction that a computation has at first, before rules count as endless."""
 
@@ -85,7 +85,7 @@ class Pattern:
         return frozenset({self.capture} - {""}).union(*inner)
 
     def match(self, view: Instruction, captures: Captures) -> Captures | None:
-        """``captures`` with those of this pattern, or None when ``view`` does not fit."""
+        """Return ``captures`` extended by this pattern, or None if ``view`` does not fit."""
         if self.opcodes and view.proto.opcode not in self.opcodes:
             return None
         if self.kinds and view.shape.element.kind not in self.kinds:
@@ -102,20 +102,20 @@ class Pattern:
             return None
         if not self.commutes:
             return _match_all(patterns, operands, captures)
-        found = _match_all(patterns, operands, dict(captures))
-        return _match_all(patterns, operands[::-1], captures) if found is None else found
+        matched = _match_all(patterns, operands, dict(captures))
+        return _match_all(patterns, operands[::-1], captures) if matched is None else matched
 
 
 def _match_all(
     patterns: tuple[Pattern, ...], views: tuple[Instruction, ...], captures: Captures
 ) -> Captures | None:
-    """``captures``, which may change, with those of every pattern, or None."""
-    known: Captures | None = captures
+    """Return ``captures`` extended by every pattern (in place), or None."""
+    extended: Captures | None = captures
     for pattern, view in zip(patterns, views, strict=True):
-        known = pattern.match(view, known)
-        if known is None:
+        extended = pattern.match(view, extended)
+        if extended is None:
             return None
-    return known
+    return extended
 
 
 def op(
@@ -137,7 +137,7 @@ def op(
         commutes: two operands may be in either order.
         kinds: allowed kinds of its elements, such as :data:`WHOLE`; any when empty.
     """
-    inner = tuple(value(each) if isinstance(each, str) else each for each in operands)
+    inner = tuple(value(operand) if isinstance(operand, str) else operand for operand in operands)
     return Pattern(frozenset(names.split()), inner or None, capture, where, commutes, kinds)
 
 
@@ -146,17 +146,21 @@ def value(capture: str = "", where: Condition | None = None) -> Pattern:
     return Pattern(capture=capture, where=where)
 
 
-def number(wanted: float, capture: str = "") -> Pattern:
-    """A constant that is ``wanted`` everywhere, broadcast or not, captured as ``capture``.
+def number(expected: float, capture: str = "") -> Pattern:
+    """Match a constant whose elements are ``expected``, broadcast or not, as ``capture``.
 
     -0.0 is not 0; complex constants never fit.
     """
 
     def where(view: Instruction) -> bool:
-        found = splat(view)
-        if found is None or not bool(found == wanted) or view.shape.element.kind == "complex":
+        constant_value = splat(view)
+        if (
+            constant_value is None
+            or not bool(constant_value == expected)
+            or view.shape.element.kind == "complex"
+        ):
             return False
-        return not (wanted == 0 and is_signed_zero(view))
+        return not (expected == 0 and is_signed_zero(view))
 
     return Pattern(frozenset({"constant", "broadcast", "reshape"}), capture=capture, where=where)
 
@@ -191,33 +195,33 @@ class Rules:
             captures = pattern.match(view, {})
             if captures is None:
                 continue
-            found = rewrite(it=view, **captures)
-            if found is not None and _can_replace(found, view):
-                return found
+            replacement = rewrite(it=view, **captures)
+            if replacement is not None and _can_replace(replacement, view):
+                return replacement
         return None
 
     def _candidates(self, view: Instruction) -> Sequence[tuple[Pattern, Rewrite]]:
-        """The rows that fit an instruction's opcode, elements and operands' opcodes, in order."""
+        """Return the rules that fit an instruction's opcode, elements and operands' opcodes."""
         row = view.proto
         opcode = row.opcode
         rows = self._by_opcode.get(opcode)
         if rows is None:
             return ()
         operands = view.operands
-        if len(operands) > _FEW:
+        if len(operands) > _MAX_INDEXED_OPERANDS:
             return rows
         key = (opcode, row.shape.element_type, *[operand.proto.opcode for operand in operands])
-        known = self._by_operands.get(key)
-        if known is None:
+        candidates = self._by_operands.get(key)
+        if candidates is None:
             opcodes = tuple(operand.proto.opcode for operand in operands)
             kind = view.shape.element.kind
-            known = [each for each in rows if _may_fit(each[0], kind, opcodes)]
-            self._by_operands[key] = known
-        return known
+            candidates = [row for row in rows if _may_fit(row[0], kind, opcodes)]
+            self._by_operands[key] = candidates
+        return candidates
 
 
 def _may_fit(pattern: Pattern, kind: str, opcodes: tuple[str, ...]) -> bool:
-    """Whether elements of this kind and operands of these opcodes may fit a pattern."""
+    """Return True if elements of this kind and operands of these opcodes may fit a pattern."""
     if pattern.kinds and kind not in pattern.kinds:
         return False
     inner = pattern.operands
@@ -228,27 +232,27 @@ def _may_fit(pattern: Pattern, kind: str, opcodes: tuple[str, ...]) -> bool:
     orders = (opcodes, opcodes[::-1]) if pattern.commutes else (opcodes,)
     return any(
         all(
-            not one.opcodes or opcode in one.opcodes
-            for one, opcode in zip(inner, order, strict=True)
+            not inner_pattern.opcodes or opcode in inner_pattern.opcodes
+            for inner_pattern, opcode in zip(inner, order, strict=True)
         )
         for order in orders
     )
 
 
 def _can_replace(new: Instruction, old: Instruction) -> bool:
-    """Whether uses of ``old`` may use ``new``: shape and layout are the same."""
+    """Return True if uses of ``old`` may use ``new``: shape and layout are equal."""
     if new is old:
         return False
-    mine, theirs = new.shape, old.shape
-    if mine.proto == theirs.proto:
+    new_shape, old_shape = new.shape, old.shape
+    if new_shape.proto == old_shape.proto:
         return True
-    if mine.is_tuple or not mine.same_array(theirs):
+    if new_shape.is_tuple or not new_shape.same_array(old_shape):
         return False
-    return mine.layout == theirs.layout and not any(mine.dynamic + theirs.dynamic)
+    return new_shape.layout == old_shape.layout and not any(new_shape.dynamic + old_shape.dynamic)
 
 
 def rewrite_all(rules: Rules, computation: Computation) -> int:
-    """Apply rules to a computation until none applies, and remove what that leaves unused.
+    """Apply rules to a computation until none applies, and remove unused instructions.
 
     Returns how often a rule applied. Instructions with control edges or a sharding are not rewritten,
     and what runs asynchronously, one operation, only to one of its parameters.
@@ -270,19 +274,19 @@ def rewrite_all(rules: Rules, computation: Computation) -> int:
         if fixed and view.local_id in fixed:
             continue
         before = len(views)
-        found = rules.apply(view)
+        replacement = rules.apply(view)
         added = views[before:] if len(views) > before else []
         todo += added[::-1]
-        if found is None:
+        if replacement is None:
             continue
         if added and computation.is_asynchronous:
             replaced += added
             break
-        if found in added:
-            take_name(found, view)
+        if replacement in added:
+            take_name(replacement, view)
         count += 1
         users = view.users
-        view.replace_uses(found)
+        view.replace_uses(replacement)
         gone.add(view)
         replaced.append(view)
         todo += users
@@ -303,15 +307,15 @@ def held(computation: Computation) -> set[int]:
 
     These are not rewritten.
     """
-    found: set[int] = set()
+    held_ids: set[int] = set()
     for view in computation.views():
         waits = view.proto.control_predecessor_ids
         if waits:
-            found.add(view.local_id)
-            found.update(number & LOCAL_MASK for number in waits)
+            held_ids.add(view.local_id)
+            held_ids.update(number & LOCAL_MASK for number in waits)
         elif view.proto.HasField("sharding"):
-            found.add(view.local_id)
-    return found
+            held_ids.add(view.local_id)
+    return held_ids
 
 
 def sweep(computation: Computation, replaced: list[Instruction]) -> None:

@@ -52,12 +52,12 @@ class _Loop:
             return None
         first, second = root.operands
         direction = root.proto.comparison_direction
-        for counter, other, way in (
+        for counter, bound, way in (
             (first, second, direction),
             (second, first, _MIRRORED.get(direction)),
         ):
             place = _place(counter)
-            limit = self._invariant(other)
+            limit = self._invariant(bound)
             if place is not None and limit is not None and way and self.step(place) is not None:
                 return place, way, limit
         return None
@@ -68,17 +68,17 @@ class _Loop:
         return None if operand is None else _integer(operand)
 
     def step(self, place: int) -> int | None:
-        """What each iteration adds to the counter, or None."""
+        """Return the increment of the counter per iteration, or None."""
         body = self.view.called_computations[0]
-        made = self._result(body.root, place)
-        if made is None or made.opcode not in ("add", "subtract") or len(made.operands) != 2:
+        update = self._result(body.root, place)
+        if update is None or update.opcode not in ("add", "subtract") or len(update.operands) != 2:
             return None
-        first, second = made.operands
-        if made.opcode == "subtract":
+        first, second = update.operands
+        if update.opcode == "subtract":
             step = self._invariant(second) if _place(first) == place else None
             return None if step is None else -int(step)
-        for counter, other in ((first, second), (second, first)):
-            step = self._invariant(other)
+        for counter, increment in ((first, second), (second, first)):
+            step = self._invariant(increment)
             if _place(counter) == place and step is not None:
                 return int(step)
         return None
@@ -90,11 +90,11 @@ class _Loop:
         return root.operands[place] if has_place else None
 
     def _invariant(self, view: Instruction) -> Integer | None:
-        """The value of a constant, or of a part that the body passes on unchanged."""
-        found = _integer(view)
+        """Return the value of a constant, or of a loop state that the body preserves."""
+        constant_value = _integer(view)
         place = _place(view)
-        if found is not None or place is None or place < 0:
-            return found
+        if constant_value is not None or place is None or place < 0:
+            return constant_value
         passed_on = self._result(self.view.called_computations[0].root, place)
         if passed_on is None or _place(passed_on) != place:
             return None
@@ -102,8 +102,10 @@ class _Loop:
 
 
 def _integer(view: Instruction) -> Integer | None:
-    found = splat(view) if view.shape.is_scalar else None
-    return found if found is not None and found.dtype.kind in "iu" else None
+    constant_value = splat(view) if view.shape.is_scalar else None
+    return (
+        constant_value if constant_value is not None and constant_value.dtype.kind in "iu" else None
+    )
 
 
 def _place(view: Instruction) -> int | None:
@@ -117,7 +119,7 @@ def _place(view: Instruction) -> int | None:
 
 
 def _iterations(start: int, limit: int, step: int, direction: str) -> int | None:
-    """How often start, start + step, ... holds against limit before it does not; None: for ever."""
+    """Count the terms of start, start + step, ... before the comparison fails; None: endless."""
     if direction in ("GT", "GE"):
         return _iterations(-start, -limit, -step, {"GT": "LT", "GE": "LE"}[direction])
     if direction == "EQ":
@@ -125,8 +127,8 @@ def _iterations(start: int, limit: int, step: int, direction: str) -> int | None
     if direction == "NE":
         if start == limit:
             return 0
-        whole = step != 0 and (limit - start) % step == 0 and (limit - start) // step > 0
-        return (limit - start) // step if whole else None
+        is_exact = step != 0 and (limit - start) % step == 0 and (limit - start) // step > 0
+        return (limit - start) // step if is_exact else None
     end = limit + (direction == "LE")
     if start >= end:
         return 0

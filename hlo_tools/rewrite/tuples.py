@@ -39,7 +39,7 @@ def flatten_entry(module: Module, *, parameters: bool = True, results: bool = Tr
     if module.callers_of(entry):
         raise PassError(f"%{entry.name} is the entry and is called too")
     changed = parameters and _flatten_parameters(entry)
-    if results and any(part.is_tuple for part in entry.result_shape.tuple_shapes):
+    if results and any(shape.is_tuple for shape in entry.result_shape.tuple_shapes):
         _flatten_result(entry)
         changed = True
     return changed
@@ -63,12 +63,12 @@ def _flatten_parameters(entry: Computation) -> bool:
 
 
 def _divide(parameter: Instruction, number: int, places: dict[tuple[int, Index], int]) -> None:
-    """Parameters for the parts; the tuple parameter itself becomes the tuple of them."""
+    """Add a parameter per leaf; replace the tuple parameter by a tuple of them."""
     entry = parameter.computation
     shardings = _shardings(parameter)
     replication = list(parameter.proto.parameter_replication.replicated_at_leaf_buffers)
     leaves: dict[Index, Instruction] = {}
-    for at, (index, shape) in enumerate(parameter.shape.leaves()):
+    for leaf_number, (index, shape) in enumerate(parameter.shape.leaves()):
         name = "_".join([parameter.name, *map(str, index)])
         leaf = entry.add(
             "parameter",
@@ -80,16 +80,18 @@ def _divide(parameter: Instruction, number: int, places: dict[tuple[int, Index],
         )
         leaf.proto.ClearField("sharding")
         if shardings is not None:
-            leaf.proto.sharding.CopyFrom(shardings[at])
+            leaf.proto.sharding.CopyFrom(shardings[leaf_number])
         if replication:
-            leaf.proto.parameter_replication.replicated_at_leaf_buffers.append(replication[at])
+            leaf.proto.parameter_replication.replicated_at_leaf_buffers.append(
+                replication[leaf_number]
+            )
         leaves[index] = leaf
     parts = [
         _nested(parameter, shape, (place,), leaves)
         for place, shape in enumerate(parameter.shape.tuple_shapes)
     ]
-    whole = make_tuple(parameter, parts)
-    parameter.replace_uses(whole)
+    rebuilt = make_tuple(parameter, parts)
+    parameter.replace_uses(rebuilt)
     editing.remove_parameter(parameter)
 
 
@@ -99,8 +101,8 @@ def _nested(
     if not shape.is_tuple:
         return leaves[index]
     parts = [
-        _nested(like, part, (*index, place), leaves)
-        for place, part in enumerate(shape.tuple_shapes)
+        _nested(like, element_shape, (*index, place), leaves)
+        for place, element_shape in enumerate(shape.tuple_shapes)
     ]
     return make_tuple(like, parts)
 
@@ -145,11 +147,11 @@ def _place(
 def _flatten_result(entry: Computation) -> None:
     root = entry.root
     shardings = _shardings(root)
-    places = {index: at for at, (index, _) in enumerate(root.shape.leaves())}
-    made = make_tuple(root, list(_leaves(root)))
+    places = {index: number for number, (index, _) in enumerate(root.shape.leaves())}
+    flat = make_tuple(root, list(_leaves(root)))
     if shardings is not None:
-        made.proto.sharding.CopyFrom(root.proto.sharding)
-    entry.set_root(made)
+        flat.proto.sharding.CopyFrom(root.proto.sharding)
+    entry.set_root(flat)
     for alias in entry.module.raw_proto.input_output_alias.entries:
         index = tuple(alias.output_shape_index)
         if index in places:

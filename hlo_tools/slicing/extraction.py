@@ -26,7 +26,7 @@ __all__ = ["Slice", "extract_slice"]
 
 
 _TABLES = ("stack_frame_index", "payloads", "debug_attributes", "device_type")
-"""What instructions of the slice refer to."""
+"""Tables of the module that instructions of the slice refer to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,17 @@ def extract_slice(
     Raises:
         HloError: nothing is chosen, or it lies in several computations (HLO-ARGUMENT).
     """
-    wanted = set(chosen)
-    here = _computation_of(wanted)
+    instructions = set(chosen)
+    here = _computation_of(instructions)
     here.module.require_known_fields()
-    _complete(wanted, constants)
-    order = [view for view in here.post_order() if view in wanted and view.opcode != "parameter"]
-    outputs = _outputs(order, wanted, list(targets))
+    _complete(instructions, constants)
+    order = [
+        view for view in here.post_order() if view in instructions and view.opcode != "parameter"
+    ]
+    outputs = _outputs(order, instructions, list(targets))
     if not order:  # parameters only: passed through
-        outputs = [view for view in here.parameters if view in wanted]
-    inputs = _inputs(order, wanted | set(outputs), outputs)
+        outputs = [view for view in here.parameters if view in instructions]
+    inputs = _inputs(order, instructions | set(outputs), outputs)
     proto = _module_around(here, order)
     _fill(_entry_of(proto, here), inputs, order, outputs)
     module = Module(_signed(proto, here), path=here.module.path)
@@ -88,9 +90,9 @@ def _computation_of(chosen: set[Instruction]) -> Computation:
     return places.pop()
 
 
-def _complete(wanted: set[Instruction], constants: bool) -> None:
-    """Add what instructions cannot be parted from."""
-    stack = list(wanted)
+def _complete(instructions: set[Instruction], constants: bool) -> None:
+    """Add the instructions that must stay with their operands or users."""
+    stack = list(instructions)
     while stack:
         view = stack.pop()
         needed = [user for user in view.users if is_continuation(user)]
@@ -99,8 +101,8 @@ def _complete(wanted: set[Instruction], constants: bool) -> None:
             for operand in view.operands
             if is_continuation(view) or (constants and _is_constant(operand))
         )
-        stack += (one for one in needed if one not in wanted)
-        wanted.update(needed)
+        stack += (needed_inst for needed_inst in needed if needed_inst not in instructions)
+        instructions.update(needed)
 
 
 def _is_constant(view: Instruction) -> bool:
@@ -108,22 +110,22 @@ def _is_constant(view: Instruction) -> bool:
 
 
 def _outputs(
-    order: list[Instruction], wanted: set[Instruction], targets: list[Instruction]
+    order: list[Instruction], instructions: set[Instruction], targets: list[Instruction]
 ) -> list[Instruction]:
-    """Targets that are finished there, then whatever nothing in the slice uses (but for constants)."""
+    """Return the slice's results: finished targets, then values without users (except constants)."""
     used = {operand for view in order for operand in view.operands}
     ends = [view for view in order if view not in used and view.opcode != "constant"]
     if not ends:
         ends = [view for view in order if view not in used]
-    known = (view for view in targets if view in wanted)
-    finished = (view for view in known if not any(map(is_continuation, view.users)))
+    present = (view for view in targets if view in instructions)
+    finished = (view for view in present if not any(map(is_continuation, view.users)))
     return list(dict.fromkeys([*finished, *ends]))
 
 
 def _inputs(
-    order: list[Instruction], wanted: set[Instruction], outputs: list[Instruction]
+    order: list[Instruction], instructions: set[Instruction], outputs: list[Instruction]
 ) -> list[Instruction]:
-    """Parameters of the original by number, then other values in the order of their use."""
+    """Return the slice's inputs: original parameters by number, then values in order of use."""
     inside = set(order)
     needed = dict.fromkeys(operand for view in order for operand in view.operands)
     needed.update(dict.fromkeys(view for view in outputs if view.opcode == "parameter"))
@@ -146,7 +148,7 @@ def _module_around(here: Computation, order: list[Instruction]) -> HloModuleProt
         elif source.proto.HasField(name):
             getattr(proto, name).CopyFrom(value)
     called: dict[Computation, None] = {}
-    stack = [one for view in order for one in view.called_computations]
+    stack = [callee for view in order for callee in view.called_computations]
     while stack:
         computation = stack.pop()
         if computation not in called:
@@ -181,8 +183,8 @@ def _fill(
     for view in order:
         row = entry.instructions.add()
         row.CopyFrom(view.proto)
-        kept = [n for n in row.control_predecessor_ids if n & LOCAL_MASK in inside]
-        row.control_predecessor_ids[:] = kept
+        predecessor_ids = [n for n in row.control_predecessor_ids if n & LOCAL_MASK in inside]
+        row.control_predecessor_ids[:] = predecessor_ids
     entry.root_id = outputs[0].id if len(outputs) == 1 else _add_tuple(entry, outputs)
 
 
@@ -216,11 +218,11 @@ def _signed(proto: HloModuleProto, here: Computation) -> HloModuleProto:
 
 
 def _keep_constants(module: Module, source: Module) -> None:
-    """Constants that were left in the original's file stay there."""
+    """Keep constants in the original's file that are stored there."""
     if not source.has_kept_constants:
         return
     for computation in module.computations:
         for view in computation.instructions:
-            kept = source.kept_constant(computation.id, view.local_id)
-            if kept is not None:
-                module.keep_constant(computation.id, view.local_id, kept)
+            stored = source.kept_constant(computation.id, view.local_id)
+            if stored is not None:
+                module.keep_constant(computation.id, view.local_id, stored)

@@ -19,7 +19,7 @@ __all__ = ["Query", "attributes_of", "search"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What instructions have to be; what is left out is not asked.
+    """Conditions on instructions; empty fields match everything.
 
     Attributes:
         grep: a regular expression that is found in an instruction's line: its name, shape, opcode,
@@ -42,7 +42,7 @@ class Query:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it asks nothing: every instruction answers it."""
+        """True if the query has no condition: every instruction matches."""
         return not (self.grep or self.opcodes or self.shape or self.source or self.scope)
 
 
@@ -61,24 +61,24 @@ def search(computations: Iterable[Computation], query: Query) -> list[Instructio
             code="HLO-ARGUMENT",
             remedy="escape ( [ { . * + ? with a backslash to find them as they are",
         ) from error
-    found: list[Instruction] = []
+    matches: list[Instruction] = []
     for computation in computations:
         chosen = [view for view in computation.instructions if _answers(view, query, grep)]
         if chosen and (query.operands or query.users):
             grown = grow(chosen, operands=query.operands, users=query.users)
             chosen = [view for view in computation.instructions if view in grown]
-        found += chosen
-    return found
+        matches += chosen
+    return matches
 
 
 def attributes_of(view: Instruction) -> list[tuple[str, str]]:
-    """What distinguishes an instruction of its opcode, as (name, text) of HLO's text."""
+    """Return the attributes of an instruction, as (name, text) of HLO's text."""
     row = view.proto
-    found = print_attributes(row)
+    attributes = print_attributes(row)
     if row.HasField("sharding"):
-        found.append(("sharding", print_sharding(row.sharding)))
-    found += [(name, text) for name, text in sorted(view.frontend_attributes.items())]
-    return found
+        attributes.append(("sharding", print_sharding(row.sharding)))
+    attributes += [(name, text) for name, text in sorted(view.frontend_attributes.items())]
+    return attributes
 
 
 def _answers(view: Instruction, query: Query, grep: re.Pattern[str]) -> bool:
@@ -105,22 +105,24 @@ def _line(view: Instruction) -> str:
     )
 
 
-def _in_scope(op_name: str, wanted: str) -> bool:
-    parts, asked = op_name.split("/"), wanted.strip("/").split("/")
+def _in_scope(op_name: str, scope: str) -> bool:
+    parts, asked = op_name.split("/"), scope.strip("/").split("/")
     last = len(parts) - len(asked)
     return any(
-        all(fnmatchcase(part, one) for part, one in zip(parts[at:], asked, strict=False))
-        for at in range(last + 1)
+        all(
+            fnmatchcase(name, pattern) for name, pattern in zip(parts[offset:], asked, strict=False)
+        )
+        for offset in range(last + 1)
     )
 
 
-def _has_shape(view: Instruction, wanted: str) -> bool:
+def _has_shape(view: Instruction, shape_pattern: str) -> bool:
     leaves = [leaf for _, leaf in view.shape.leaves()]
-    with_layout = "{" in wanted
+    with_layout = "{" in shape_pattern
     texts = [str(leaf) if with_layout else str(leaf).partition("{")[0] for leaf in leaves]
-    pattern = re.escape(wanted.replace(" ", "")).replace(r"\*", ".*")
-    if wanted.startswith("["):
+    pattern = re.escape(shape_pattern.replace(" ", "")).replace(r"\*", ".*")
+    if shape_pattern.startswith("["):
         pattern = r"\w+" + pattern
-    elif "[" not in wanted and not with_layout:
+    elif "[" not in shape_pattern and not with_layout:
         pattern += r"(\[.*)?"
     return any(re.fullmatch(pattern, text) for text in texts)

@@ -35,7 +35,7 @@ class SourceRange:
         return f"{self.file}, lines {self.first} to {self.last}"
 
     def holds(self, file: str, line: int) -> bool:
-        """Whether a place lies in the range."""
+        """Return True if a location lies in the range."""
         if file != self.file and not file.endswith("/" + self.file):
             return False
         return not self.last or self.first <= line <= self.last
@@ -47,16 +47,16 @@ def parse_source(text: str) -> SourceRange:
     Raises:
         HloError: none of these, or the last line comes before the first (HLO-ARGUMENT).
     """
-    found = _SOURCE.match(text)
-    first = int(found["first"] or 0) if found else 0
-    last = int(found["last"] or first) if found else -1
-    if found is None or last < first:
+    match = _SOURCE.match(text)
+    first = int(match["first"] or 0) if match else 0
+    last = int(match["last"] or first) if match else -1
+    if match is None or last < first:
         raise HloError(
             f"{text!r} is not a place in a source file",
             code="HLO-ARGUMENT",
             remedy="pass FILE, FILE:LINE or FILE:FIRST-LAST",
         )
-    return SourceRange(found["file"], first, last)
+    return SourceRange(match["file"], first, last)
 
 
 def find_targets(module: Module, names: Iterable[str]) -> list[Instruction]:
@@ -70,9 +70,9 @@ def find_targets(module: Module, names: Iterable[str]) -> list[Instruction]:
         HloError: there is none (HLO-NO-INSTRUCTION), several computations have one
             (HLO-AMBIGUOUS), or the names lie in several computations (HLO-ARGUMENT).
     """
-    found = list(dict.fromkeys(_find(module, name) for name in names))
-    _same_computation({view.computation for view in found}, "instructions")
-    return found
+    targets = list(dict.fromkeys(_find(module, name) for name in names))
+    _same_computation({view.computation for view in targets}, "instructions")
+    return targets
 
 
 def _find(module: Module, name: str) -> Instruction:
@@ -104,7 +104,7 @@ def _find(module: Module, name: str) -> Instruction:
 def select_source(
     module: Module, place: SourceRange, computation: Computation | None = None
 ) -> list[Instruction]:
-    """Instructions of a module that a place in the source made, directly or through its calls.
+    """Return the instructions of a module whose source (or a caller's) is in the range.
 
     Args:
         computation: the one to search; by default the entry, else the only one that has any.
@@ -114,7 +114,9 @@ def select_source(
             entry has none (HLO-ARGUMENT).
     """
     places = [computation] if computation is not None else list(module.computations)
-    by_computation = {one: chosen for one in places if (chosen := _made_by(one, place))}
+    by_computation = {
+        computation: chosen for computation in places if (chosen := _made_by(computation, place))
+    }
     if not by_computation:
         raise HloError(
             f"no instruction comes from {place}",
@@ -139,9 +141,9 @@ def _made_by(computation: Computation, place: SourceRange) -> list[Instruction]:
     ]
 
 
-def _same_computation(found: set[Computation], what: str) -> None:
-    if len(found) > 1:
-        names = sorted(f"%{one.name}" for one in found)
+def _same_computation(computations: set[Computation], what: str) -> None:
+    if len(computations) > 1:
+        names = sorted(f"%{computation.name}" for computation in computations)
         raise HloError(
             f"{what} are in several computations: {', '.join(names[:5])}",
             code="HLO-ARGUMENT",
@@ -171,7 +173,10 @@ def _steps(
     while front and (limit is None or done < limit):
         front = list(
             dict.fromkeys(
-                other for view in front for other in following(view) if other not in reached
+                neighbour
+                for view in front
+                for neighbour in following(view)
+                if neighbour not in reached
             )
         )
         reached.update(front)

@@ -1,4 +1,4 @@
-"""What a module costs: operations, FLOPs, bytes, constants, kernels; as a whole and by computation."""
+"""Costs of a module: operations, FLOPs, bytes, constants, kernels; in total and by computation."""
 
 from hlo_tools.stats.result import (
     ComputationStatistics,

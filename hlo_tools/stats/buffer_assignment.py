@@ -1,4 +1,4 @@
-"""What XLA allocated for a module, from the dump beside it (``*buffer-assignment.txt``)."""
+"""Reads XLA's allocations of a module from its dump (``*buffer-assignment.txt``)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Allocated:
 
 
 def allocated_beside(path: Path | str) -> Allocated | None:
-    """What XLA allocated for the module of a file, where it dumped that; else None."""
+    """Return XLA's allocations for the module of a file if XLA dumped them, else None."""
     file = Path(path)
     stem = _ENDING.sub("", file.name)
     beside = file.with_name(f"{stem}-buffer-assignment.txt")
@@ -47,12 +47,14 @@ def allocated_beside(path: Path | str) -> Allocated | None:
 
 def read_assignment(text: str, path: str = "") -> Allocated | None:
     """The sums of a dump of ``BufferAssignment``; None where it lists no allocation."""
-    rows = [(int(size), rest) for size, rest in _ALLOCATION.findall(text)]
+    rows = [(int(size), attributes) for size, attributes in _ALLOCATION.findall(text)]
     if not rows:
         return None
 
     def total(*words: str) -> int:
-        return sum(size for size, rest in rows if any(f", {word}" in rest for word in words))
+        return sum(
+            size for size, attributes in rows if any(f", {word}" in attributes for word in words)
+        )
 
     everything = sum(size for size, _ in rows)
     return Allocated(

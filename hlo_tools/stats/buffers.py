@@ -73,7 +73,7 @@ class Call:
     computations: tuple[Computation, ...]
     operands: list[list[Buffer]]
     results: list[Buffer]
-    kept: list[bool] = field(default_factory=list[bool])
+    is_unchanged: list[bool] = field(default_factory=list[bool])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,11 @@ class Layout:
     root: list[Buffer]
 
     def unchanged(self, place: int) -> int:
-        """The part of the parameters that a part of the result still is, or -1."""
+        """Return the number of the parameter buffer that a result buffer still is, or -1."""
         buffer = self.root[place]
         if buffer.kind != "parameter":
             return -1
-        return next(at for at, other in enumerate(self.parameters) if other is buffer)
+        return next(index for index, parameter in enumerate(self.parameters) if parameter is buffer)
 
 
 def layout_of(computation: Computation, layouts: Mapping[Computation, Layout]) -> Layout:
@@ -127,16 +127,16 @@ class _Layouter:
 
     def run(self) -> Layout:
         order = self.computation.schedule or tuple(self.computation.post_order())
-        made: list[tuple[Instruction, list[Buffer]]] = []
+        new_buffers: list[tuple[Instruction, list[Buffer]]] = []
         for self.step, view in enumerate(order):
             begin = len(self.buffers)
             self.values[view] = self._value(view)
             if len(self.buffers) > begin:
-                made.append((view, self.buffers[begin:]))
+                new_buffers.append((view, self.buffers[begin:]))
         root = self.values.get(self.computation.root, [])
         for buffer in root:
             buffer.end = len(order)
-        self._write_over(made)
+        self._write_over(new_buffers)
         parameters = [b for p in self.computation.parameters for b in self.values.get(p, ())]
         return Layout(order, self.buffers, self.calls, parameters, root)
 
@@ -157,25 +157,25 @@ class _Layouter:
             return self._called(view, operands, flat)
         return self._filled(view, self._forwarded(view, operands, flat))
 
-    def _filled(self, view: Instruction, given: Sequence[Buffer | None]) -> list[Buffer]:
-        """The parts of a result: those given, and new buffers for all others."""
-        found: list[Buffer] = []
+    def _filled(self, view: Instruction, reused: Sequence[Buffer | None]) -> list[Buffer]:
+        """Return the buffers of a result: the reused ones, and new buffers for all others."""
+        buffers: list[Buffer] = []
         for place, (index, leaf) in enumerate(view.shape.leaves()):
-            buffer = given[place] if place < len(given) else None
+            buffer = reused[place] if place < len(reused) else None
             if buffer is None:
                 start = 0 if view.opcode == "parameter" else self.step
                 buffer = Buffer(view, index, leaf.byte_size, start, self.step)
                 self.buffers.append(buffer)
-            found.append(buffer)
-        return found
+            buffers.append(buffer)
+        return buffers
 
     def _forwarded(
         self, view: Instruction, operands: list[list[Buffer]], flat: list[Buffer]
     ) -> Sequence[Buffer | None]:
         opcode = view.opcode
         if opcode in _DONE and operands:
-            part = _DONE[opcode]
-            return operands[0] if part < 0 else self._part(view.operands[0], part)
+            number = _DONE[opcode]
+            return operands[0] if number < 0 else self._part(view.operands[0], number)
         if opcode == "async-update" and operands:
             return operands[0]
         if opcode == "copy-start":
@@ -186,7 +186,7 @@ class _Layouter:
         """The buffers of one part of a tuple."""
         ends = self.offsets.get(view)
         if ends is None:
-            sizes = (sum(1 for _ in part.leaves()) for part in view.shape.tuple_shapes)
+            sizes = (sum(1 for _ in element.leaves()) for element in view.shape.tuple_shapes)
             ends = self.offsets[view] = list(accumulate(sizes, initial=0))
         if number + 1 >= len(ends):
             return []
@@ -195,30 +195,30 @@ class _Layouter:
     def _called(
         self, view: Instruction, operands: list[list[Buffer]], flat: list[Buffer]
     ) -> list[Buffer]:
-        """The result of what runs other computations."""
+        """Return the result of an instruction that runs other computations."""
         called = view.called_computations
-        kept: list[bool] = []
-        given: Sequence[Buffer | None] = ()
+        is_unchanged: list[bool] = []
+        reused: Sequence[Buffer | None] = ()
         inputs = [flat for _ in called]
         if view.opcode == "while" and called:
             body = self.layouts[called[0]]
-            kept = [body.unchanged(place) == place for place in range(len(body.root))]
-            given = [b if same else None for b, same in zip(flat, kept, strict=False)]
+            is_unchanged = [body.unchanged(place) == place for place in range(len(body.root))]
+            reused = [b if same else None for b, same in zip(flat, is_unchanged, strict=False)]
         elif view.opcode == "call" and called:
             body = self.layouts[called[0]]
             places = [body.unchanged(place) for place in range(len(body.root))]
-            given = [flat[place] if 0 <= place < len(flat) else None for place in places]
+            reused = [flat[place] if 0 <= place < len(flat) else None for place in places]
         elif view.opcode == "conditional":
             inputs = operands[1:]
         begin = len(self.buffers)
-        found = self._filled(view, given)
-        self.calls.append(Call(self.step, called, inputs, self.buffers[begin:], kept))
-        return found
+        buffers = self._filled(view, reused)
+        self.calls.append(Call(self.step, called, inputs, self.buffers[begin:], is_unchanged))
+        return buffers
 
-    def _write_over(self, made: list[tuple[Instruction, list[Buffer]]]) -> None:
-        """Let results use the memory of operands that are needed no longer."""
-        taken: set[Buffer] = set()
-        for view, results in made:
+    def _write_over(self, new_buffers: list[tuple[Instruction, list[Buffer]]]) -> None:
+        """Let results reuse the memory of operands that die at the instruction."""
+        overwritten_buffers: set[Buffer] = set()
+        for view, results in new_buffers:
             if view.opcode in _CALLS:
                 continue
             ending = {
@@ -229,21 +229,29 @@ class _Layouter:
             }
             for result in results if ending else ():
                 places = overwritten(view, result.index)
-                others = [one for place in places for one in self._operand(view, *place)]
+                candidates = [
+                    candidate for place in places for candidate in self._operand(view, *place)
+                ]
                 # Parameters last: only some are the computation's to write over.
-                for other in sorted(others, key=lambda one: one.kind == "parameter"):
-                    if other in ending and other not in taken and other.size == result.size:
-                        result.over = other
-                        taken.add(other)
+                for candidate in sorted(
+                    candidates, key=lambda candidate: candidate.kind == "parameter"
+                ):
+                    if (
+                        candidate in ending
+                        and candidate not in overwritten_buffers
+                        and candidate.size == result.size
+                    ):
+                        result.over = candidate
+                        overwritten_buffers.add(candidate)
                         break
 
-    def _operand(self, view: Instruction, number: int, part: tuple[int, ...]) -> list[Buffer]:
-        """The buffer of a part of an operand, in a list that is empty where it has no such part."""
+    def _operand(self, view: Instruction, number: int, index: tuple[int, ...]) -> list[Buffer]:
+        """Return the buffer at an index of an operand, in a list that is empty without such an index."""
         if number >= len(view.operands):
             return []
         operand = view.operands[number]
         buffers = self.values.get(operand, [])
-        if not part:
+        if not index:
             return buffers[:1]
         indices = [index for index, _ in operand.shape.leaves()]
-        return [buffers[indices.index(part)]] if part in indices else []
+        return [buffers[indices.index(index)]] if index in indices else []

@@ -32,32 +32,38 @@ class CostGroups(NamedTuple):
 
 
 def group_by_cost(outline: Outline) -> CostGroups:
-    """The groups of a module's instructions; computations that they call make no difference."""
-    shapes = {shape: at for at, shape in enumerate(dict.fromkeys(s for _, s in outline.kinds))}
+    """Group a module's instructions by cost; computations that they call do not count."""
+    shapes = {
+        shape: shape_number
+        for shape_number, shape in enumerate(dict.fromkeys(s for _, s in outline.kinds))
+    }
     shape_of_kind = np.array([shapes[shape] for _, shape in outline.kinds], np.int64)
     first, rows = outline.operands
-    given = np.full(rows.size, len(shapes))
-    given[rows >= 0] = shape_of_kind[outline.kind_of[rows[rows >= 0]]]
-    columns = [outline.kind_of, *_of_operands(first, given)]
+    operand_shapes = np.full(rows.size, len(shapes))
+    operand_shapes[rows >= 0] = shape_of_kind[outline.kind_of[rows[rows >= 0]]]
+    columns = [outline.kind_of, *_of_operands(first, operand_shapes)]
     columns += [_of_field(outline, tag) for tag in COST if outline.fields.of(tag).row.size]
     group_of, leaders = distinct(*columns)
     texts = [*shapes, b""]
     operands: list[list[bytes]] = [
-        [texts[int(at)] for at in given[first[row] : first[row + 1]].tolist()]
+        [
+            texts[int(shape_number)]
+            for shape_number in operand_shapes[first[row] : first[row + 1]].tolist()
+        ]
         for row in leaders.tolist()
     ]
     return CostGroups(group_of, leaders.tolist(), operands)
 
 
-def _of_operands(first: Array, given: Array) -> list[Array]:
+def _of_operands(first: Array, operand_shapes: Array) -> list[Array]:
     """Columns that distinguish lists of operands' shapes."""
     counts = np.diff(first)
     columns = [counts]
     for place in range(_IN_STEP):
         chosen = np.flatnonzero((counts > place) & (counts <= _IN_STEP))
-        columns.append(_column(counts.size, chosen, given[first[chosen] + place]))
+        columns.append(_column(counts.size, chosen, operand_shapes[first[chosen] + place]))
     chosen = np.flatnonzero(counts > _IN_STEP)
-    lists = [given[first[row] : first[row + 1]].tobytes() for row in chosen.tolist()]
+    lists = [operand_shapes[first[row] : first[row + 1]].tobytes() for row in chosen.tolist()]
     return [*columns, _column(counts.size, chosen, numbered(lists))]
 
 

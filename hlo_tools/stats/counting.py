@@ -39,7 +39,7 @@ from hlo_tools.types.shape import Shape
 __all__ = ["Counting", "count", "kernel_of"]
 
 APPLIED_OR_COMPARED = APPLIED | {"sort"}
-_LARGEST = (1 << 63) - 1
+_MAX_TOTAL = (1 << 63) - 1
 
 
 def count(outline: ModuleOutline, trips: Mapping[int, int], root: Path | None) -> Statistics:
@@ -136,7 +136,7 @@ class Counting:
         return [self.kind(group)[0] for group in range(len(self.groups.first))]
 
     def _own(self, group: int) -> _Cost:
-        """What one instruction of a group costs, without what it calls."""
+        """Return the cost of one instruction of a group, without its callees."""
         opcode, shape = self.kind(group)
         result = self._extent(shape)
         operands = [self._extent(data) for data in self.groups.operands[group]]
@@ -154,13 +154,13 @@ class Counting:
         return _Cost(0, 0, moved)
 
     def _opcodes(self) -> dict[str, OpcodeStatistics]:
-        found: dict[str, OpcodeStatistics] = {}
-        for opcode, number, own in zip(self.group_opcodes, self.counts, self.own, strict=True):
+        by_opcode: dict[str, OpcodeStatistics] = {}
+        for opcode, number, sums in zip(self.group_opcodes, self.counts, self.own, strict=True):
             if number:
-                kind = found.setdefault(opcode, OpcodeStatistics(opcode))
+                kind = by_opcode.setdefault(opcode, OpcodeStatistics(opcode))
                 kind.count += number
-                _add(kind, own, number)
-        return found
+                _add(kind, sums, number)
+        return by_opcode
 
     def _size(self, counts: list[int], opcode: str) -> int:
         """Bytes that the instructions of an opcode hold."""
@@ -172,26 +172,26 @@ class Counting:
 
     def _result_size(self, entry: Body) -> int:
         outline = self.outline
-        found = np.flatnonzero(outline.ids[entry.first : entry.last] == entry.root_id)
-        if not found.size:
+        root_rows = np.flatnonzero(outline.ids[entry.first : entry.last] == entry.root_id)
+        if not root_rows.size:
             return 0
-        return self._extent(outline.kinds[int(outline.kind_of[entry.first + found[0]])][1]).size
+        return self._extent(outline.kinds[int(outline.kind_of[entry.first + root_rows[0]])][1]).size
 
     def _extent(self, data: bytes) -> Extent:
-        found = self.extents.get(data)  # an operand that is missing has no bytes: an empty shape
-        if found is None:
-            found = self.extents[data] = _extent_of(shape_of(data), self.outline.path)
-        return found
+        extent = self.extents.get(data)  # an operand that is missing has no bytes: an empty shape
+        if extent is None:
+            extent = self.extents[data] = _extent_of(shape_of(data), self.outline.path)
+        return extent
 
     # Computations
 
     def _alone(self) -> dict[int, _Sums]:
-        """What the instructions of each computation cost by themselves, by its id."""
+        """Return the cost of each computation's instructions, without callees, by its id."""
         bodies = self.outline.bodies
         reach = sum(
-            max(map(abs, own)) * number for own, number in zip(self.own, self.counts, strict=True)
+            max(map(abs, sums)) * number for sums, number in zip(self.own, self.counts, strict=True)
         )
-        exact: Any = np.int64 if reach <= _LARGEST else object
+        exact: Any = np.int64 if reach <= _MAX_TOTAL else object
         table = np.array([*self.own, _Cost()], exact)[np.append(self.groups.of, len(self.own))]
         sums = np.add.reduceat(table, [body.first for body in bodies], axis=0)
         sums[[body.last == body.first for body in bodies]] = 0
@@ -199,7 +199,7 @@ class Counting:
 
     @cached_property
     def calls(self) -> dict[int, list[_Call]]:
-        """The instructions that call something, by their computation's id."""
+        """Return the instructions that call computations, by their computation's id."""
         outline = self.outline
         first, values = outline.numbers(CALLED, CALLED_ONE)
         rows = np.flatnonzero(np.diff(first))
@@ -212,16 +212,16 @@ class Counting:
         ]
         owner = outline.body_of[rows]
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
-        found: dict[int, list[_Call]] = {}
+        calls: dict[int, list[_Call]] = {}
         for begin, end in zip(starts.tolist(), [*starts.tolist()[1:], len(every)], strict=False):
             body = outline.bodies[int(owner[begin])]
             if self.bodies[body.id] is body:
-                found[body.id] = every[begin:end]
-        return found
+                calls[body.id] = every[begin:end]
+        return calls
 
     def order(self) -> list[int]:
         """Ids of the computations that call others, called ones first."""
-        place = {number: at for at, number in enumerate(self.bodies)}
+        place = {number: position for position, number in enumerate(self.bodies)}
         in_order = True
         for caller, calls in self.calls.items():
             for number in {number for call in calls for number in call.numbers}:
@@ -291,8 +291,10 @@ class Counting:
             runs[number] = runs.get(number, 0) + times
 
     def _turns(self, row: int) -> int:
-        known = _known_trip_count(OutlinedInstruction(self.outline, row).proto.backend_config)
-        count = known if known is not None else self.trips.get(int(self.outline.ids[row]))
+        known_count = _known_trip_count(OutlinedInstruction(self.outline, row).proto.backend_config)
+        count = (
+            known_count if known_count is not None else self.trips.get(int(self.outline.ids[row]))
+        )
         if count is None:
             self.unknown_loops += 1
             return 1
@@ -317,17 +319,17 @@ class Counting:
         rows = [call.row for call in self.outline.custom_calls(KERNEL_TARGET)]
         if not rows:
             return ()
-        found: dict[tuple[str, tuple[int, ...], int | None], list[int]] = {}
-        known: dict[bytes, tuple[str, tuple[int, ...], int | None]] = {}
+        totals: dict[tuple[str, tuple[int, ...], int | None], list[int]] = {}
+        kernel_by_config: dict[bytes, tuple[str, tuple[int, ...], int | None]] = {}
         views = self.outline.part(rows).find_custom_calls()
         for row, view in zip(rows, views, strict=True):
             config = view.backend_config
-            if config not in known:
-                known[config] = kernel_of(view, self.root)
-            entry = found.setdefault(known[config], [0, 0])
+            if config not in kernel_by_config:
+                kernel_by_config[config] = kernel_of(view, self.root)
+            entry = totals.setdefault(kernel_by_config[config], [0, 0])
             entry[0] += 1
             entry[1] += self.own[int(self.groups.of[row])].bytes
-        ordered = sorted(found.items(), key=lambda item: item[0][:2])
+        ordered = sorted(totals.items(), key=lambda item: item[0][:2])
         return tuple(
             KernelStatistics(name, grid, calls, moved, macs)
             for (name, grid, macs), (calls, moved) in ordered
@@ -389,8 +391,8 @@ def kernel_of(call: Instruction, root: Path | None) -> tuple[str, tuple[int, ...
     except HloError:
         return "?", (), None
     name, grid, macs = record.get("func_name"), record.get("grid"), record.get("mac_count")
-    given = cast(list[object], grid) if isinstance(grid, list) else []
-    sizes = tuple(n for n in given if isinstance(n, int))
+    grid_values = cast(list[object], grid) if isinstance(grid, list) else []
+    sizes = tuple(n for n in grid_values if isinstance(n, int))
     try:
         macs = work_of(resolve(call.backend_config, root).kernel).macs
     except HloError:  # the kernel's file is elsewhere

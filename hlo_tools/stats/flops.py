@@ -60,8 +60,8 @@ def _convolution(row: Message, result: Extent, operands: Operands) -> int:
     left, right, out = operands[0].dimensions, operands[1].dimensions, result.dimensions
     try:
         places = math.prod(
-            _places(part, _extent(left, a), _extent(out, b))
-            for part, a, b in zip(
+            _places(dimension, _extent(left, a), _extent(out, b))
+            for dimension, a, b in zip(
                 window,
                 numbers.input_spatial_dimensions,
                 numbers.output_spatial_dimensions,
@@ -70,22 +70,22 @@ def _convolution(row: Message, result: Extent, operands: Operands) -> int:
         )
         batch = _extent(left, numbers.input_batch_dimension) // max(int(row.batch_group_count), 1)
         features = _extent(right, numbers.kernel_input_feature_dimension)
-        made = _extent(out, numbers.output_feature_dimension)
-        return 2 * places * batch * features * made
+        output_features = _extent(out, numbers.output_feature_dimension)
+        return 2 * places * batch * features * output_features
     except IndexError:
         return 0
 
 
-def _places(window: Message, given: int, made: int) -> int:
-    """Pairs of a place in the window and one of the result that meet an element, not padding."""
+def _places(window: Message, input_extent: int, output_extent: int) -> int:
+    """Count the pairs of window and result locations that read an element, not padding."""
     if window.size > _LARGEST_WINDOW:
-        return window.size * made
+        return window.size * output_extent
     stride, base = max(window.stride, 1), max(window.base_dilation, 1)
-    limit = base * (given - 1) + 1
+    limit = base * (input_extent - 1) + 1
     total = 0
     for place in range(window.size):
         offset = place * max(window.window_dilation, 1) - window.padding_low
-        total += _hits(offset, stride, base, limit, made)
+        total += _hits(offset, stride, base, limit, output_extent)
     return total
 
 
@@ -151,4 +151,4 @@ def applications(row: Message, result: Extent, operands: Operands) -> tuple[int,
 
 
 def _window_size(row: Message) -> int:
-    return math.prod(part.size for part in row.window.dimensions)
+    return math.prod(dimension.size for dimension in row.window.dimensions)

@@ -18,13 +18,13 @@ Place = tuple[int, tuple[int, ...]]
 """An operand's number and a part of it."""
 
 
-def overwritten(view: Instruction, part: tuple[int, ...]) -> Iterator[Place]:
-    """The operands that a part of the result may be written over, those that must be first.
+def overwritten(view: Instruction, index: tuple[int, ...]) -> Iterator[Place]:
+    """Yield the operands that the result at an index can overwrite; required ones first.
 
     That an operand is needed no longer, and is as large, is not looked at.
     """
     for alias in view.aliases:
-        if alias.output == part:
+        if alias.output == index:
             yield alias.source, alias.part
     opcode = view.opcode
     if opcode in _BY_ELEMENT:
@@ -32,18 +32,18 @@ def overwritten(view: Instruction, part: tuple[int, ...]) -> Iterator[Place]:
     elif opcode == "dynamic-update-slice":
         yield 0, ()
     elif opcode in _PART_BY_PART:
-        yield (part[0] if part else 0), ()
+        yield (index[0] if index else 0), ()
     elif opcode == "fusion" and view.called_computations:
-        yield from _of_fusion(view.called_computations[0], part)
+        yield from _of_fusion(view.called_computations[0], index)
 
 
-def _of_fusion(fused: Computation, part: Sequence[int]) -> Iterator[Place]:
-    """Parameters that a fusion reads element by element, at the place that it writes."""
+def _of_fusion(fused: Computation, index: Sequence[int]) -> Iterator[Place]:
+    """Yield the parameters that a fusion reads elementwise, at the location that it writes."""
     root = fused.root
-    if part:
-        if root.opcode != "tuple" or len(part) > 1 or part[0] >= len(root.operands):
+    if index:
+        if root.opcode != "tuple" or len(index) > 1 or index[0] >= len(root.operands):
             return
-        root = root.operands[part[0]]
+        root = root.operands[index[0]]
     aligned: set[Instruction] = set()
     waiting = [root]
     while waiting:
@@ -64,7 +64,7 @@ def _of_fusion(fused: Computation, part: Sequence[int]) -> Iterator[Place]:
 
 
 def _stays(user: Instruction, parameter: Instruction, aligned: set[Instruction]) -> bool:
-    """Whether a use reads only what is written at the same place afterwards."""
+    """Return True if a use reads only elements that are written at the same location afterwards."""
     if user not in aligned:
         return False
     if user.opcode == "dynamic-update-slice":

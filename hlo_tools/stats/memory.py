@@ -23,10 +23,10 @@ from hlo_tools.types.element_types import Array
 __all__ = ["Memory", "Owner", "Step", "memory"]
 
 _MOST_VARIANTS = 8
-"""Of one computation, told apart by which of its parameters die inside of it."""
+"""Peak memory per computation, keyed by the set of parameters that die inside it."""
 
 _MOST_STEPS = 200_000
-"""Of the timeline; calls beyond it are one step each."""
+"""Larger timelines would fill the page; calls beyond it are one step each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def memory(module: Module) -> Memory:
 
 @dataclass(frozen=True, slots=True)
 class _Usage:
-    """What one computation needs at each step, given which of its parameters it may free."""
+    """The memory of a computation at each step, given the parameters that it may free."""
 
     layout: Layout
     counted: list[Buffer]
@@ -122,16 +122,16 @@ class _Usage:
 
 
 class _Inner(NamedTuple):
-    """What a step runs, beside what stays alive.
+    """The computations that a step runs, and the buffers that stay alive meanwhile.
 
     Attributes:
         made, given: buffers of its result, and those that are the called computations' own.
         held: bytes that stay alive meanwhile; ``alone``: bytes alive but for what runs.
     """
 
-    made: set[Buffer]
-    given: set[Buffer]
-    held: int
+    results: set[Buffer]
+    arguments: set[Buffer]
+    held_bytes: int
     alone: int
     called: list[_Usage]
 
@@ -157,12 +157,12 @@ class _Analysis:
         usage = self._usage(self.module.entry, freed)
         layouts = self.layouts.values()
         constants = [b for layout in layouts for b in layout.buffers if b.kind == "constant"]
-        kept = [b for at, b in enumerate(entry.parameters) if at not in freed]
-        always = kept + constants
+        undonated = [b for position, b in enumerate(entry.parameters) if position not in freed]
+        always = undonated + constants
         base = sum(buffer.size for buffer in always)
         alive = [*always, *_alive_at_peak(usage)]
         steps = list(_timeline(usage, base))
-        at = max(range(len(steps)), key=lambda n: steps[n].bytes, default=0)
+        position = max(range(len(steps)), key=lambda n: steps[n].bytes, default=0)
         places, results = Places(self.module), set(entry.root)
         owners = [_owner(buffer, places, results) for buffer in alive if buffer.size]
         return Memory(
@@ -171,15 +171,15 @@ class _Analysis:
             arguments=sum(buffer.size for buffer in entry.parameters),
             results=sum(leaf.byte_size for _, leaf in self.module.entry.result_shape.leaves()),
             constants=sum(buffer.size for buffer in constants),
-            aliased=sum(entry.parameters[at].size for at in freed),
+            aliased=sum(entry.parameters[position].size for position in freed),
             temporaries=sum(owner.size for owner in owners if owner.kind == "temporary"),
-            at=at,
+            at=position,
             owners=tuple(sorted(owners, key=lambda o: (-o.size, o.instruction, o.index))),
             timeline=tuple(steps),
         )
 
     def _aliased(self, entry: Layout) -> frozenset[int]:
-        """Parts of the parameters that results may be written over."""
+        """Return the parameter buffers that results may overwrite."""
         places = {
             (view.proto.parameter_number, index): place
             for place, (view, index) in enumerate(
@@ -190,25 +190,25 @@ class _Analysis:
         }
         named = [(alias.source, alias.part) for alias in self.module.aliases]
         named += self.module.donors
-        return frozenset(places[one] for one in named if one in places)
+        return frozenset(places[location] for location in named if location in places)
 
     def _copy_results(self, entry: Layout) -> None:
-        """A result that is an argument or a constant, or there twice, is copied at the end."""
+        """Copy results at the end that are arguments, constants, or returned twice."""
         aliased = {alias.output for alias in self.module.aliases}
         root, last = self.module.entry.root, len(entry.order) - 1
-        seen: set[Buffer] = set()
+        returned: set[Buffer] = set()
         for place, (index, leaf) in enumerate(root.shape.leaves()):
             buffer = entry.root[place] if place < len(entry.root) else None
-            copied = buffer is not None and (buffer in seen or buffer.kind != "temporary")
+            copied = buffer is not None and (buffer in returned or buffer.kind != "temporary")
             if copied and index not in aliased:
-                made = Buffer(root, index, leaf.byte_size, last, last + 1)
-                entry.buffers.append(made)
-                entry.root[place] = made
+                copy = Buffer(root, index, leaf.byte_size, last, last + 1)
+                entry.buffers.append(copy)
+                entry.root[place] = copy
             elif buffer is not None:
-                seen.add(buffer)
+                returned.add(buffer)
 
     def _usage(self, computation: Computation, freed: frozenset[int]) -> _Usage:
-        """What a computation needs beside what its caller holds.
+        """Return the memory of a computation, without the buffers that its caller holds.
 
         Args:
             freed: parts of the parameters that are the computation's to free; the others stay alive
@@ -216,132 +216,147 @@ class _Analysis:
         """
         if self.variants.get(computation, 0) >= _MOST_VARIANTS:
             freed = frozenset()
-        found = self.usages.get((computation, freed))
-        if found is None:
+        usage = self.usages.get((computation, freed))
+        if usage is None:
             self.variants[computation] = self.variants.get(computation, 0) + 1
-            found = self.usages[computation, freed] = self._count(self.layouts[computation], freed)
-        return found
+            usage = self.usages[computation, freed] = self._count(self.layouts[computation], freed)
+        return usage
 
     def _count(self, layout: Layout, freed: frozenset[int]) -> _Usage:
-        mine = {layout.parameters[at] for at in freed if at < len(layout.parameters)}
-        counted = [b for b in layout.buffers if b.kind == "temporary" or b in mine]
+        freed_buffers = {
+            layout.parameters[number] for number in freed if number < len(layout.parameters)
+        }
+        counted = [b for b in layout.buffers if b.kind == "temporary" or b in freed_buffers]
         return self._with_calls(layout, counted, set(counted))
 
-    def _with_calls(self, layout: Layout, counted: list[Buffer], known: set[Buffer]) -> _Usage:
+    def _with_calls(
+        self, layout: Layout, counted: list[Buffer], counted_buffers: set[Buffer]
+    ) -> _Usage:
         changes = np.zeros(len(layout.order) + 2, np.int64)
         for buffer in counted:
-            start = _first_step(buffer, known)
+            start = _first_step(buffer, counted_buffers)
             if start <= buffer.end:
                 changes[start] += buffer.size
                 changes[buffer.end + 1] -= buffer.size
         steps = np.cumsum(changes)[: max(len(layout.order), 1)]
         inner: dict[int, _Inner] = {}
         for call in layout.calls:
-            called, handed = self._inside(call, known)
-            made = sum(b.size for b in call.results if b in known)
-            given = sum(buffer.size for buffer in handed)
+            called, handed = self._inside(call, counted_buffers)
+            result_bytes = sum(b.size for b in call.results if b in counted_buffers)
+            argument_bytes = sum(buffer.size for buffer in handed)
             alive = int(steps[call.step])
             most = max((usage.peak for usage in called), default=0)
-            held, alone = alive - made - given, alive - min(made, given)
-            inner[call.step] = _Inner(
-                {b for b in call.results if b in known}, handed, held, alone, called
+            held_bytes, alone = (
+                alive - result_bytes - argument_bytes,
+                alive - min(result_bytes, argument_bytes),
             )
-            steps[call.step] = max(alone, held + most)
+            inner[call.step] = _Inner(
+                {b for b in call.results if b in counted_buffers}, handed, held_bytes, alone, called
+            )
+            steps[call.step] = max(alone, held_bytes + most)
         return _Usage(layout, counted, steps, inner)
 
-    def _inside(self, call: Call, known: set[Buffer]) -> tuple[list[_Usage], set[Buffer]]:
-        """What the computations of a call need, and the buffers that are theirs from here on."""
-        found: list[_Usage] = []
+    def _inside(self, call: Call, counted_buffers: set[Buffer]) -> tuple[list[_Usage], set[Buffer]]:
+        """Return the memory of a call's computations, and the buffers that they now own."""
+        usages: list[_Usage] = []
         handed: set[Buffer] = set()
-        for place, (computation, given) in enumerate(
+        for place, (computation, arguments) in enumerate(
             zip(call.computations, call.operands, strict=False)
         ):
-            free = {at for at, b in enumerate(given) if b in known and b.end == call.step}
-            if call.kept:  # a loop: what changes is a buffer of the loop, whoever gave it
-                free &= {at for at, same in enumerate(call.kept) if not same}
-            handed |= {given[at] for at in free}
-            if call.kept:
-                changed = frozenset(at for at, same in enumerate(call.kept) if not same)
+            free = {
+                index
+                for index, b in enumerate(arguments)
+                if b in counted_buffers and b.end == call.step
+            }
+            if call.is_unchanged:  # a loop: what changes is a buffer of the loop, whoever gave it
+                free &= {index for index, same in enumerate(call.is_unchanged) if not same}
+            handed |= {arguments[index] for index in free}
+            if call.is_unchanged:
+                changed = frozenset(
+                    index for index, same in enumerate(call.is_unchanged) if not same
+                )
                 is_body = place == 0
-                found.append(
+                usages.append(
                     self._usage(computation, changed)
                     if is_body
                     else self._condition(computation, changed)
                 )
             else:
-                found.append(self._usage(computation, frozenset(free)))
-        return found, handed
+                usages.append(self._usage(computation, frozenset(free)))
+        return usages, handed
 
     def _condition(self, computation: Computation, changed: frozenset[int]) -> _Usage:
-        """As a body, but for that the state stays alive throughout."""
+        """Like a body, except that the state stays alive throughout."""
         usage = self._usage(computation, frozenset())
-        state = [b for at, b in enumerate(usage.layout.parameters) if at in changed]
+        state = [b for index, b in enumerate(usage.layout.parameters) if index in changed]
         size = sum(buffer.size for buffer in state)
         inner = {
-            step: one._replace(held=one.held + size, alone=one.alone + size)
-            for step, one in usage.inner.items()
+            step: inner._replace(held_bytes=inner.held_bytes + size, alone=inner.alone + size)
+            for step, inner in usage.inner.items()
         }
         return _Usage(usage.layout, usage.counted, usage.steps + size, inner, tuple(state))
 
 
-def _first_step(buffer: Buffer, known: set[Buffer]) -> int:
-    """A result that is written over an operand counts from when that is gone."""
-    return buffer.start + (buffer.over in known)
+def _first_step(buffer: Buffer, counted_buffers: set[Buffer]) -> int:
+    """An in-place result is allocated when its operand dies."""
+    return buffer.start + (buffer.over in counted_buffers)
 
 
 def _run_by(entry: Computation) -> set[Computation]:
     """The computations that loops, branches and calls run, with the entry."""
-    found = {entry}
+    reachable = {entry}
     waiting = [entry]
     while waiting:
         for view in waiting.pop().instructions:
             if view.opcode in ("while", "conditional", "call"):
-                new = set(view.called_computations) - found
-                found |= new
+                new = set(view.called_computations) - reachable
+                reachable |= new
                 waiting += new
-    return found
+    return reachable
 
 
 def _alive_at_peak(usage: _Usage) -> list[Buffer]:
-    """What is alive at the peak of a computation, and inside what it runs then."""
-    found: list[Buffer] = []
+    """Return the buffers alive at the peak of a computation and of its callees at that step."""
+    buffers: list[Buffer] = []
     pending: _Usage | None = usage
     while pending is not None:
         usage, pending = pending, None
         if not usage.steps.size:
             break
-        found += usage.throughout
+        buffers += usage.throughout
         step = int(usage.steps.argmax())
-        known = set(usage.counted)
-        alive = [b for b in usage.counted if _first_step(b, known) <= step <= b.end]
+        counted_buffers = set(usage.counted)
+        alive = [b for b in usage.counted if _first_step(b, counted_buffers) <= step <= b.end]
         inner = usage.inner.get(step, _NOTHING)
-        most = max(inner.called, key=lambda one: one.peak, default=None)
-        gone = min(inner.made, inner.given, key=lambda own: sum(b.size for b in own))
-        if most is not None and inner.held + most.peak == usage.peak:
-            gone, pending = inner.made | inner.given, most
+        most = max(inner.called, key=lambda usage: usage.peak, default=None)
+        gone = min(
+            inner.results, inner.arguments, key=lambda candidates: sum(b.size for b in candidates)
+        )
+        if most is not None and inner.held_bytes + most.peak == usage.peak:
+            gone, pending = inner.results | inner.arguments, most
         alive = [buffer for buffer in alive if buffer not in gone]
-        found += alive
-    return found
+        buffers += alive
+    return buffers
 
 
 def _timeline(usage: _Usage, base: int) -> Iterator[Step]:
-    """The steps in order; what a step runs comes before it."""
+    """Yield the steps in order; steps of callees precede their caller."""
     budget = _MOST_STEPS
     waiting: list[Iterator[tuple[Step, list[tuple[_Usage, int]]]]] = [_steps(usage, base)]
     while waiting:
-        one = next(waiting[-1], None)
-        if one is None:
+        step_calls = next(waiting[-1], None)
+        if step_calls is None:
             waiting.pop()
             continue
-        step, called = one
-        inside = sum(len(each.layout.order) for each, _ in called)
+        step, called = step_calls
+        inside = sum(len(inner_usage.layout.order) for inner_usage, _ in called)
         if not called or inside > budget:
             yield step
             continue
         budget -= inside
         after: tuple[Step, list[tuple[_Usage, int]]] = step._replace(bytes=step.alone), []
         waiting.append(iter([after]))
-        waiting += [_steps(each, held) for each, held in reversed(called)]
+        waiting += [_steps(inner_usage, held_bytes) for inner_usage, held_bytes in reversed(called)]
 
 
 def _steps(usage: _Usage, base: int) -> Iterator[tuple[Step, list[tuple[_Usage, int]]]]:
@@ -349,7 +364,7 @@ def _steps(usage: _Usage, base: int) -> Iterator[tuple[Step, list[tuple[_Usage, 
         inner = usage.inner.get(number, _NOTHING)
         size = base + int(usage.steps[number])
         step = Step(view.name, view.computation.name, size, base + inner.alone)
-        yield step, [(each, base + inner.held) for each in inner.called]
+        yield step, [(inner_usage, base + inner.held_bytes) for inner_usage in inner.called]
 
 
 def _owner(buffer: Buffer, places: Places, results: set[Buffer]) -> Owner:
@@ -365,7 +380,7 @@ def _owner(buffer: Buffer, places: Places, results: set[Buffer]) -> Owner:
 
 
 def _sums(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for name, size in pairs:
-        found[name] = found.get(name, 0) + size
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+        sums[name] = sums.get(name, 0) + size
+    return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))

@@ -52,39 +52,42 @@ def render_page(name: str, memory: Memory | None, roofline: Roofline | None) -> 
     return "\n".join(parts) + "\n</html>\n"
 
 
-def _memory(found: Memory) -> list[str]:
-    order = "the module's schedule" if found.scheduled else "operands first: it has no schedule"
+def _memory(memory: Memory) -> list[str]:
+    order = "the module's schedule" if memory.scheduled else "operands first: it has no schedule"
     sums = (
-        ("peak", found.peak), ("arguments", found.arguments), ("aliased", found.aliased),
-        ("results", found.results), ("constants", found.constants),
-        ("temporaries at the peak", found.temporaries),
+        ("peak", memory.peak), ("arguments", memory.arguments), ("aliased", memory.aliased),
+        ("results", memory.results), ("constants", memory.constants),
+        ("temporaries at the peak", memory.temporaries),
     )  # fmt: skip
     owners = [
-        (bytes_text(o.size), share_text(o.size, found.peak), o.kind, _part(o.instruction, o.index),
+        (bytes_text(o.size), share_text(o.size, memory.peak), o.kind, _part(o.instruction, o.index),
          o.opcode, o.shape, o.source, o.scope)
-        for o in found.owners[:_MOST_ROWS]
+        for o in memory.owners[:_MOST_ROWS]
     ]  # fmt: skip
     return [
         f"<h2>Memory over time ({order})</h2>",
         "<p>" + " · ".join(f"{what} {bytes_text(size)}" for what, size in sums) + "</p>",
-        _over_time(found),
+        _over_time(memory),
         "<h2>Alive at the peak</h2>",
         _table(("bytes", "share", "kind", "instruction", "opcode", "shape", "source", "scope"),
                owners, 2),
-        _more(len(found.owners)),
+        _more(len(memory.owners)),
         "<h2>Alive at the peak by source line</h2>",
-        _table(("bytes", "source"), _named(found.by_source().items()), 1),
+        _table(("bytes", "source"), _named(memory.by_source().items()), 1),
     ]  # fmt: skip
 
 
-def _over_time(found: Memory) -> str:
-    """Bytes alive at each step; of many steps, the most of a few neighbours."""
-    steps = found.timeline
+def _over_time(memory: Memory) -> str:
+    """Draw the bytes alive at each step; columns of several steps show their maximum."""
+    steps = memory.timeline
     if not steps:
         return ""
-    each = -(-len(steps) // _MOST_COLUMNS)
-    columns = [steps[at : at + each] for at in range(0, len(steps), each)]
-    width, top = (_WIDTH - _LEFT) / len(columns), max(found.peak, 1)
+    steps_per_column = -(-len(steps) // _MOST_COLUMNS)
+    columns = [
+        steps[peak_column : peak_column + steps_per_column]
+        for peak_column in range(0, len(steps), steps_per_column)
+    ]
+    width, top = (_WIDTH - _LEFT) / len(columns), max(memory.peak, 1)
     bars: list[str] = []
     for number, column in enumerate(columns):
         most = max(column, key=lambda step: step.bytes)
@@ -94,14 +97,14 @@ def _over_time(found: Memory) -> str:
             f"<rect class=area x={_LEFT + number * width:.2f} y={_HEIGHT - _BOTTOM - height:.1f} "
             f"width={width + 0.05:.2f} height={height:.1f}><title>{escape(title)}</title></rect>"
         )
-    at = found.at // each
-    x = _LEFT + (at + 0.5) * width
+    peak_column = memory.at // steps_per_column
+    x = _LEFT + (peak_column + 0.5) * width
     levels = "".join(
-        f"<text x=4 y={10 + (_HEIGHT - _BOTTOM - 10) * (1 - part) + 4:.0f}>"
-        f"{bytes_text(top * part)}</text>"
-        for part in (0.0, 0.5, 1.0)
+        f"<text x=4 y={10 + (_HEIGHT - _BOTTOM - 10) * (1 - share) + 4:.0f}>"
+        f"{bytes_text(top * share)}</text>"
+        for share in (0.0, 0.5, 1.0)
     )
-    label = f"peak at step {found.at + 1} of {len(steps)}: %{steps[found.at].instruction}"
+    label = f"peak at step {memory.at + 1} of {len(steps)}: %{steps[memory.at].instruction}"
     anchor = "end" if x > _WIDTH / 2 else "start"
     return (
         f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img aria-label='bytes alive at each step'>"
@@ -110,25 +113,25 @@ def _over_time(found: Memory) -> str:
     )
 
 
-def _roofline(found: Roofline) -> list[str]:
-    bounds = " · ".join(f"{name} {time_text(time)}" for name, time in found.by_bound().items())
+def _roofline(roofline: Roofline) -> list[str]:
+    bounds = " · ".join(f"{name} {time_text(time)}" for name, time in roofline.by_bound().items())
     work = [
-        (time_text(w.time), share_text(w.time, found.time), w.bound, f"%{w.instruction}", w.opcode,
+        (time_text(w.time), share_text(w.time, roofline.time), w.bound, f"%{w.instruction}", w.opcode,
          f"{w.runs:,}", f"{w.flops:,}", bytes_text(w.bytes), f"{w.intensity:.2f}", w.source, w.scope)
-        for w in found.work[:_MOST_ROWS]
+        for w in roofline.work[:_MOST_ROWS]
     ]  # fmt: skip
     groups = [
-        (title, [(time_text(g.time), share_text(g.time, found.time), f"{g.flops:,}", bytes_text(g.bytes),
+        (title, [(time_text(g.time), share_text(g.time, roofline.time), f"{g.flops:,}", bytes_text(g.bytes),
                   f"{g.instructions:,}", g.name or "(none)") for g in rows[:_MOST_ROWS]])
-        for title, rows in (("source line", found.by_source()), ("scope", found.by_scope()))
+        for title, rows in (("source line", roofline.by_source()), ("scope", roofline.by_scope()))
     ]  # fmt: skip
     parts = [
-        f"<h2>Roofline of one core of {found.peaks.target}</h2>",
-        f"<p>At least {time_text(found.time)}: {bounds or 'nothing to do'}.</p>",
-        _picture(found),
+        f"<h2>Roofline of one core of {roofline.peaks.target}</h2>",
+        f"<p>At least {time_text(roofline.time)}: {bounds or 'nothing to do'}.</p>",
+        _image(roofline),
         _table(("time", "share", "bound by", "instruction", "opcode", "runs", "FLOPs", "bytes",
                 "FLOPs/byte", "source", "scope"), work, 2),
-        _more(len(found.work)),
+        _more(len(roofline.work)),
     ]  # fmt: skip
     for title, rows in groups:
         parts.append(f"<h2>By {title}</h2>")
@@ -136,24 +139,24 @@ def _roofline(found: Roofline) -> list[str]:
     return parts
 
 
-def _picture(found: Roofline) -> str:
+def _image(roofline: Roofline) -> str:
     """FLOPs a second that each instruction can reach, by its FLOPs a byte; both logarithmic."""
-    dots = [w for w in found.work if w.intensity > 0 and w.time > 0][:_MOST_DOTS]
+    dots = [w for w in roofline.work if w.intensity > 0 and w.time > 0][:_MOST_DOTS]
     if not dots:
         return ""
-    roof = found.peaks.tensor[16]
+    roof = roofline.peaks.tensor[16]
     low = min(-2.0, math.floor(math.log10(min(w.intensity for w in dots))))
     high = max(4.0, math.ceil(math.log10(max(w.intensity for w in dots))))
-    floor = math.log10(found.peaks.bandwidth) + low
-    top = math.log10(max(found.peaks.tensor.values())) + 0.2
+    floor = math.log10(roofline.peaks.bandwidth) + low
+    top = math.log10(max(roofline.peaks.tensor.values())) + 0.2
 
     def point(intensity: float, rate: float) -> tuple[float, float]:
         across = (math.log10(intensity) - low) / (high - low)
         up = max(0.0, (math.log10(rate) - floor) / (top - floor))
         return _LEFT + across * (_WIDTH - _LEFT), (_HEIGHT - _BOTTOM) * (1 - up)
 
-    corner = point(found.peaks.ridge, roof)
-    start, end = point(10**low, found.peaks.bandwidth * 10**low), point(10**high, roof)
+    corner = point(roofline.peaks.ridge, roof)
+    start, end = point(10**low, roofline.peaks.bandwidth * 10**low), point(10**high, roof)
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (start, corner, end))
     longest = dots[0].time
     marks: list[str] = []
@@ -191,8 +194,8 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) 
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "".join(
-            f"<{tag}{' class=n' if at < numbers else ''}>{escape(cell)}</{tag}>"
-            for at, cell in enumerate(row)
+            f"<{tag}{' class=n' if column < numbers else ''}>{escape(cell)}</{tag}>"
+            for column, cell in enumerate(row)
         )
 
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)

@@ -1,4 +1,4 @@
-"""What one NeuronCore could do at best, by target: the rates of a roofline.
+"""Peak rates of one NeuronCore, by target: the rates of a roofline.
 
 Sources: A1, A2, A3 = the vendor documentation's architecture guides
 (nki/guides/architecture/trainium_inferentia2_arch.rst, trainium2_arch.rst, trainium3_arch.rst).

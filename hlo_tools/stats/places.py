@@ -18,13 +18,13 @@ class Places:
     def source(self, view: Instruction) -> str:
         """``file:line`` of the innermost place, or ""."""
         number = view.metadata.stack_frame_id if view.proto.HasField("metadata") else 0
-        found = self.by_frame.get(number) if number else None
-        if found is None:
+        location = self.by_frame.get(number) if number else None
+        if location is None:
             frame = view.source
-            found = f"{frame.file}:{frame.line}" if frame and frame.line else ""
+            location = f"{frame.file}:{frame.line}" if frame and frame.line else ""
             if number:
-                self.by_frame[number] = found
-        return found
+                self.by_frame[number] = location
+        return location
 
     def scope(self, view: Instruction) -> str:
         """The framework's name of the operation without its last part, or ""."""

@@ -1,4 +1,4 @@
-"""What statistics hold: of a module, its opcodes, its computations and its kernels."""
+"""Results of statistics: a module, its opcodes, its computations and its kernels."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class KernelStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a module holds and what one run of it costs.
+    """Contents of a module and the cost of one run.
 
     FLOPs of custom calls are not known and count as 0; the bytes of their operands and results
     count. Loops count as often as they are known to run, else once (``unknown_loops``).

@@ -1,4 +1,4 @@
-"""What each instruction of a module costs at least on a target, and what bounds it.
+"""Lower bounds of the time of each instruction on a target, and the bounding resource.
 
 An instruction runs by itself here: it reads its operands from device memory and writes its result
 there, and each engine works at its peak rate. The sum is therefore a bound for a program whose
@@ -26,8 +26,8 @@ __all__ = ["Group", "Roofline", "Work", "roofline"]
 
 _PRODUCTS = frozenset({"convolution", "dot"})
 _CONTROL = frozenset({"call", "conditional", "while"})
-_MOST = 10**300
-"""Of anything that is counted: floats have no more, and damaged modules claim it."""
+_MAX_COUNT = 10**300
+"""Damaged modules claim more than floats can represent, so counts are cut here."""
 
 Products = dict[int, int]
 """FLOPs of products by the size of an element in bits."""
@@ -35,7 +35,7 @@ Products = dict[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an instruction does in all its runs.
+    """The work of an instruction in all its runs.
 
     Attributes:
         runs: how often it runs.
@@ -101,26 +101,26 @@ class Roofline:
     @property
     def time(self) -> float:
         """Seconds at least, of all instructions one after the other."""
-        return sum(one.time for one in self.work)
+        return sum(work.time for work in self.work)
 
     def by_bound(self) -> dict[str, float]:
         """Seconds of the instructions that each resource bounds, the most first."""
-        found: dict[str, float] = {}
-        for one in self.work:
-            found[one.bound] = found.get(one.bound, 0.0) + one.time
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        seconds: dict[str, float] = {}
+        for work in self.work:
+            seconds[work.bound] = seconds.get(work.bound, 0.0) + work.time
+        return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
     def by_source(self) -> list[Group]:
         """Sums by source line, the most time first."""
-        return _groups((one.source, one) for one in self.work)
+        return _groups((work.source, work) for work in self.work)
 
     def by_scope(self) -> list[Group]:
         """Sums by scope, the most time first."""
-        return _groups((one.scope, one) for one in self.work)
+        return _groups((work.scope, work) for work in self.work)
 
 
 def roofline(module: Module, target: str, *, root: Path | None = None) -> Roofline:
-    """What a module costs at least on one core of a target.
+    """Return the roofline (minimum time) of a module on one core of a target.
 
     Args:
         target: ``trn1``, ``trn2`` or ``trn3``.
@@ -132,8 +132,8 @@ def roofline(module: Module, target: str, *, root: Path | None = None) -> Roofli
     with no_collection():
         outline = ModuleOutline.of(module)
         counting = Counting(outline, known_trips(module), root or module.folder)
-        found = _Rows(module, counting, PEAKS[target]).work()
-        ordered = sorted(found, key=lambda one: (-one.time, one.computation, one.instruction))
+        works = _Rows(module, counting, PEAKS[target]).work()
+        ordered = sorted(works, key=lambda work: (-work.time, work.computation, work.instruction))
         return Roofline(PEAKS[target], tuple(ordered), counting.unknown_loops)
 
 
@@ -156,18 +156,18 @@ class _Rows:
                 continue
             views = self.module.computation_by_id(number).instructions
             for row, view in zip(range(body.first, body.last), views, strict=True):
-                found = self._work(row, view, runs)
-                if found is not None:
-                    yield found
+                work = self._work(row, view, runs)
+                if work is not None:
+                    yield work
 
     def _entered(self) -> list[int]:
         """Computations whose instructions run by themselves, not fused or applied to elements."""
-        found = {self.counting.outline.entry.id}
+        entered = {self.counting.outline.entry.id}
         for calls in self.counting.calls.values():
             for call in calls:
                 if call.opcode != "fusion" and call.opcode not in APPLIED_OR_COMPARED:
-                    found.update(call.numbers)
-        return [number for number in self.counting.bodies if number in found]
+                    entered.update(call.numbers)
+        return [number for number in self.counting.bodies if number in entered]
 
     def _work(self, row: int, view: Instruction, runs: int) -> Work | None:
         group = int(self.counting.groups.of[row])
@@ -187,18 +187,20 @@ class _Rows:
             flops += sum(products.values())
         if not (flops or transcendentals or moved):
             return None
-        flops, transcendentals, moved = (min(one, _MOST) for one in (flops, transcendentals, moved))
-        products = {bits: min(one, _MOST) for bits, one in products.items()}
-        runs = min(runs, _MOST)
-        made = sum(products.values())
+        flops, transcendentals, moved = (
+            min(count, _MAX_COUNT) for count in (flops, transcendentals, moved)
+        )
+        products = {bits: min(count, _MAX_COUNT) for bits, count in products.items()}
+        runs = min(runs, _MAX_COUNT)
+        product_flops = sum(products.values())
         seconds = {
             "memory": moved / self.peaks.bandwidth,
             "tensor": sum(n / self.peaks.of_product(bits) for bits, n in products.items()),
-            "vector": (flops - made) / self.peaks.vector,
+            "vector": (flops - product_flops) / self.peaks.vector,
             "scalar": transcendentals / self.peaks.scalar,
         }
         return Work(
-            view.name, view.computation.name, view.opcode, runs, flops * runs, made * runs,
+            view.name, view.computation.name, view.opcode, runs, flops * runs, product_flops * runs,
             transcendentals * runs, moved * runs, {k: v * runs for k, v in seconds.items()},
             self.places.source(view), self.places.scope(view),
         )  # fmt: skip
@@ -218,15 +220,15 @@ class _Rows:
         return {}
 
     def _products_in(self, number: int) -> Products:
-        found = self.products.get(number)
-        if found is None:
-            found = self.products[number] = {}  # a fusion that calls itself ends here
+        products = self.products.get(number)
+        if products is None:
+            products = self.products[number] = {}  # a fusion that calls itself ends here
             body: Body = self.counting.bodies[number]
             for row in range(body.first, body.last):
                 inner = self._products_of(row, int(self.counting.groups.of[row]))
                 for bits, flops in inner.items():
-                    found[bits] = found.get(bits, 0) + flops
-        return found
+                    products[bits] = products.get(bits, 0) + flops
+        return products
 
     def _products_of_kernel(self, row: int, group: int) -> Products:
         views = self.counting.outline.part([row]).find_custom_calls()
@@ -242,11 +244,11 @@ class _Rows:
 
 
 def _groups(pairs: Iterable[tuple[str, Work]]) -> list[Group]:
-    found: dict[str, Group] = {}
-    for name, one in pairs:
-        group = found.setdefault(name, Group(name))
+    groups: dict[str, Group] = {}
+    for name, work in pairs:
+        group = groups.setdefault(name, Group(name))
         group.instructions += 1
-        group.flops += one.flops
-        group.bytes += one.bytes
-        group.time += one.time
-    return sorted(found.values(), key=lambda group: (-group.time, group.name))
+        group.flops += work.flops
+        group.bytes += work.bytes
+        group.time += work.time
+    return sorted(groups.values(), key=lambda group: (-group.time, group.name))

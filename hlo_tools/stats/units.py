@@ -22,6 +22,6 @@ def time_text(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def share_text(part: float, whole: float) -> str:
+def share_text(amount: float, total: float) -> str:
     """A share in percent."""
-    return f"{part / whole:.1%}" if whole else "-"
+    return f"{amount / total:.1%}" if total else "-"

@@ -22,7 +22,7 @@ Message = Any
 
 @dataclass(slots=True)
 class Pending:
-    """What an instruction names and the parser resolves.
+    """The state of one instruction while its attributes are read; the parser resolves its names.
 
     Attributes:
         cursor, shapes: where values are read from.
@@ -37,7 +37,7 @@ class Pending:
     read_computation: Callable[[], int]
     computations: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     predecessors: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
-    seen: set[str] = field(default_factory=set[str])
+    names_read: set[str] = field(default_factory=set[str])
 
 
 Reader = Callable[[Pending, Message], None]
@@ -56,14 +56,14 @@ def reads(*names: str) -> Callable[[Reader], Reader]:
 
 
 def integer_list(cursor: Cursor) -> list[int]:
-    found = cursor.match(_INT_LIST)
-    if found is None:
+    match = cursor.match(_INT_LIST)
+    if match is None:
         return cursor.integers()
-    text = found.group(1)
+    text = match.group(1)
     try:
-        return [int(part) for part in text.split(",")] if text else []
+        return [int(number) for number in text.split(",")] if text else []
     except ValueError:
-        raise cursor.error("this list lacks a number", pos=found.start()) from None
+        raise cursor.error("this list lacks a number", pos=match.start()) from None
 
 
 # -- fields that hold what stands there -----------------------------------------------------------
@@ -172,10 +172,10 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?
 
 
 def number(cursor: Cursor) -> float:
-    found = cursor.match(_NUMBER)
-    if found is None:
-        raise cursor.error(f"expected a number, found {cursor.found()}")
-    return float(found.group())
+    match = cursor.match(_NUMBER)
+    if match is None:
+        raise cursor.error(f"expected a number, found {cursor.next_token()}")
+    return float(match.group())
 
 
 @reads("is_associative")
@@ -189,12 +189,12 @@ def _is_associative(pending: Pending, instruction: Message) -> None:
 
 def word(cursor: Cursor, what: str, allowed: dict[str, Any]) -> Any:
     start = cursor.pos
-    found = cursor.identifier(what)
-    if found not in allowed:
+    name = cursor.identifier(what)
+    if name not in allowed:
         raise cursor.error(
-            f"there is no {what} '{found}'; known are {', '.join(allowed)}", pos=start
+            f"there is no {what} '{name}'; known are {', '.join(allowed)}", pos=start
         )
-    return allowed[found]
+    return allowed[name]
 
 
 def _strip(enum: Any, prefix: str) -> dict[str, int]:
@@ -241,8 +241,8 @@ def _algorithm(pending: Pending, instruction: Message) -> None:
     if instruction.opcode == "rng-bit-generator":
         instruction.rng_algorithm = word(pending.cursor, "random algorithm", _RANDOM)
     else:
-        found = word(pending.cursor, "dot algorithm", _ALGORITHMS)
-        instruction.precision_config.algorithm = found
+        algorithm = word(pending.cursor, "dot algorithm", _ALGORITHMS)
+        instruction.precision_config.algorithm = algorithm
 
 
 @reads("sparsity_config")
@@ -265,10 +265,10 @@ def _sparse_side(cursor: Cursor, side: Message) -> None:
         start = cursor.pos
         name = cursor.attribute_name()
         if name == "sparsity":
-            found = cursor.match(_SPARSITY)
-            if found is None:
+            match = cursor.match(_SPARSITY)
+            if match is None:
                 raise cursor.error("expected a sparsity such as 1x4")
-            side.num_non_zero, side.block_size = (int(part) for part in found.groups())
+            side.num_non_zero, side.block_size = (int(digits) for digits in match.groups())
         elif name in ("dimension", "stride"):
             setattr(side, name, INT64(cursor))
         else:

@@ -36,17 +36,17 @@ def canonical_iota(reshape: Sequence[int], transpose: Sequence[int]) -> tuple[li
     sizes: list[int] = list(reshape)
     order: list[int] = list(transpose)
     while len(sizes) > 1:
-        kept = [axis for axis, size in enumerate(sizes) if size != 1]
-        order = [kept.index(axis) for axis in order if sizes[axis] != 1]
-        sizes = [sizes[axis] for axis in kept]
+        axes = [axis for axis, size in enumerate(sizes) if size != 1]
+        order = [axes.index(axis) for axis in order if sizes[axis] != 1]
+        sizes = [sizes[axis] for axis in axes]
         before = list(sizes)
         base = 0
-        for at in range(1, len(order)):
-            if order[base] + at - base == order[at]:
-                sizes[order[base]] *= sizes[order[at]]
-                sizes[order[at]] = 1
+        for position in range(1, len(order)):
+            if order[base] + position - base == order[position]:
+                sizes[order[base]] *= sizes[order[position]]
+                sizes[order[position]] = 1
             else:
-                base = at
+                base = position
         if sizes == before:
             break
     return (sizes, order) if sizes else ([1], [0])
@@ -56,15 +56,15 @@ def for_shape(sharding: Message, shape: Message) -> Message:
     """The sharding, or one for each leaf when the shape is a tuple and the sharding is not."""
     if shape.element_type != _TUPLE_TYPE or sharding.type == _TUPLE:
         return sharding
-    made = schema.OpSharding(type=_TUPLE)
+    tuple_sharding = schema.OpSharding(type=_TUPLE)
     for _ in range(max(_leaves(shape), 1)):
-        made.tuple_shardings.append(sharding)
-    return made
+        tuple_sharding.tuple_shardings.append(sharding)
+    return tuple_sharding
 
 
 def _leaves(shape: Message) -> int:
     return (
-        sum(_leaves(part) for part in shape.tuple_shapes)
+        sum(_leaves(element) for element in shape.tuple_shapes)
         if shape.element_type == _TUPLE_TYPE
         else 1
     )
@@ -85,11 +85,11 @@ class _Tiles(NamedTuple):
 def canonical_sharding(sharding: Message) -> Message:
     """The canonical form; what XLA would refuse, and what is canonical already, is given back."""
     if sharding.type == _TUPLE:
-        made = schema.OpSharding()
-        made.CopyFrom(sharding)
-        for part in made.tuple_shardings:
-            part.CopyFrom(canonical_sharding(part))
-        return made
+        canonical = schema.OpSharding()
+        canonical.CopyFrom(sharding)
+        for element in canonical.tuple_shardings:
+            element.CopyFrom(canonical_sharding(element))
+        return canonical
     if sharding.type != _OTHER or not sharding.tile_assignment_dimensions:
         return sharding
     tiles = _tiles_of(sharding)
@@ -100,7 +100,7 @@ def canonical_sharding(sharding: Message) -> Message:
         return _subgroup(sharding, tiles, kinds)
     if sharding.replicate_on_last_tile_dim:
         return _partial(sharding, tiles)
-    return _made(sharding, tiles)
+    return _sharding_like(sharding, tiles)
 
 
 def _tiles_of(sharding: Message) -> _Tiles | None:
@@ -118,36 +118,43 @@ def _tiles_of(sharding: Message) -> _Tiles | None:
     return _Tiles(dimensions, *canonical_iota(reshape, transpose), [])
 
 
-def _made(source: Message, tiles: _Tiles | None, kind: int = _OTHER, **more: Any) -> Message:
+def _sharding_like(
+    source: Message, tiles: _Tiles | None, kind: int = _OTHER, **more: Any
+) -> Message:
     """A sharding with the metadata and the group of ``source``."""
-    made = schema.OpSharding(type=kind, metadata=source.metadata, **more)
+    copy = schema.OpSharding(type=kind, metadata=source.metadata, **more)
     if tiles is not None:
-        made.tile_assignment_dimensions.extend(tiles.dimensions)
-        made.tile_assignment_devices.extend(tiles.devices)
-        made.iota_reshape_dims.extend(tiles.reshape)
-        made.iota_transpose_perm.extend(tiles.transpose)
+        copy.tile_assignment_dimensions.extend(tiles.dimensions)
+        copy.tile_assignment_devices.extend(tiles.devices)
+        copy.iota_reshape_dims.extend(tiles.reshape)
+        copy.iota_transpose_perm.extend(tiles.transpose)
     if source.is_shard_group:
-        made.is_shard_group = True
-        made.shard_group_id, made.shard_group_type = source.shard_group_id, source.shard_group_type
-    return made
+        copy.is_shard_group = True
+        copy.shard_group_id, copy.shard_group_type = source.shard_group_id, source.shard_group_type
+    return copy
 
 
 def _partial(sharding: Message, tiles: _Tiles) -> Message:
     """The last dimension replicates."""
     *data, last = tiles.dimensions
     if not data or last == prod(tiles.dimensions):
-        return _made(sharding, None, _REPLICATED)
+        return _sharding_like(sharding, None, _REPLICATED)
     if last == 1:
-        return _made(sharding, tiles.shaped(data))
-    return _made(sharding, _sorted_replicas(tiles), replicate_on_last_tile_dim=True)
+        return _sharding_like(sharding, tiles.shaped(data))
+    return _sharding_like(sharding, _sorted_replicas(tiles), replicate_on_last_tile_dim=True)
 
 
 def _subgroup(sharding: Message, tiles: _Tiles, kinds: list[int]) -> Message:
     """The last dimensions are subgroups of the given kinds."""
     rank = len(tiles.dimensions) - len(kinds)
     if len(set(kinds)) == 1 and prod(tiles.dimensions[:rank]) == 1 and kinds[0] in _ALONE:
-        return _made(sharding, None, kinds[0])
-    groups = {kind: [rank + at for at, one in enumerate(kinds) if one == kind] for kind in _ORDER}
+        return _sharding_like(sharding, None, kinds[0])
+    groups = {
+        kind: [
+            rank + position for position, subgroup_kind in enumerate(kinds) if subgroup_kind == kind
+        ]
+        for kind in _ORDER
+    }
     order = [*range(rank), *(axis for kind in _ORDER for axis in groups[kind])]
     sizes = {kind: prod(tiles.dimensions[axis] for axis in groups[kind]) for kind in _ORDER}
     merged = [kind for kind in _ORDER if sizes[kind] > 1]
@@ -156,22 +163,24 @@ def _subgroup(sharding: Message, tiles: _Tiles, kinds: list[int]) -> Message:
         return sharding
     moved = moved.shaped([*tiles.dimensions[:rank], *(sizes[kind] for kind in merged)])
     if merged == [_MANUAL] and prod(tiles.dimensions[:rank]) == 1:
-        return _made(sharding, None, _MANUAL)
+        return _sharding_like(sharding, None, _MANUAL)
     if merged == [_REPLICATED]:
         return _partial(sharding, moved)
     if merged and merged[-1] == _REPLICATED:
         moved = _sorted_replicas(moved)
-    return _made(sharding, moved, last_tile_dims=merged)
+    return _sharding_like(sharding, moved, last_tile_dims=merged)
 
 
 def _sorted_replicas(tiles: _Tiles) -> _Tiles:
     """Devices that hold the same (those along the last dimension) are in ascending order."""
     last = tiles.dimensions[-1]
-    whole = tiles._replace(dimensions=[prod(tiles.dimensions) // last, last])
-    parts = None if tiles.devices else _parts(whole)
+    flat_tiles = tiles._replace(dimensions=[prod(tiles.dimensions) // last, last])
+    parts = None if tiles.devices else _parts(flat_tiles)
     if parts is not None:
-        sizes, (others, mine) = parts
-        return _Tiles(tiles.dimensions, *canonical_iota(sizes, [*others, *sorted(mine)]), [])
+        sizes, (tile_axes, replica_axes) = parts
+        return _Tiles(
+            tiles.dimensions, *canonical_iota(sizes, [*tile_axes, *sorted(replica_axes)]), []
+        )
     if prod(tiles.dimensions) > _MOST_DEVICES:
         return tiles
     devices = np.sort(_devices(tiles), axis=-1)
@@ -206,7 +215,7 @@ def _iota_transposed(tiles: _Tiles, order: list[int]) -> tuple[list[int], list[i
     if parts is None:
         return None
     sizes, owners = parts
-    return sizes, [one for axis in order for one in owners[axis]]
+    return sizes, [iota_axis for axis in order for iota_axis in owners[axis]]
 
 
 def _parts(tiles: _Tiles) -> tuple[list[int], list[list[int]]] | None:
@@ -218,20 +227,20 @@ def _parts(tiles: _Tiles) -> tuple[list[int], list[list[int]]] | None:
     owners: list[list[tuple[int, int]]] = []
     flow = [(axis, tiles.reshape[axis]) for axis in reversed(tiles.transpose)]
     for size in tiles.dimensions:
-        mine: list[tuple[int, int]] = []
+        axis_pieces: list[tuple[int, int]] = []
         while size > 1:
-            axis, rest = flow.pop()
-            taken = min(size, rest)
-            if size % taken or rest % taken:
+            axis, remaining = flow.pop()
+            piece = min(size, remaining)
+            if size % piece or remaining % piece:
                 return None
-            size //= taken
-            mine.append((axis, len(pieces[axis])))
-            pieces[axis].append(taken)
-            if rest > taken:
-                flow.append((axis, rest // taken))
-        owners.append(mine)
+            size //= piece
+            axis_pieces.append((axis, len(pieces[axis])))
+            pieces[axis].append(piece)
+            if remaining > piece:
+                flow.append((axis, remaining // piece))
+        owners.append(axis_pieces)
     starts = np.cumsum([0, *map(len, pieces)]).tolist()
     return (
-        [one for row in pieces for one in row],
-        [[starts[axis] + at for axis, at in mine] for mine in owners],
+        [piece_size for row in pieces for piece_size in row],
+        [[starts[axis] + offset for axis, offset in axis_pieces] for axis_pieces in owners],
     )

@@ -83,11 +83,11 @@ class Cursor:
             "nki-hlo extract SCRIPT"
         )
 
-    def found(self) -> str:
-        """What stands at the position, for messages."""
+    def next_token(self) -> str:
+        """Return the token at the position, for messages."""
         self.skip()
-        rest = re.match(r"[\w.%\-]+|\S", self.text[self.pos : self.pos + 40])
-        return f"'{rest.group()}'" if rest else "the end of the text"
+        match = re.match(r"[\w.%\-]+|\S", self.text[self.pos : self.pos + 40])
+        return f"'{match.group()}'" if match else "the end of the text"
 
     # -- readers ------------------------------------------------------------------------------
 
@@ -115,15 +115,15 @@ class Cursor:
     def expect(self, literal: str, what: str) -> None:
         """Move over ``literal``, which must come next."""
         if not self.accept(literal):
-            raise self.error(f"expected '{literal}' {what}, found {self.found()}")
+            raise self.error(f"expected '{literal}' {what}, found {self.next_token()}")
 
     def match(self, pattern: Pattern[str]) -> Match[str] | None:
         """Move over ``pattern`` if it comes next."""
         self.skip()
-        found = pattern.match(self.text, self.pos)
-        if found is not None:
-            self.pos = found.end()
-        return found
+        match = pattern.match(self.text, self.pos)
+        if match is not None:
+            self.pos = match.end()
+        return match
 
     def word(self, keyword: str) -> bool:
         """Move over a whole keyword if it comes next."""
@@ -138,34 +138,34 @@ class Cursor:
 
     def integer(self, what: str = "an integer") -> int:
         """An integer of 64 bits."""
-        found = self.match(_INTEGER)
-        if found is None:
-            raise self.error(f"expected {what}, found {self.found()}")
-        value = int(found.group()) if len(found.group()) < 24 else 1 << 70
+        match = self.match(_INTEGER)
+        if match is None:
+            raise self.error(f"expected {what}, found {self.next_token()}")
+        value = int(match.group()) if len(match.group()) < 24 else 1 << 70
         if not -(1 << 63) <= value < 1 << 64:
-            raise self.error("the integer does not fit 64 bits", pos=found.start())
+            raise self.error("the integer does not fit 64 bits", pos=match.start())
         return value
 
     def identifier(self, what: str = "a name") -> str:
         """A name, with or without ``%``."""
-        found = self.match(_NAME)
-        if found is None:
-            raise self.error(f"expected {what}, found {self.found()}")
-        return found.group(1)
+        match = self.match(_NAME)
+        if match is None:
+            raise self.error(f"expected {what}, found {self.next_token()}")
+        return match.group(1)
 
     def attribute_name(self) -> str:
         """``name=``."""
-        found = self.match(_ATTRIBUTE)
-        if found is None:
-            raise self.error(f"expected an attribute (name=...), found {self.found()}")
-        return found.group(1)
+        match = self.match(_ATTRIBUTE)
+        if match is None:
+            raise self.error(f"expected an attribute (name=...), found {self.next_token()}")
+        return match.group(1)
 
     def string(self, what: str = "a quoted string") -> bytes:
         """A quoted string, C escapes resolved, as bytes."""
-        found = self.match(_STRING)
-        if found is None:
-            raise self.error(f"expected {what}, found {self.found()}")
-        return unescape(found.group(1) if found.group(1) is not None else found.group(2))
+        match = self.match(_STRING)
+        if match is None:
+            raise self.error(f"expected {what}, found {self.next_token()}")
+        return unescape(match.group(1) if match.group(1) is not None else match.group(2))
 
     def text_string(self, what: str = "a quoted string") -> str:
         """A quoted string that must be UTF-8."""
@@ -181,22 +181,22 @@ class Cursor:
             return True
         if self.word("false"):
             return False
-        raise self.error(f"expected true or false, found {self.found()}")
+        raise self.error(f"expected true or false, found {self.next_token()}")
 
     def items(
         self, start: str, end: str, read: Callable[[], Item], what: str = "a list"
     ) -> list[Item]:
         """``start item, item, ... end``."""
         self.expect(start, f"to start {what}")
-        found: list[Item] = []
+        items: list[Item] = []
         if self.accept(end):
-            return found
+            return items
         while True:
-            found.append(read())
+            items.append(read())
             if not self.accept(","):
                 break
         self.expect(end, f"to end {what}")
-        return found
+        return items
 
     def integers(self, start: str = "{", end: str = "}") -> list[int]:
         """A list of integers."""
@@ -234,7 +234,7 @@ class Cursor:
 
 
 def with_comments(text: str, read: Callable[[str], Item]) -> Item:
-    """What ``read`` makes of a text that may hold comments anywhere.
+    """Apply ``read`` to a text that may hold comments anywhere.
 
     The readers know those that XLA writes; for others they get a text with blanks instead, in
     which every place is the same.
@@ -242,7 +242,7 @@ def with_comments(text: str, read: Callable[[str], Item]) -> Item:
     try:
         return read(text)
     except HloTextError:
-        bare = _COMMENT.sub(lambda found: _blank(found[1]) if found[1] else found[0], text)
+        bare = _COMMENT.sub(lambda comment: _blank(comment[1]) if comment[1] else comment[0], text)
         if bare == text:
             raise
     return read(bare)
@@ -258,15 +258,15 @@ def unescape(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     parts: list[bytes] = []
     last = 0
-    for found in _ESCAPE.finditer(text):
-        parts.append(text[last : found.start()].encode("utf-8", "surrogateescape"))
-        body = found.group(1)
+    for match in _ESCAPE.finditer(text):
+        parts.append(text[last : match.start()].encode("utf-8", "surrogateescape"))
+        body = match.group(1)
         if body[0] in "01234567":
             parts.append(bytes([int(body, 8) & 255]))
         elif body[0] == "x" and len(body) > 1:
             parts.append(bytes([int(body[1:], 16)]))
         else:
             parts.append(_ESCAPES.get(body, body).encode())
-        last = found.end()
+        last = match.end()
     parts.append(text[last:].encode("utf-8", "surrogateescape"))
     return b"".join(parts)

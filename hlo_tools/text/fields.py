@@ -25,12 +25,12 @@ def async_inner(wrapped: str) -> Message | None:
     return schema.HloInstructionProto(opcode=wrapped) if wrapped else None
 
 
-def unique(base: str, taken: dict[str, int]) -> str:
-    """``base``, or ``base.N`` with the first number that is not taken."""
-    if base not in taken:
+def unique(base: str, used_names: dict[str, int]) -> str:
+    """``base``, or ``base.N`` with the first number that is not used."""
+    if base not in used_names:
         return base
     number = 1
-    while f"{base}.{number}" in taken:
+    while f"{base}.{number}" in used_names:
         number += 1
     return f"{base}.{number}"
 
@@ -43,7 +43,7 @@ def empty_fields(row: Message) -> None:
 
 
 def same_type(first: Message, second: Message) -> bool:
-    """Equal element types and dimensions; layouts do not count."""
+    """Return True for equal element types and dimensions, in any layouts."""
     if first.element_type != second.element_type or len(first.tuple_shapes) != len(
         second.tuple_shapes
     ):
@@ -51,4 +51,4 @@ def same_type(first: Message, second: Message) -> bool:
     if list(first.dimensions) != list(second.dimensions):
         return False
     pairs = zip(first.tuple_shapes, second.tuple_shapes, strict=True)
-    return all(same_type(one, other) for one, other in pairs)
+    return all(same_type(left, right) for left, right in pairs)

@@ -1,4 +1,4 @@
-"""What XLA fills in when an instruction was read: defaults, implied fields, inferred shapes."""
+"""Fills in what XLA adds to an instruction that was read: defaults, implied fields, shapes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _infer(row: Message, operand_shapes: list[Message], parser: Any, pos: int) -
 
 def _precision(count: int | None) -> Finisher:
     def finisher(row: Message, operand_shapes: list[Message], pending: Pending) -> None:
-        if "operand_precision" not in pending.seen:
+        if "operand_precision" not in pending.names_read:
             number = len(operand_shapes) if count is None else count
             row.precision_config.operand_precision.extend([0] * number)
 
@@ -99,9 +99,9 @@ def _custom_call(row: Message, operand_shapes: list[Message], pending: Pending) 
 
 
 def _compare(row: Message, operand_shapes: list[Message], pending: Pending) -> None:
-    if {"type", "order"} <= pending.seen:
+    if {"type", "order"} <= pending.names_read:
         raise pending.cursor.error("a comparison takes 'type' or 'order', not both")
-    if "type" in pending.seen or "order" in pending.seen or not operand_shapes:
+    if "type" in pending.names_read or "order" in pending.names_read or not operand_shapes:
         return
     row.comparison_type = default_comparison_type(operand_shapes[0].element_type)
 
@@ -111,21 +111,21 @@ def _window(row: Message, operand_shapes: list[Message], pending: Pending) -> No
 
 
 def _map(row: Message, operand_shapes: list[Message], pending: Pending) -> None:
-    if "dimensions" not in pending.seen and operand_shapes:
+    if "dimensions" not in pending.names_read and operand_shapes:
         row.dimensions.extend(range(len(operand_shapes[0].dimensions)))
 
 
 def _collective(row: Message, operand_shapes: list[Message], pending: Pending) -> None:
-    if "replica_groups" not in pending.seen:
+    if "replica_groups" not in pending.names_read:
         row.collective_device_list.SetInParent()
 
 
-def _tuple_of(row: Message, *parts: Message) -> None:
-    """The shape of ``row`` is the tuple of ``parts``, whatever the text said."""
+def _tuple_of(row: Message, *element_shapes: Message) -> None:
+    """Set the shape of ``row`` to a tuple of shapes, whatever the text said."""
     row.shape.Clear()
     row.shape.element_type = BY_NAME["tuple"].number
-    for part in parts:
-        row.shape.tuple_shapes.append(part)
+    for element_shape in element_shapes:
+        row.shape.tuple_shapes.append(element_shape)
 
 
 def _token() -> Message:
@@ -162,7 +162,7 @@ def _gives_token(row: Message, operand_shapes: list[Message], pending: Pending) 
 
 
 def _outfeed(row: Message, operand_shapes: list[Message], pending: Pending) -> None:
-    if "outfeed_shape" not in pending.seen:
+    if "outfeed_shape" not in pending.names_read:
         row.outfeed_shape.CopyFrom(operand_shapes[0])
     row.shape.CopyFrom(_token())
 
@@ -184,7 +184,7 @@ def _async_start(row: Message, operand_shapes: list[Message], pending: Pending) 
 
 
 def _topk(row: Message, operand_shapes: list[Message], pending: Pending) -> None:
-    if "largest" not in pending.seen:
+    if "largest" not in pending.names_read:
         row.largest = True
 
 

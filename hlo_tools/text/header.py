@@ -55,23 +55,23 @@ class HeaderReader:
         proto.frontend_attributes.SetInParent()
 
     def read(self) -> None:
-        """Everything behind the word ``HloModule``."""
+        """Read the line after the word ``HloModule``."""
         cursor = self.cursor
         self.proto.name = cursor.identifier("the module's name")
         cursor.accept(":")
-        seen: set[str] = set()
+        names_read: set[str] = set()
         while True:
-            found = cursor.match(_ATTRIBUTE)
-            if found is None:
+            match = cursor.match(_ATTRIBUTE)
+            if match is None:
                 break
-            name = found.group(1)
+            name = match.group(1)
             reader = _READERS.get(name)
-            if reader is None or name in seen:
+            if reader is None or name in names_read:
                 what = "is repeated" if reader else "is not an attribute of a module"
                 raise cursor.error(
-                    f"'{name}' {what}", pos=found.start(1), code="HLO-TEXT-ATTRIBUTE"
+                    f"'{name}' {what}", pos=match.start(1), code="HLO-TEXT-ATTRIBUTE"
                 )
-            seen.add(name)
+            names_read.add(name)
             reader(self)
         if cursor.word("FileNames"):
             _read_frames(cursor, self.proto.stack_frame_index)

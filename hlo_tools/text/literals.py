@@ -34,8 +34,8 @@ _BRACES = re.compile(r"[{}]")
 _NAN = re.compile(r"([-+]?)nan(?:\((0x[0-9a-fA-F]+)\))?$")
 _NAN_PAYLOAD = re.compile(r"nan\((0x[0-9a-fA-F]+)\)")
 _MAX_ELEMENTS = 1 << 31
-_FEW = 64
-"""Up to so many numbers are read one by one."""
+_MAX_SCALAR_NUMBERS = 64
+"""Up to this many numbers are read in a scalar loop: NumPy's calls cost more."""
 
 
 def read_literal(cursor: Cursor, shape: Message) -> Message:
@@ -61,7 +61,7 @@ def read_typed_literal(cursor: Cursor, read_shape: Callable[[], Message]) -> Mes
                 literal.tuple_literals.append(read_typed_literal(cursor, read_shape))
             cursor.expect(")", "to end the tuple literal")
             cursor.depth -= 1
-            literal.shape.tuple_shapes.extend(part.shape for part in literal.tuple_literals)
+            literal.shape.tuple_shapes.extend(element.shape for element in literal.tuple_literals)
             return literal
         cursor.depth -= 1
     cursor.pos = start
@@ -82,7 +82,7 @@ def _part(cursor: Cursor, read_shape: Callable[[], Message]) -> Message | None:
 
 
 def _bare(cursor: Cursor, shape: Message) -> Message:
-    """A value that nothing encloses but its own braces."""
+    """Read a value without parentheses: its braces delimit it."""
     cursor.skip()
     start = cursor.pos
     if cursor.peek("{"):
@@ -95,8 +95,8 @@ def _bare(cursor: Cursor, shape: Message) -> Message:
         if depth:
             raise cursor.error("the braces of this literal are never closed", pos=start)
     else:
-        found = _VALUE.match(cursor.text, start)
-        end = found.end() if found is not None else start
+        match = _VALUE.match(cursor.text, start)
+        end = match.end() if match is not None else start
     literal = _read(cursor, _uncommented(cursor.text[start:end]), shape, start)
     cursor.pos = end
     return literal
@@ -107,7 +107,7 @@ def _uncommented(body: str) -> str:
 
 
 def _extent(cursor: Cursor) -> int:
-    """Position of the parenthesis that closes the one already read."""
+    """Return the position of the closing parenthesis; the opening one was read."""
     end = cursor.text.find(")", cursor.pos)
     if end >= 0 and "(" not in cursor.text[cursor.pos : end]:
         return end
@@ -115,10 +115,10 @@ def _extent(cursor: Cursor) -> int:
     if end and _PAIRS.fullmatch(cursor.text, cursor.pos, end):
         return end
     depth = 1
-    for found in _PARENTHESES.finditer(cursor.text, cursor.pos):
-        depth += 1 if found.group() == "(" else -1
+    for parenthesis in _PARENTHESES.finditer(cursor.text, cursor.pos):
+        depth += 1 if parenthesis.group() == "(" else -1
         if depth == 0:
-            return found.start()
+            return parenthesis.start()
     raise cursor.error("the parenthesis of this constant is never closed")
 
 
@@ -140,8 +140,8 @@ def _read(cursor: Cursor, body: str, shape: Message, pos: int) -> Message:
 
 def _unpack(shape: Message) -> None:
     """Elements of a literal are never packed, so its shape does not say how wide they are."""
-    for part in shape.tuple_shapes:
-        _unpack(part)
+    for element_shape in shape.tuple_shapes:
+        _unpack(element_shape)
     if shape.layout.element_size_in_bits:
         shape.layout.element_size_in_bits = 0
 
@@ -158,22 +158,22 @@ def _read_tuple(cursor: Cursor, body: str, shape: Message, literal: Message, pos
             f"the tuple has {counted(len(shape.tuple_shapes), 'element')}, the literal {len(parts)}",
             pos=pos,
         )
-    for part, element in zip(parts, shape.tuple_shapes, strict=True):
-        literal.tuple_literals.append(_read(cursor, part, element, pos))
+    for element_text, element_shape in zip(parts, shape.tuple_shapes, strict=True):
+        literal.tuple_literals.append(_read(cursor, element_text, element_shape, pos))
 
 
 def _split(body: str) -> list[str]:
-    """Parts between commas outside all brackets."""
+    """Split at the commas outside all brackets."""
     parts: list[str] = []
     depth, last = 0, 0
-    for at, char in enumerate(body):
+    for index, char in enumerate(body):
         if char in "({":
             depth += 1
         elif char in ")}":
             depth -= 1
         elif char == "," and depth == 0:
-            parts.append(body[last:at])
-            last = at + 1
+            parts.append(body[last:index])
+            last = index + 1
     tail = body[last:]
     return [*parts, tail] if tail.strip() or parts else []
 
@@ -191,9 +191,13 @@ def _read_dense(
         raise cursor.error(
             f"a literal of {counted(count, 'element')} is too large for text", pos=pos
         )
-    values = _at_once(body, dimensions, count, name) if count > _FEW and "{" in body else None
+    values = (
+        _at_once(body, dimensions, count, name)
+        if count > _MAX_SCALAR_NUMBERS and "{" in body
+        else None
+    )
     if values is None:
-        values = _one_by_one(cursor, body, dimensions, count, name, pos)
+        values = _read_scalars(cursor, body, dimensions, count, name, pos)
     store(literal, values.reshape(dimensions))
 
 
@@ -213,11 +217,11 @@ def _at_once(body: str, dimensions: tuple[int, ...], count: int, name: str) -> A
         return None
 
 
-def _one_by_one(
+def _read_scalars(
     cursor: Cursor, body: str, dimensions: tuple[int, ...], count: int, name: str, pos: int
 ) -> Array:
     """The values; errors say which number is wrong."""
-    tokens = [found.group() for found in _TOKEN.finditer(body)]
+    tokens = [match.group() for match in _TOKEN.finditer(body)]
     padded = len(tokens) == 1 and "{" not in body and count > 1
     if not padded and len(tokens) != count:
         raise cursor.error(
@@ -238,13 +242,13 @@ def _one_by_one(
 
 def _check_braces(cursor: Cursor, body: str, dimensions: tuple[int, ...], pos: int) -> None:
     """The braces must nest as the dimensions do; commas may be left out, as XLA has it."""
-    found = re.sub(r"[^{}.]", "", _TOKEN.sub(".", body.replace(".", "")))
+    nesting = re.sub(r"[^{}.]", "", _TOKEN.sub(".", body.replace(".", "")))
     expected = "."
     for size in reversed(dimensions):
         if len(expected) * size > _MAX_ELEMENTS:
             return
         expected = "{" + expected * size + "}"
-    if found != expected:
+    if nesting != expected:
         raise cursor.error("the braces of this literal do not nest as its shape does", pos=pos)
 
 
@@ -275,9 +279,9 @@ def _complex(token: str) -> complex:
 
 
 def _float(token: str) -> float:
-    found = _NAN.match(token)
-    if found is not None:
-        return -float("nan") if found.group(1) == "-" else float("nan")
+    match = _NAN.match(token)
+    if match is not None:
+        return -float("nan") if match.group(1) == "-" else float("nan")
     if "_" in token:
         raise ValueError(f"{token!r} is not a number")
     return float(token)
@@ -286,7 +290,7 @@ def _float(token: str) -> float:
 def _integers(tokens: list[str], name: str, dtype: DType) -> Array:
     numbers = [int(token) if "_" not in token else int("") for token in tokens]
     if name == "u64":  # XLA reads the bits of a negative number
-        numbers = [one + (1 << 64) if -(1 << 63) <= one < 0 else one for one in numbers]
+        numbers = [number + (1 << 64) if -(1 << 63) <= number < 0 else number for number in numbers]
     bits = BY_NAME[name].bits
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if name[0] == "s" else (0, (1 << bits) - 1)
     for number in numbers:
@@ -298,22 +302,22 @@ def _integers(tokens: list[str], name: str, dtype: DType) -> Array:
 def _floats(tokens: list[str], name: str, dtype: DType) -> Array:
     numbers = np.array([_float(token) for token in tokens], dtype=np.float64)
     values = _narrowed(numbers, dtype)
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         payload = _NAN_PAYLOAD.search(token)
         if payload is not None:
-            _set_payload(values, at, int(payload.group(1), 16), token.startswith("-"))
+            _set_payload(values, index, int(payload.group(1), 16), token.startswith("-"))
     return values
 
 
 def _narrowed(numbers: Array, dtype: DType) -> Array:
-    """f64 or c128 as another type.
+    """Convert f64 or c128 to another type.
 
     Raises:
         ValueError: a finite number becomes an infinite one or NaN.
     """
     if numbers.dtype == np.complex128:
-        part = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
-        return _narrowed(numbers.view(np.float64), part).view(dtype)
+        component_dtype = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+        return _narrowed(numbers.view(np.float64), component_dtype).view(dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         values = numbers.astype(dtype)
     lost = np.isfinite(numbers) & ~np.isfinite(values.astype(np.float64))
@@ -322,12 +326,12 @@ def _narrowed(numbers: Array, dtype: DType) -> Array:
     return values
 
 
-def _set_payload(values: Array, at: int, payload: int, negative: bool) -> None:
-    """Put the payload of a ``nan(0x...)`` into the bits of element ``at``."""
+def _set_payload(values: Array, index: int, payload: int, negative: bool) -> None:
+    """Put the payload of a ``nan(0x...)`` into the bits of element ``index``."""
     import ml_dtypes
 
     info = cast(Any, ml_dtypes).finfo(values.dtype)
     bits = values.view(f"u{values.dtype.itemsize}")
     exponent = ((1 << info.bits - info.nmant - 1) - 1) << info.nmant
     sign = int(negative) << info.bits - 1
-    bits[at] = sign | exponent | (payload & ((1 << info.nmant) - 1))
+    bits[index] = sign | exponent | (payload & ((1 << info.nmant) - 1))

@@ -30,7 +30,7 @@ _TAGS = {
 }
 _WORD = r'"((?:[^"\\\ud800-\udfff]++|\\[^\ud800-\udfff])*+)"'
 _PAIR = re.compile(rf"([a-z_]+)=(?:{_WORD}|([0-9]{{1,9}}))")
-_PLAIN = re.compile(rf"\{{(?:{_PAIR.pattern}(?: |(?=\}})))*\}}")
+_UNESCAPED_METADATA = re.compile(rf"\{{(?:{_PAIR.pattern}(?: |(?=\}})))*\}}")
 _PROFILE_TYPES = dict(schema.ProfileType.items())
 _IGNORED: dict[str, Callable[[Cursor], object]] = {
     "preserve_layout": Cursor.boolean,
@@ -44,20 +44,20 @@ _IGNORED: dict[str, Callable[[Cursor], object]] = {
 def read_metadata(cursor: Cursor) -> Message:
     """One ``{op_name="..." source_line=3 ...}``."""
     cursor.skip()
-    plain = _PLAIN.match(cursor.text, cursor.pos)
+    plain = _UNESCAPED_METADATA.match(cursor.text, cursor.pos)
     data = plain_metadata(plain.group()) if plain is not None else None
     if plain is not None and data is not None:
         cursor.pos = plain.end()
         return schema.OpMetadata.FromString(data)
     metadata = schema.OpMetadata()
-    seen: set[str] = set()
+    names_read: set[str] = set()
     cursor.expect("{", "to start the metadata")
     while not cursor.accept("}"):
         start = cursor.pos
         name = cursor.attribute_name()
-        if name in seen:
+        if name in names_read:
             raise cursor.error(f"the metadata have {name}= twice", pos=start)
-        seen.add(name)
+        names_read.add(name)
         if name in _STRINGS:
             setattr(metadata, name, cursor.text_string())
         elif name in _INTEGERS:
@@ -78,7 +78,7 @@ def read_metadata(cursor: Cursor) -> Message:
 
 def plain_metadata(text: str) -> bytes | None:
     """The bytes of metadata that hold words and short numbers only; None for any other."""
-    if _PLAIN.fullmatch(text) is None:
+    if _UNESCAPED_METADATA.fullmatch(text) is None:
         return None
     parts: list[bytes] = []
     pairs = _PAIR.findall(text)
@@ -121,10 +121,10 @@ def read_metadata_list(cursor: Cursor) -> list[Message]:
 
 
 def _profile(cursor: Cursor) -> int:
-    """A number, or the name that 0.1 printed."""
+    """Read a number, or the name that version 0.1 printed."""
     if cursor.text[cursor.pos : cursor.pos + 1].isdigit():
         return cursor.integer()
-    found = cursor.identifier("a profile type")
-    if found.upper() not in _PROFILE_TYPES:
-        raise cursor.error(f"there is no profile type '{found}'")
-    return _PROFILE_TYPES[found.upper()]
+    name = cursor.identifier("a profile type")
+    if name.upper() not in _PROFILE_TYPES:
+        raise cursor.error(f"there is no profile type '{name}'")
+    return _PROFILE_TYPES[name.upper()]

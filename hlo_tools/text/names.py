@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["UniqueNames"]
 
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 """A longer number behind a dot belongs to the name."""
 
 
@@ -16,10 +16,10 @@ class UniqueNames:
         self._next: dict[str, int] = {}
 
     def unique(self, name: str) -> str:
-        """``name``, or ``name.N`` when it is taken."""
+        """Return ``name``, or ``name.N`` if it is used."""
         root, _, digits = name.rpartition(".")
-        found = digits.isdecimal() and len(digits) <= _MOST_DIGITS and len(digits) < len(name)
-        root, number = (root, int(digits)) if found else (name, 0)
+        has_number = digits.isdecimal() and len(digits) <= _MAX_DIGITS and len(digits) < len(name)
+        root, number = (root, int(digits)) if has_number else (name, 0)
         used = self._used.setdefault(root, set())
         if number not in used:
             used.add(number)
@@ -29,4 +29,4 @@ class UniqueNames:
             number += 1
         used.add(number)
         self._next[root] = number + 1
-        return f"{root}.{number}" if number or found else root
+        return f"{root}.{number}" if number or has_number else root

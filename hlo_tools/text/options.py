@@ -1,4 +1,4 @@
-"""What the printer shows: one value, with XLA's presets."""
+"""Options of the printer: one value, with XLA's presets."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ def read_original_value(cursor: Cursor) -> Message:
 def _read_element(cursor: Cursor, value: Message, index: list[int]) -> None:
     if cursor.accept("("):
         cursor.deeper()
-        at = 0
+        position = 0
         while not cursor.accept(")"):
-            _read_element(cursor, value, [*index, at])
+            _read_element(cursor, value, [*index, position])
             cursor.accept(",")
-            at += 1
+            position += 1
         cursor.depth -= 1
         return
     read_array(cursor, value.elements.add(shape_index=index).original_array)

@@ -60,7 +60,7 @@ def _parsed(text: str, name: str) -> Message:
 
 
 class _Computation:
-    """What is known of a computation while and after it is read.
+    """The names, shapes and rows of a computation while and after it is read.
 
     ``base`` is what its ids begin with if it holds no other computation; ids and operands of
     ``unnumbered`` instructions do not begin with it yet.
@@ -143,15 +143,15 @@ class _Parser:
     def _computation(self) -> None:
         cursor = self.cursor
         start = cursor.pos
-        found = cursor.match(_COMPUTATION)
-        if found is None:
-            raise cursor.error(f"expected a computation, found {cursor.found()}")
-        is_entry = found.group(1) is not None
-        name = found.group(2)
+        match = cursor.match(_COMPUTATION)
+        if match is None:
+            raise cursor.error(f"expected a computation, found {cursor.next_token()}")
+        is_entry = match.group(1) is not None
+        name = match.group(2)
         if name in self.computations:
-            raise cursor.error(f"computation '{name}' is defined twice", pos=found.start(2))
+            raise cursor.error(f"computation '{name}' is defined twice", pos=match.start(2))
         declared = self._signature() if cursor.peek("(") else None
-        computation = self._body(name, found.start(2))
+        computation = self._body(name, match.start(2))
         if declared is not None and not same_type(
             declared, computation.shapes[self._root(computation)]
         ):
@@ -181,12 +181,12 @@ class _Parser:
     def _computation_attributes(self, computation: _Computation) -> None:
         cursor = self.cursor
         while True:
-            found = cursor.match(_ATTRIBUTE)
-            if found is None:
+            match = cursor.match(_ATTRIBUTE)
+            if match is None:
                 return
-            if found.group(1) != "execution_thread":
+            if match.group(1) != "execution_thread":
                 raise cursor.error(
-                    f"a computation has no attribute '{found.group(1)}'", pos=found.start(1)
+                    f"a computation has no attribute '{match.group(1)}'", pos=match.start(1)
                 )
             thread = cursor.text_string()
             computation.message.execution_thread = "" if thread == "main" else thread
@@ -249,7 +249,7 @@ class _Parser:
             row.operand_ids[:] = [operand & LOCAL_MASK | base for operand in row.operand_ids]
             if row.control_predecessor_ids:
                 row.control_predecessor_ids[:] = [
-                    other | base for other in row.control_predecessor_ids
+                    predecessor | base for predecessor in row.control_predecessor_ids
                 ]
 
     # -- instructions -------------------------------------------------------------------------
@@ -273,18 +273,18 @@ class _Parser:
         return line.group(1) is not None
 
     def _new_instruction(self, computation: _Computation) -> bool:
-        """One instruction of any form; True when it is marked ROOT."""
+        """Read one instruction of any form; return True if it is marked ROOT."""
         cursor = self.cursor
-        found = cursor.match(_START)
-        if found is None:
-            raise cursor.error(f"expected an instruction (name = ...), found {cursor.found()}")
-        name = found.group(2)
+        match = cursor.match(_START)
+        if match is None:
+            raise cursor.error(f"expected an instruction (name = ...), found {cursor.next_token()}")
+        name = match.group(2)
         if name in computation.names:
             raise cursor.error(
-                f"instruction '{name}' is defined twice in its computation", pos=found.start(2)
+                f"instruction '{name}' is defined twice in its computation", pos=match.start(2)
             )
-        self._right_side(computation, name, found.start(2))
-        return found.group(1) is not None
+        self._right_side(computation, name, match.start(2))
+        return match.group(1) is not None
 
     def _right_side(
         self, computation: _Computation, name: str, pos: int, *, attributes: bool = True
@@ -293,11 +293,11 @@ class _Parser:
         cursor = self.cursor
         shape = self.shapes.read() if self.shapes.can_start() else None
         opcode_pos = cursor.pos
-        found = cursor.match(_OPCODE)
-        if found is None:
-            wanted = "a shape or an opcode" if shape is None else "an opcode"
-            raise cursor.error(f"expected {wanted} and '(', found {cursor.found()}")
-        word, wrapped = self._opcode(found.group(1), found.start(1))
+        match = cursor.match(_OPCODE)
+        if match is None:
+            expected = "a shape or an opcode" if shape is None else "an opcode"
+            raise cursor.error(f"expected {expected} and '(', found {cursor.next_token()}")
+        word, wrapped = self._opcode(match.group(1), match.start(1))
         row = schema.HloInstructionProto(opcode=word.name)
         if shape is None and not word.infers_shape:
             raise cursor.error(f"{word.name} needs its shape before it", pos=opcode_pos)
@@ -317,9 +317,13 @@ class _Parser:
         row.operand_ids.extend(operands)
         self._check_required(pending, word, inner, opcode_pos, attributes)
         self._called(pending, row, word, inner, operands, computation, opcode_pos)
-        finish(row, [computation.shapes[at] for at in operands], pending, self, opcode_pos)
-        for other, other_pos in pending.predecessors:
-            row.control_predecessor_ids.append(self._lookup(computation, other, other_pos))
+        finish(
+            row, [computation.shapes[operand] for operand in operands], pending, self, opcode_pos
+        )
+        for predecessor, predecessor_pos in pending.predecessors:
+            row.control_predecessor_ids.append(
+                self._lookup(computation, predecessor, predecessor_pos)
+            )
         return self._append(computation, row, name, pos)
 
     def _append(self, computation: _Computation, row: Message, name: str, pos: int) -> int:
@@ -341,9 +345,9 @@ class _Parser:
 
     def _opcode(self, word: str, pos: int) -> tuple[Opcode, str]:
         """The opcode, and for async sugar (``negate-start``) the wrapped opcode."""
-        known = OPCODES.get(word)
-        if known is not None:
-            return known, ""
+        opcode = OPCODES.get(word)
+        if opcode is not None:
+            return opcode, ""
         for suffix in ("start", "update", "done"):
             inner = word.removesuffix(f"-{suffix}")
             if inner != word and inner in OPCODES:
@@ -378,14 +382,14 @@ class _Parser:
         if simple is not None:
             names = computation.names
             body = simple.group()[:-1].strip()
-            for part in body.split(",") if body else ():
-                part = part.strip().lstrip("%")
-                position = names.get(part)
+            for operand in body.split(",") if body else ():
+                operand = operand.strip().lstrip("%")
+                position = names.get(operand)
                 if position is None:
                     raise cursor.error(
-                        f"no instruction '{part}' is defined before this point",
-                        pos=cursor.text.index(part, start), code="HLO-TEXT-OPERAND",
-                        hint=did_you_mean(part, names),
+                        f"no instruction '{operand}' is defined before this point",
+                        pos=cursor.text.index(operand, start), code="HLO-TEXT-OPERAND",
+                        hint=did_you_mean(operand, names),
                     )  # fmt: skip
                 operands.append(position)
             cursor.pos = simple.end()
@@ -402,7 +406,7 @@ class _Parser:
         return operands
 
     def _operand(self, computation: _Computation) -> int:
-        """A name, with its shape before it or not, or an instruction written in place."""
+        """Read a name, with or without its shape, or an instruction written in place."""
         cursor = self.cursor
         cursor.skip()
         start = cursor.pos
@@ -411,8 +415,8 @@ class _Parser:
         if _OPCODE.match(cursor.text, cursor.pos) is not None:
             cursor.pos = start
             return self._right_side(computation, "", start, attributes=False)
-        at = cursor.pos
-        position = self._lookup(computation, cursor.identifier("an operand"), at)
+        operand_pos = cursor.pos
+        position = self._lookup(computation, cursor.identifier("an operand"), operand_pos)
         if shape is not None and not same_type(shape, computation.shapes[position]):
             raise cursor.error("the operand does not have the shape stated before it", pos=start)
         return position
@@ -432,24 +436,24 @@ class _Parser:
         cursor = self.cursor
         text = cursor.text
         while True:
-            found = _ATTRIBUTE.match(text, cursor.pos) or cursor.match(_ATTRIBUTE)
-            if found is None:
+            match = _ATTRIBUTE.match(text, cursor.pos) or cursor.match(_ATTRIBUTE)
+            if match is None:
                 return
-            name = found.group(1)
+            name = match.group(1)
             if name not in allowed:
                 raise cursor.error(
                     f"{word.name} has no attribute '{name}'",
-                    pos=found.start(1),
+                    pos=match.start(1),
                     code="HLO-TEXT-ATTRIBUTE",
                     hint=did_you_mean(name, allowed),
                 )
-            if name in pending.seen:
-                raise cursor.error(f"'{name}' is repeated", pos=found.start(1))
-            pending.seen.add(name)
-            cursor.pos = found.end()
+            if name in pending.names_read:
+                raise cursor.error(f"'{name}' is repeated", pos=match.start(1))
+            pending.names_read.add(name)
+            cursor.pos = match.end()
             inner = target is not row and name == "output_to_operand_aliasing"
-            own = row if name in word.attributes and not inner else target
-            READERS[name](pending, own)
+            owner = row if name in word.attributes and not inner else target
+            READERS[name](pending, owner)
 
     def _check_required(
         self, pending: Pending, word: Opcode, inner: Message | None, pos: int, attributes: bool
@@ -457,7 +461,7 @@ class _Parser:
         required = set(word.required)
         if inner is not None and word.name == "async-start":
             required |= OPCODES[inner.opcode].required
-        missing = sorted(required - pending.seen)
+        missing = sorted(required - pending.names_read)
         if missing:
             raise self.cursor.error(
                 f"{word.name} needs {missing[0]}=", pos=pos, code="HLO-TEXT-ATTRIBUTE"
@@ -505,13 +509,13 @@ class _Parser:
         self._mark_fusion(row)
 
     def _set_thread(self, number: int, thread: str) -> None:
-        """The computation and all that it calls run on ``thread``; nested starts keep theirs."""
+        """Run a computation and its callees on ``thread``; nested starts keep their thread."""
         message = self.finished[number].message
         message.execution_thread = thread
         for row in message.instructions:
             if not row.opcode.startswith("async-"):
-                for other in row.called_computation_ids:
-                    self._set_thread(other, thread)
+                for callee in row.called_computation_ids:
+                    self._set_thread(callee, thread)
 
     def _mark_fusion(self, row: Message) -> None:
         if row.opcode == "fusion":
@@ -526,7 +530,7 @@ class _Parser:
         operands: list[int],
         outer: _Computation,
     ) -> int:
-        """The computation that async sugar leaves unwritten: parameters and the one operation."""
+        """Add the computation that async sugar implies: parameters and the wrapped operation."""
         shapes = row.shape.tuple_shapes
         if len(shapes) < 2:
             raise self.cursor.error("async-start returns ((operands), result, ...)")
@@ -536,9 +540,9 @@ class _Parser:
             execution_thread="" if thread == "main" else thread,
         )
         computation = _Computation(message)
-        for number, at in enumerate(operands):
+        for number, operand in enumerate(operands):
             parameter = schema.HloInstructionProto(opcode="parameter", parameter_number=number)
-            parameter.shape.CopyFrom(outer.shapes[at])
+            parameter.shape.CopyFrom(outer.shapes[operand])
             empty_fields(parameter)
             self._append(computation, parameter, unique("async_param", computation.names), 0)
         inner.shape.CopyFrom(shapes[1])

@@ -14,9 +14,9 @@ __all__ = ["Columns", "Texts"]
 
 Array = Any
 _WIDE = np.dtype("V32")
-"""What is copied at once: a text's last copy goes beyond it, under the text that follows."""
-_AT_ONCE = 1 << 14
-"""Pieces that are put together at once: few enough for the arrays to stay in the cache."""
+"""Padding of the buffer: a text's last copy goes beyond it, under the text that follows."""
+_MAX_PIECES_PER_BATCH = 1 << 14
+"""Larger batches would push the index arrays out of the cache."""
 _IS_ESCAPED = np.array([escape(bytes([byte])) != chr(byte) for byte in range(256)])
 
 
@@ -30,28 +30,28 @@ class Texts:
         self.add([""])
 
     def add(self, texts: Iterable[str]) -> Array:
-        """The numbers of texts that are given."""
-        own = [text.encode() for text in texts]
-        self._parts.append(b"".join(own))
-        sizes = np.fromiter(map(len, own), np.int64, len(own))
+        """Add texts; return their numbers."""
+        encoded = [text.encode() for text in texts]
+        self._parts.append(b"".join(encoded))
+        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return np.where(sizes > 0, self._numbered(sizes), 0)
 
     def add_ranges(
         self, data: Any, begin: Array, end: Array, *, before: str = "", escaped: bool = False
     ) -> Array:
-        """The numbers of texts that are ranges of a buffer.
+        """Add texts that are ranges of a buffer; return their numbers.
 
         Args:
             before: one character or none that stands before each.
             escaped: texts with other than plain characters are written with C escapes.
         """
         size = end - begin + len(before)
-        own = copied(data, np.maximum(begin - len(before), 0), size)
+        ranges = copied(data, np.maximum(begin - len(before), 0), size)
         if before:
-            own[np.cumsum(size) - size] = ord(before)
+            ranges[np.cumsum(size) - size] = ord(before)
         numbers = self._numbered(size)
-        self._parts.append(own)
-        if escaped and (special := np.flatnonzero(_IS_ESCAPED[own])).size:
+        self._parts.append(ranges)
+        if escaped and (special := np.flatnonzero(_IS_ESCAPED[ranges])).size:
             rows = np.unique(np.searchsorted(np.cumsum(size), special, "right"))
             bounds = zip(begin[rows].tolist(), end[rows].tolist(), strict=True)
             numbers[rows] = self.add(escape(data[first:last]) for first, last in bounds)
@@ -105,28 +105,28 @@ class Columns:
 
     def _pieces(self, rows: Array) -> tuple[Array, Array]:
         """Numbers of texts one after another, and where among them each row begins."""
-        count, each = self.count[rows], len(self.operands) + 1
+        count, places_per_operand = self.count[rows], len(self.operands) + 1
         # A row holds (front..., operands with separators between, behind...). An operand takes
-        # ``each`` places, the first of which is its separator, but for the first operand: n of
-        # them take each * n - 1. A row without operands has ``inside`` in the place of one.
-        width = each * np.maximum(count, 1) - 1
+        # ``places_per_operand`` places, the first of which is its separator, but for the first operand: n of
+        # them take places_per_operand * n - 1. A row without operands has ``inside`` in the place of one.
+        width = places_per_operand * np.maximum(count, 1) - 1
         length = len(self.front) + width + len(self.behind)
         start = np.cumsum(length) - length
         pieces = np.zeros(int(length.sum()), np.int64)
-        for at, column in enumerate(self.front):
-            pieces[start + at] = column[rows]
+        for offset, column in enumerate(self.front):
+            pieces[start + offset] = column[rows]
         middle = start + len(self.front)
         pieces[middle] = self.inside[rows]
         place = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
         operand = np.repeat(self.first[rows], count) + place
-        begin = np.repeat(middle, count) + each * place
-        for at, column in enumerate(self.operands):
-            pieces[begin + at] = column[operand]
+        begin = np.repeat(middle, count) + places_per_operand * place
+        for offset, column in enumerate(self.operands):
+            pieces[begin + offset] = column[operand]
         later = np.flatnonzero(place)
         pieces[begin[later] - 1] = self.separators[place[later]]
         behind = middle + width
-        for at, column in enumerate(self.behind):
-            pieces[behind + at] = column[rows]
+        for offset, column in enumerate(self.behind):
+            pieces[behind + offset] = column[rows]
         return pieces, start
 
 
@@ -144,20 +144,22 @@ def copied(data: Any, begin: Array, size: Array) -> Array:
     cut = np.flatnonzero(begin + times * width > len(data))
     times[cut] = 0
     source, target = _overlapping(data), _overlapping(buffer)
-    for at in range(0, len(size), _AT_ONCE):
-        part = slice(at, at + _AT_ONCE)
-        repeats = times[part]
+    for start_piece in range(0, len(size), _MAX_PIECES_PER_BATCH):
+        batch = slice(start_piece, start_piece + _MAX_PIECES_PER_BATCH)
+        repeats = times[batch]
         before = np.cumsum(repeats) - repeats
         # Places in the target: the range's start, then 32 bytes further each time.
         place = np.arange(0, int(repeats.sum()) * width, width)
-        place += np.repeat(start[part] - before * width, repeats)
-        target[place] = source[place + np.repeat(begin[part] - start[part], repeats)]
-    for to, at, length in zip(*(c[cut].tolist() for c in (start, begin, size)), strict=True):
-        buffer[to : to + length] = np.frombuffer(data, np.uint8, length, at)
+        place += np.repeat(start[batch] - before * width, repeats)
+        target[place] = source[place + np.repeat(begin[batch] - start[batch], repeats)]
+    for to, start_piece, length in zip(
+        *(c[cut].tolist() for c in (start, begin, size)), strict=True
+    ):
+        buffer[to : to + length] = np.frombuffer(data, np.uint8, length, start_piece)
     return buffer[:total]
 
 
 def _overlapping(buffer: Any) -> Array:
-    """What begins at each byte."""
+    """Return the text that begins at each byte."""
     count = max(0, len(buffer) - _WIDE.itemsize + 1)
     return np.ndarray((count,), _WIDE, buffer, strides=(1,))

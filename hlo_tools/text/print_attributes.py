@@ -107,10 +107,10 @@ def _comparison(row: Message, element_type: int | None) -> Iterator[Pair]:
 @_prints("slice")
 def _slice(row: Message) -> Iterator[Pair]:
     """Strides are printed for all dimensions when one of them is not 1."""
-    strided = any(part.stride != 1 for part in row.slice_dimensions)
+    strided = any(dimension.stride != 1 for dimension in row.slice_dimensions)
     parts = (
-        f"[{part.start}:{part.limit}" + (f":{part.stride}" if strided else "") + "]"
-        for part in row.slice_dimensions
+        f"[{dimension.start}:{dimension.limit}" + (f":{dimension.stride}" if strided else "") + "]"
+        for dimension in row.slice_dimensions
     )
     yield "slice", "{" + ", ".join(parts) + "}"
 
@@ -122,11 +122,11 @@ def _dynamic_slice(row: Message) -> Iterator[Pair]:
 
 @_prints("pad")
 def _pad(row: Message) -> Iterator[Pair]:
-    interior = any(part.interior_padding for part in row.padding_config.dimensions)
+    interior = any(padding.interior_padding for padding in row.padding_config.dimensions)
     parts = (
-        f"{part.edge_padding_low}_{part.edge_padding_high}"
-        + (f"_{part.interior_padding}" if interior else "")
-        for part in row.padding_config.dimensions
+        f"{padding.edge_padding_low}_{padding.edge_padding_high}"
+        + (f"_{padding.interior_padding}" if interior else "")
+        for padding in row.padding_config.dimensions
     )
     yield "padding", "x".join(parts)
 
@@ -146,8 +146,8 @@ def _precision(row: Message) -> Iterator[Pair]:
     config = row.precision_config
     if any(config.operand_precision):
         words = (
-            enum_name(schema.PrecisionConfig.Precision, one).lower()
-            for one in config.operand_precision
+            enum_name(schema.PrecisionConfig.Precision, precision).lower()
+            for precision in config.operand_precision
         )
         yield "operand_precision", "{" + ",".join(words) + "}"
     if config.algorithm:
@@ -175,18 +175,22 @@ def _window(row: Message) -> Iterator[Pair]:
     rows = row.window.dimensions
     if not rows:
         return
-    parts = ["size=" + "x".join(str(one.size) for one in rows)]
-    if any(one.stride != 1 for one in rows):
-        parts.append("stride=" + "x".join(str(one.stride) for one in rows))
-    if any(one.padding_low or one.padding_high for one in rows):
-        parts.append("pad=" + "x".join(f"{one.padding_low}_{one.padding_high}" for one in rows))
-    if any(one.base_dilation != 1 for one in rows):
-        parts.append("lhs_dilate=" + "x".join(str(one.base_dilation) for one in rows))
-    if any(one.window_dilation != 1 for one in rows):
-        parts.append("rhs_dilate=" + "x".join(str(one.window_dilation) for one in rows))
-    if any(one.window_reversal for one in rows):
+    parts = ["size=" + "x".join(str(dimension.size) for dimension in rows)]
+    if any(dimension.stride != 1 for dimension in rows):
+        parts.append("stride=" + "x".join(str(dimension.stride) for dimension in rows))
+    if any(dimension.padding_low or dimension.padding_high for dimension in rows):
         parts.append(
-            "rhs_reversal=" + "x".join("1" if one.window_reversal else "0" for one in rows)
+            "pad="
+            + "x".join(f"{dimension.padding_low}_{dimension.padding_high}" for dimension in rows)
+        )
+    if any(dimension.base_dilation != 1 for dimension in rows):
+        parts.append("lhs_dilate=" + "x".join(str(dimension.base_dilation) for dimension in rows))
+    if any(dimension.window_dilation != 1 for dimension in rows):
+        parts.append("rhs_dilate=" + "x".join(str(dimension.window_dilation) for dimension in rows))
+    if any(dimension.window_reversal for dimension in rows):
+        parts.append(
+            "rhs_reversal="
+            + "x".join("1" if dimension.window_reversal else "0" for dimension in rows)
         )
     yield "window", "{" + " ".join(parts) + "}"
 
@@ -200,9 +204,9 @@ def _labels(row: Message) -> Iterator[Pair]:
 
     def side(first: tuple[int, str], second: tuple[int, str], spatial: Any) -> str:
         places = {first[0]: first[1], second[0]: second[1]}
-        places |= {axis: str(at) for at, axis in enumerate(spatial)}
+        places |= {axis: str(position) for position, axis in enumerate(spatial)}
         last = min(max(places), _MOST_LABELS)
-        return "".join(places.get(at, "?") for at in range(last + 1))
+        return "".join(places.get(position, "?") for position in range(last + 1))
 
     lhs = side(
         (numbers.input_batch_dimension, "b"),
@@ -240,11 +244,11 @@ def _convolution(row: Message) -> Iterator[Pair]:
         yield "convolution_kind", name.removeprefix("CONVOLUTION_KIND_").lower()
 
     sides = [
-        f"{side}={{sparsity={part.num_non_zero}x{part.block_size} dimension={part.dimension} "
-        f"stride={part.stride}}}"
+        f"{side}={{sparsity={sparsity.num_non_zero}x{sparsity.block_size} dimension={sparsity.dimension} "
+        f"stride={sparsity.stride}}}"
         for side in ("lhs", "rhs")
         if row.sparsity_config.HasField(side)
-        for part in (getattr(row.sparsity_config, side),)
+        for sparsity in (getattr(row.sparsity_config, side),)
     ]
     if sides:
         yield "sparsity_config", f"{{{' '.join(sides)}}}"
@@ -341,12 +345,16 @@ def _permute(row: Message) -> Iterator[Pair]:
 
 
 def _slice_sizes(row: Message, sizes: list[int]) -> str:
-    """The sizes stand flat in the proto; each slice has one for each dimension."""
+    """Print the sizes, which the proto stores flat: a group of ``rank`` sizes per slice."""
     shape = row.shape
     while shape.tuple_shapes:
         shape = shape.tuple_shapes[0]
     rank = max(1, len(shape.dimensions))
-    return "{" + ",".join(bracket(sizes[at : at + rank]) for at in range(0, len(sizes), rank)) + "}"
+    return (
+        "{"
+        + ",".join(bracket(sizes[start : start + rank]) for start in range(0, len(sizes), rank))
+        + "}"
+    )
 
 
 @_prints("send send-done recv recv-done")
@@ -418,8 +426,8 @@ def _scan(row: Message) -> Iterator[Pair]:
 def _aliases(row: Message) -> Iterator[Pair]:
     if row.output_operand_aliasing:
         entries = (
-            f"{_shape_index(one.output_shape_index)}: ({one.operand_index}, {_shape_index(one.operand_shape_index)})"
-            for one in row.output_operand_aliasing
+            f"{_shape_index(alias.output_shape_index)}: ({alias.operand_index}, {_shape_index(alias.operand_shape_index)})"
+            for alias in row.output_operand_aliasing
         )
         yield "output_to_operand_aliasing", "{" + ", ".join(entries) + "}"
 
@@ -442,10 +450,14 @@ def _async(row: Message) -> Iterator[Pair]:
 
 
 def print_sugar(row: Message, inner: Message, first: Message | None) -> list[Pair]:
-    """(name, text) of the attributes of an asynchronous start that stands for ``inner``."""
-    own = print_attributes(row)
-    thread = [pair for pair in own if pair[0] == "async_execution_thread"]
-    return [*thread, *print_attributes(inner, first), *(pair for pair in own if pair not in thread)]
+    """Return (name, text) of the attributes of an asynchronous start that wraps ``inner``."""
+    attributes = print_attributes(row)
+    thread = [pair for pair in attributes if pair[0] == "async_execution_thread"]
+    return [
+        *thread,
+        *print_attributes(inner, first),
+        *(pair for pair in attributes if pair not in thread),
+    ]
 
 
 @_prints("domain")
@@ -471,7 +483,7 @@ def _custom_call(row: Message) -> Iterator[Pair]:
         yield "padding_type", enum_name(schema.PaddingType, row.padding_type)
     yield "custom_call_target", quote(row.custom_call_target)
     if row.constrain_layout:
-        shapes = ", ".join(print_shape(one) for one in row.operand_shapes_with_layout)
+        shapes = ", ".join(print_shape(shape) for shape in row.operand_shapes_with_layout)
         yield "operand_layout_constraints", "{" + shapes + "}"
     if row.custom_call_has_side_effect:
         yield "custom_call_has_side_effect", "true"

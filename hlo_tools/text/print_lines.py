@@ -38,12 +38,12 @@ Array = Any
 Message = Any
 _METADATA, _WAITS = 7 << 3 | 2, 37 << 3 | 2
 _OP_NAME = 2 << 3 | 2
-_AT_ONCE = 1 << 13
-"""Lines that are put together at once: few enough for the arrays to stay in the cache."""
-_LONGEST = 512
-"""Bytes of fields; longer ones (literals) hardly repeat."""
+_MAX_LINES_PER_BATCH = 1 << 13
+"""Larger batches would push the index arrays out of the cache."""
+_MAX_FIELD_BYTES = 512
+"""Longer fields (literals) hardly repeat, so a template for them is wasted."""
 _NAMED, _OP_NAMED = "\0called\0", 'op_name="x"'
-"""Stand for the names of a called computation and of an operation in what is known of lines."""
+"""Placeholders for the called computation and the operation's name in line templates."""
 _BY_OPERAND = frozenset({"compare"})
 """Opcodes whose attributes depend on the first operand's shape."""
 _BY_SHAPE = frozenset({"collective-permute", "collective-permute-start"})
@@ -51,7 +51,7 @@ _BY_SHAPE = frozenset({"collective-permute", "collective-permute-start"})
 
 
 class Printer(Protocol):
-    """What prints an instruction by itself."""
+    """The general printer of one instruction."""
 
     proto: Message
     options: PrintOptions
@@ -95,40 +95,40 @@ class Lines:
 
     @property
     def has_async(self) -> bool:
-        """Whether an instruction is asynchronous."""
+        """Return True if an instruction is asynchronous."""
         return any(opcode.startswith("async-") for opcode in self.opcodes)
 
     def printed(self, orders: dict[int, list[int] | None]) -> Iterator[list[str]]:
-        """The lines of each computation, as texts one after another.
+        """Yield the lines of each computation, as texts one after another.
 
         Args:
             orders: of each computation, counted in the module, its instructions in the order in
                 which they are printed, counted in the computation; None for as they stand.
         """
-        bodies = [(self.outline.bodies[at], order) for at, order in orders.items()]
+        bodies = [(self.outline.bodies[position], order) for position, order in orders.items()]
         parts = [
             np.arange(body.first, body.last) if order is None else body.first + np.array(order, int)
             for body, order in bodies
         ]
         rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         columns = self._columns(rows)
-        at = begin = end = 0
+        line = begin = end = 0
         text, bounds = b"", [0]
         for last in np.cumsum(list(map(len, parts))).tolist():
-            found: list[str] = []
-            while at < last:
-                if at == end:
-                    begin, end = end, min(end + _AT_ONCE, len(rows))
+            texts: list[str] = []
+            while line < last:
+                if line == end:
+                    begin, end = end, min(end + _MAX_LINES_PER_BATCH, len(rows))
                     text, bounds = columns.joined(rows[begin:end], self.texts)
                 until = min(last, end)
-                found.append(str(text[bounds[at - begin] : bounds[until - begin]], "utf-8"))
-                at = until
-            yield found
+                texts.append(str(text[bounds[line - begin] : bounds[until - begin]], "utf-8"))
+                line = until
+            yield texts
 
     # Fields
 
     def _spans(self) -> tuple[Array, ...]:
-        """Of each row, where the fields behind its metadata begin and end, and those at its end.
+        """Return, per row, the byte bounds of the fields after the metadata and of the last fields.
 
         Between them stand its id, its operands and what it calls.
         """
@@ -141,57 +141,57 @@ class Lines:
             self._follow(self.outline.fields.of(tag), behind)
         ids, last = self.outline.fields.of(ID), end.copy()
         last[ids.row] = starts(ids)
-        rest = last.copy()
-        self._follow(ids, rest)
+        tail = last.copy()
+        self._follow(ids, tail)
         for tag in (OPERANDS, CALLED):
-            self._follow(self.outline.fields.of(tag), rest)
+            self._follow(self.outline.fields.of(tag), tail)
         self.misplaced |= behind > last
-        return behind, last, rest, end
+        return behind, last, tail, end
 
-    def _follow(self, found: Table, at: Array) -> None:
-        """Move each row's position over a field; it is misplaced when it stands elsewhere."""
-        self.misplaced[found.row[at[found.row] != starts(found)]] = True
-        at[found.row] = found.end
+    def _follow(self, fields: Table, position: Array) -> None:
+        """Move each row's position over a field; mark the row if its field is elsewhere."""
+        self.misplaced[fields.row[position[fields.row] != starts(fields)]] = True
+        position[fields.row] = fields.end
 
     def _op_names(self) -> Table:
-        """Where the metadata have the name of the operation."""
+        """Return the byte ranges of the operation names in the metadata."""
         begin, end = self.metadata
         words, rows = self.outline.words, np.flatnonzero(begin < end)
         first = words.at(begin[rows]) & np.uint64(0xFF) == _OP_NAME
-        usual, other = rows[first], rows[~first]
+        usual, unusual = rows[first], rows[~first]
         size, width = varints(words, begin[usual] + 1)
         start = begin[usual] + 1 + width
-        rest = split(words, begin[other], end[other], (_OP_NAME,))
-        found = Table(
-            np.concatenate((usual, other[rest.row])),
-            np.full(len(usual) + len(rest.row), _OP_NAME),
-            np.concatenate((start, rest.begin)),
-            np.concatenate((start + size.astype(np.int64), rest.end)),
+        searched = split(words, begin[unusual], end[unusual], (_OP_NAME,))
+        names = Table(
+            np.concatenate((usual, unusual[searched.row])),
+            np.full(len(usual) + len(searched.row), _OP_NAME),
+            np.concatenate((start, searched.begin)),
+            np.concatenate((start + size.astype(np.int64), searched.end)),
         )
-        tags = self.outline.words.at(starts(found)) & np.uint64(0xFF)
+        tags = self.outline.words.at(starts(names)) & np.uint64(0xFF)
         # Three things that the columns below do not cover: a length written longer than needed
         # (its tag is not where it should be), an empty name, and several of them.
-        self.misplaced[found.row[tags != _OP_NAME]] = True
-        self.misplaced[found.row[found.begin == found.end]] = True
-        self.misplaced[np.bincount(found.row, minlength=len(begin)) > 1] = True
-        return found
+        self.misplaced[names.row[tags != _OP_NAME]] = True
+        self.misplaced[names.row[names.begin == names.end]] = True
+        self.misplaced[np.bincount(names.row, minlength=len(begin)) > 1] = True
+        return names
 
     def _alone(self) -> Array:
-        """The rows that the printer prints: they are unlike the others."""
-        outline, (behind, last, rest, end) = self.outline, self.spans
+        """Return the rows that need the general printer: no template fits them."""
+        outline, (behind, last, tail, end) = self.outline, self.spans
         operands = np.diff(self.first)
         alone = self.misplaced | self._is(lambda o: o.startswith("async-") or o == "conditional")
         alone |= self._is({"parameter", "constant"}.__contains__) & (operands > 0)
         alone |= np.diff(self.called_from) > 1
-        alone |= last - behind + end - rest > _LONGEST
+        alone |= last - behind + end - tail > _MAX_FIELD_BYTES
         for tag in (_WAITS, OPERAND, CALLED_ONE):
             alone[outline.fields.of(tag).row] = True
         alone[np.repeat(np.arange(len(alone)), operands)[self.operands < 0]] = True
         return alone
 
-    def _is(self, wanted: Callable[[str], bool]) -> Array:
-        """The rows with such an opcode."""
-        return np.array([wanted(opcode) for opcode in self.opcodes], bool)[self.outline.kind_of]
+    def _is(self, predicate: Callable[[str], bool]) -> Array:
+        """Return the rows whose opcode satisfies ``predicate``."""
+        return np.array([predicate(opcode) for opcode in self.opcodes], bool)[self.outline.kind_of]
 
     # Columns of texts
 
@@ -205,7 +205,7 @@ class Lines:
         return self.texts.add_ranges(outline.data, begin, end, before=printer.mark)
 
     def _shape_texts(self) -> list[str]:
-        """Of each kind, its shape and a space."""
+        """Return the text of each kind's shape, and a space."""
         shape = schema.ShapeProto
         return [
             f"{self.printer.shape_of(shape.FromString(data))} " for _, data in self.outline.kinds
@@ -216,36 +216,38 @@ class Lines:
         return self.texts.add(self._shape_texts())[self.outline.kind_of]
 
     def _heads(self) -> Array:
-        """What stands behind the name: shape and opcode."""
+        """Return the text after the name: shape and opcode."""
         texts = [f"{opcode}(" for opcode in self.opcodes]
         if self.printer.options.result_shape:
             texts = map(add, self._shape_texts(), texts)
         return self.texts.add(f" = {text}" for text in texts)[self.outline.kind_of]
 
     def _attributes(self) -> tuple[Array, ...]:
-        """Texts in the parentheses, up to the called name, this, up to the metadata, behind it."""
-        outline, (behind, last, rest, end) = self.outline, self.spans
-        number = {opcode: at for at, opcode in enumerate(dict.fromkeys(self.opcodes))}
+        """Return five columns of texts: operands, prefix, called name, attributes, suffix."""
+        outline, (behind, last, tail, end) = self.outline, self.spans
+        number = {opcode: index for index, opcode in enumerate(dict.fromkeys(self.opcodes))}
         opcode = np.array([number[o] for o in self.opcodes], np.int64)[outline.kind_of]
-        middle, ending = self._kinds(behind, last)[0], self._kinds(rest, end)[0]
+        middle, ending = self._kinds(behind, last)[0], self._kinds(tail, end)[0]
         # Attributes depend on these columns alone, so the printer is asked for one row of each
         # kind. Ids, operands and the called computation are left out of them: they differ in
         # every row, and their names are columns of their own.
         columns = (opcode, middle, ending, self._variant(), self.alone.astype(np.int64))
         kind, rows = distinct(*columns)
-        known = [("", "", "", "") if self.alone[row] else self._learn(row) for row in rows.tolist()]
-        texts = list(zip(*known, strict=True)) or [()] * 4
+        learned = [
+            ("", "", "", "") if self.alone[row] else self._learn(row) for row in rows.tolist()
+        ]
+        texts = list(zip(*learned, strict=True)) or [()] * 4
         inside, before, after, behind = (self.texts.add(column)[kind] for column in texts)
         return inside, before, self._called_names(), after, behind
 
     def _kinds(self, begin: Array, end: Array) -> tuple[Array, list[bytes]]:
-        """Which of the different ranges each row has, and these; number 0 is the empty one."""
+        """Return the number of each row's range, and the distinct ranges; number 0 is empty."""
         data, rows = self.outline.data, np.flatnonzero((begin < end) & ~self.alone)
         kind, first = distinct_bytes(self.outline.words, begin[rows], end[rows])
         kinds = np.zeros(len(begin), np.int64)
         kinds[rows] = kind + 1
         bounds = zip(begin[rows[first]].tolist(), end[rows[first]].tolist(), strict=True)
-        return kinds, [b"", *(bytes(data[at:until]) for at, until in bounds)]
+        return kinds, [b"", *(bytes(data[start:until]) for start, until in bounds)]
 
     def _variant(self) -> Array:
         """Which shape the attributes depend on beside the opcode, 0 for none."""
@@ -257,8 +259,8 @@ class Lines:
 
     def _learn(self, number: int) -> tuple[str, str, str, str]:
         printer, row = self.printer, self._row(number)
-        given = self.operands[self.first[number] : self.first[number + 1]].tolist()
-        local = {one.id & LOCAL_MASK: one for one in map(self._row, given[:1])}
+        operand_ids = self.operands[self.first[number] : self.first[number + 1]].tolist()
+        local = {operand.id & LOCAL_MASK: operand for operand in map(self._row, operand_ids[:1])}
         names = printer.computations
         # The called name differs among rows of a kind: a stand-in marks where it goes.
         printer.computations = dict.fromkeys(row.called_computation_ids, _NAMED)
@@ -267,7 +269,7 @@ class Lines:
         before, after = f"){''.join(texts)}", ""
         if row.called_computation_ids:
             before, _, after = before.partition(printer.mark + _NAMED)
-        inside = "" if given else printer.operands_of(row, {})
+        inside = "" if operand_ids else printer.operands_of(row, {})
         return inside, before, after, printer.ending_of(row)
 
     def _row(self, number: int) -> Message:
@@ -276,41 +278,41 @@ class Lines:
         return self.printer.proto.computations[body].instructions[number - start]
 
     def _called_names(self) -> Array:
-        """The name of the computation that a row calls."""
+        """Return the names of the computations that the rows call."""
         names = np.zeros(len(self.alone), np.int64)
         if self.printer.options.extra_attributes:
             rows = np.flatnonzero((np.diff(self.called_from) == 1) & ~self.alone)
             called = self.called[self.called_from[rows]]
             numbers, kind = np.unique(called, return_inverse=True)
-            known = self.printer.computations
-            texts = (known.get(one, f"<missing {one}>") for one in numbers.tolist())
+            names_by_id = self.printer.computations
+            texts = (names_by_id.get(number, f"<missing {number}>") for number in numbers.tolist())
             names[rows] = self.texts.add(map(self.printer.name_of, texts))[kind]
         return names
 
     def _metadata(self) -> tuple[Array, ...]:
-        """Texts of the metadata: up to the operation's name, this, and behind it."""
+        """Return three columns of texts of the metadata: prefix, operation's name, suffix."""
         if not self.printer.options.metadata:
             return ()
-        found = self.op_name
+        op_names = self.op_name
         begin, end = self.metadata
         start, stop, name = begin.copy(), begin.copy(), np.zeros(len(begin), np.int64)
-        start[found.row], stop[found.row] = starts(found), found.end
-        name[found.row] = self.texts.add_ranges(
-            self.outline.data, found.begin, found.end, escaped=True
+        start[op_names.row], stop[op_names.row] = starts(op_names), op_names.end
+        name[op_names.row] = self.texts.add_ranges(
+            self.outline.data, op_names.begin, op_names.end, escaped=True
         )
         name[self.alone] = 0
         (head, heads), (tail, tails) = self._kinds(begin, start), self._kinds(stop, end)
         kind, rows = distinct(head, tail, np.minimum(name, 1))
-        known = [
+        columns = [
             _metadata_texts(heads[int(head[row])] + tails[int(tail[row])], named=bool(name[row]))
             for row in rows.tolist()
         ]
-        texts = list(zip(*known, strict=True)) or [()] * 3
+        texts = list(zip(*columns, strict=True)) or [()] * 3
         before, after = (self.texts.add(column)[kind] for column in texts[:2])
         return before, name * np.array(texts[2], bool)[kind], after
 
     def _prefixes(self, rows: Array) -> Array:
-        """What stands before the name; of rows alone, their whole line."""
+        """Return the text before the name; for rows without a template, the line."""
         printer, outline = self.printer, self.outline
         roots = np.array([body.root_id for body in outline.bodies], np.int64)
         pad, root = self.texts.add([printer.pad, f"{printer.pad}ROOT "]).tolist()
@@ -320,14 +322,19 @@ class Lines:
         return prefix
 
     def _printed_alone(self, number: int) -> str:
-        at = int(self.outline.body_of[number])
-        body = self.outline.bodies[at]
-        if self._local[0] != at:
+        body_index = int(self.outline.body_of[number])
+        body = self.outline.bodies[body_index]
+        if self._local[0] != body_index:
             ids = self.outline.local_ids[body.first : body.last].tolist()
-            self._local = at, _ById(self.printer.proto.computations[at].instructions, ids)
+            self._local = (
+                body_index,
+                _ById(self.printer.proto.computations[body_index].instructions, ids),
+            )
         row = self._row(number)
         return "".join(
-            self.printer.instruction_of(row, self.printer.proto.computations[at], self._local[1])
+            self.printer.instruction_of(
+                row, self.printer.proto.computations[body_index], self._local[1]
+            )
         )
 
     def _columns(self, rows: Array) -> Columns:
@@ -347,13 +354,13 @@ class Lines:
         )
 
     def _separators(self, count: int) -> Array:
-        """What stands before each of so many operands: every fifth is counted, as XLA does."""
-        texts = (", " if at % 5 else f", /*index={at}*/" for at in range(count))
+        """Return the separator before each operand; as in XLA, every fifth has a counter."""
+        texts = (", " if index % 5 else f", /*index={index}*/" for index in range(count))
         return self.texts.add(texts)
 
 
 def _metadata_texts(data: bytes, *, named: bool) -> tuple[str, str, bool]:
-    """What stands before the operation's name, which was cut out of ``data``, and behind it.
+    """Return the metadata text before and after the operation's name, cut out of ``data``.
 
     False where there is no name, or ``data`` has a later one, which counts.
     """
@@ -362,8 +369,8 @@ def _metadata_texts(data: bytes, *, named: bool) -> tuple[str, str, bool]:
         text = print_metadata(message)
         return f", metadata={text}" if text else "", "", False
     message.op_name = "x"
-    before, found, after = f", metadata={print_metadata(message)}".partition(_OP_NAMED)
-    return before + found[:-2], found[-1:] + after, True
+    before, mark, after = f", metadata={print_metadata(message)}".partition(_OP_NAMED)
+    return before + mark[:-2], mark[-1:] + after, True
 
 
 class _ById:

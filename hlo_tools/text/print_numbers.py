@@ -17,20 +17,20 @@ _DIGITS = {
 }  # fmt: skip
 """Significant digits tried first, and digits that are always enough (XLA prints small types with
 the latter only)."""
-_FEW = 64
-"""Up to so many numbers are printed one by one."""
+_MAX_SCALAR_NUMBERS = 64
+"""Up to this many numbers are printed in a scalar loop: NumPy's calls cost more."""
 _SAMPLE = 1024
 
 
 def number_text(value: Any, name: str) -> str:
-    """A number of element type ``name``, with as few digits as read back to the same value."""
+    """Print a number of element type ``name`` with the fewest digits that read back equal."""
     if name == "pred":
         return "true" if value else "false"
     if name[0] in "su":
         return str(int(value))
     if name[0] == "c":
-        part = "f64" if name == "c128" else "f32"
-        return f"({number_text(value.real, part)}, {number_text(value.imag, part)})"
+        component = "f64" if name == "c128" else "f32"
+        return f"({number_text(value.real, component)}, {number_text(value.imag, component)})"
     return _float_text(value, name)
 
 
@@ -40,10 +40,10 @@ def _float_text(value: Any, name: str) -> str:
         return _nan_text(value, name)
     if number in (float("inf"), float("-inf")):
         return "inf" if number > 0 else "-inf"
-    few, enough = _DIGITS.get(name, (3, 3))
-    text = f"{number:.{few}g}"
+    short_digits, full_digits = _DIGITS.get(name, (3, 3))
+    text = f"{number:.{short_digits}g}"
     kind = getattr(value, "dtype", _DOUBLE).type
-    return text if kind(float(text)) == value else f"{number:.{enough}g}"
+    return text if kind(float(text)) == value else f"{number:.{full_digits}g}"
 
 
 def _nan_text(value: Any, name: str) -> str:
@@ -64,15 +64,15 @@ def number_texts(values: Array, name: str) -> list[str]:
     if name == "pred":
         values, name = values.astype(np.uint8), "u8"
     values = np.ascontiguousarray(values)
-    if len(values) <= _FEW:
+    if len(values) <= _MAX_SCALAR_NUMBERS:
         return [number_text(value, name) for value in values]
     if (values.view(np.uint8).reshape(len(values), -1) == values[:1].view(np.uint8)).all():
         return [number_text(values[0], name)]
     kind = BY_NAME[name].kind
     if kind == "complex":
-        part = "f64" if name == "c128" else "f32"
+        component = "f64" if name == "c128" else "f32"
         halves = (
-            _all_texts(np.ascontiguousarray(half), part) for half in (values.real, values.imag)
+            _all_texts(np.ascontiguousarray(half), component) for half in (values.real, values.imag)
         )
         return [f"({real}, {imaginary})" for real, imaginary in zip(*halves, strict=True)]
     if kind in ("int", "uint"):
@@ -95,16 +95,16 @@ def _all_texts(values: Array, name: str) -> list[str]:
 @np.errstate(over="ignore", invalid="ignore")
 def _float_texts(values: Array, name: str) -> list[str]:
     numbers = values.astype(np.float64)
-    few, enough = _DIGITS.get(name, (3, 3))
-    if name == "f32" and not (short := _may_be_short(values, few)).all():
-        texts = _formatted(numbers, enough)
+    short_digits, full_digits = _DIGITS.get(name, (3, 3))
+    if name == "f32" and not (short := _may_be_short(values, short_digits)).all():
+        texts = _formatted(numbers, full_digits)
         _replace(texts, np.flatnonzero(short), _float_texts(values[short], name))
         return texts
-    texts = _formatted(numbers, few)
-    if few != enough:
+    texts = _formatted(numbers, short_digits)
+    if short_digits != full_digits:
         back = np.fromiter(map(float, texts), np.float64, len(texts)).astype(values.dtype)
         longer = np.flatnonzero(back != values)
-        _replace(texts, longer, _formatted(numbers[longer], enough))
+        _replace(texts, longer, _formatted(numbers[longer], full_digits))
     special = np.flatnonzero(np.isnan(numbers))
     _replace(texts, special, [_nan_text(value, name) for value in values[special]])
     return texts

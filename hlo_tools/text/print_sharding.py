@@ -45,10 +45,12 @@ def print_sharding(sharding: Message) -> str:
 
 def _print(sharding: Message) -> str:
     if sharding.type == schema.OpSharding.Type.Value("TUPLE"):
-        parts = [_print(part) for part in sharding.tuple_shardings]
+        parts = [_print(text) for text in sharding.tuple_shardings]
         joined = "".join(
-            part if at == 0 else (f", /*index={at}*/{part}" if at % 5 == 0 else f", {part}")
-            for at, part in enumerate(parts)
+            text
+            if index == 0
+            else (f", /*index={index}*/{text}" if index % 5 == 0 else f", {text}")
+            for index, text in enumerate(parts)
         )
         return "{" + joined + "}"
     if sharding.HasField("named_sharding"):
@@ -72,7 +74,8 @@ def _inside(sharding: Message) -> str:
         text += " last_tile_dim_replicate"
     if sharding.last_tile_dims:
         kinds = (
-            enum_name(schema.OpSharding.Type, part).lower() for part in sharding.last_tile_dims
+            enum_name(schema.OpSharding.Type, dimension_type).lower()
+            for dimension_type in sharding.last_tile_dims
         )
         text += f" last_tile_dims={{{', '.join(kinds)}}}"
     return text
@@ -130,8 +133,8 @@ def _named_dimensions(named: Message, names: list[str]) -> str:
         return "replicated"
     if not named.dim_shardings and len(used) == 1 and "replicated" not in used:
         ((word, refs),) = used.items()
-        whole = [ref.mesh_axis_index for ref in refs if not ref.HasField("sub_axis_info")]
-        if whole == list(range(len(names))):
+        whole_axes = [ref.mesh_axis_index for ref in refs if not ref.HasField("sub_axis_info")]
+        if whole_axes == list(range(len(names))):
             return word
     rows = [
         "{"
@@ -139,11 +142,11 @@ def _named_dimensions(named: Message, names: list[str]) -> str:
         + "}"
         for row in named.dim_shardings
     ]
-    others = (
+    replicated = (
         f", {word}={{{', '.join(_axis(axis, names) for axis in refs)}}}"
         for word, refs in used.items()
     )
-    return f"[{', '.join(rows)}]{''.join(others)}"
+    return f"[{', '.join(rows)}]{''.join(replicated)}"
 
 
 def _axis_name(name: str) -> str:
@@ -151,15 +154,15 @@ def _axis_name(name: str) -> str:
 
 
 def _axis(axis: Message, names: list[str]) -> str:
-    at: int = axis.mesh_axis_index
-    text = _axis_name(names[at]) if 0 <= at < len(names) else str(at)
+    index: int = axis.mesh_axis_index
+    text = _axis_name(names[index]) if 0 <= index < len(names) else str(index)
     if axis.HasField("sub_axis_info"):
         text += f":({axis.sub_axis_info.pre_size}){axis.sub_axis_info.size}"
     return text
 
 
 def print_replica_groups(row: Message) -> str | None:
-    """Text of an instruction's replica groups, or None when it has no such field."""
+    """Return the text of an instruction's replica groups, or None without such a field."""
     kind = row.WhichOneof("replica_group_list")
     if kind == "iota_collective_device_list":
         iota = row.iota_collective_device_list
@@ -169,7 +172,7 @@ def print_replica_groups(row: Message) -> str | None:
     if kind == "mesh_axes_replica_group_list":
         groups = row.mesh_axes_replica_group_list
         names = [axis.name for axis in groups.mesh.axes]
-        return f"{_mesh(groups.mesh)} {{{','.join(_axis(one, names) for one in groups.axes)}}}"
+        return f"{_mesh(groups.mesh)} {{{','.join(_axis(axis, names) for axis in groups.axes)}}}"
     groups = (
         row.collective_device_list.replica_groups
         if kind == "collective_device_list"

@@ -15,17 +15,17 @@ __all__ = ["bracket", "enum_name", "escape", "print_literal", "quote"]
 
 Message = Any
 
-_SMALL = 10
-"""Constants of more elements are elided unless asked for (XLA's limit)."""
+_MAX_PRINTED_ELEMENTS = 10
+"""Larger constants are elided unless requested (XLA's limit)."""
 _ESCAPES = {byte: f"\\{byte:03o}" for byte in range(256) if not 0x20 <= byte < 0x7F} | {
     0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5C: "\\\\",
 }  # fmt: skip
-_PLAIN = re.compile(rb"[ !#-&(-\[\]-~]*")
+_UNESCAPED = re.compile(rb"[ !#-&(-\[\]-~]*")
 
 
 def escape(data: bytes) -> str:
     """C escapes: octal for what is not printable ASCII."""
-    if _PLAIN.fullmatch(data):
+    if _UNESCAPED.fullmatch(data):
         return str(data, "ascii")
     return str(data, "latin-1").translate(_ESCAPES)
 
@@ -50,11 +50,11 @@ def print_literal(proto: Message, *, large: bool) -> str:
     literal = Literal(proto)
     shape = literal.shape
     if literal.is_tuple:
-        parts = (print_literal(part.proto, large=large) for part in literal.parts)
+        parts = (print_literal(element.proto, large=large) for element in literal.parts)
         return "( " + ", ".join(parts) + " )" if literal.parts else "()"
     if not shape.is_array:
         return ""
-    if literal.is_elided or (not large and shape.element_count > _SMALL):
+    if literal.is_elided or (not large and shape.element_count > _MAX_PRINTED_ELEMENTS):
         return "{...}"
     name = BY_NUMBER[proto.shape.element_type].name
     values = literal.numpy()
@@ -69,8 +69,8 @@ def print_literal(proto: Message, *, large: bool) -> str:
 
 
 def print_typed_literal(proto: Message) -> str:
-    """``s32[2]{0} {1, 2}``: the shape before the value; each part of a tuple has its own."""
+    """Print ``s32[2]{0} {1, 2}``: shape and value; each element of a tuple has a shape."""
     literal = Literal(proto)
     if literal.is_tuple:
-        return f"( {', '.join(print_typed_literal(part.proto) for part in literal.parts)} )"
+        return f"( {', '.join(print_typed_literal(element.proto) for element in literal.parts)} )"
     return f"{print_shape(proto.shape)} {print_literal(proto, large=True)}".rstrip()

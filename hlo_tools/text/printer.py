@@ -99,7 +99,7 @@ class _Printer:
 
     @property
     def has_known_fields(self) -> bool:
-        """Whether it was seen that the schema has every field of the module."""
+        """True once the schema is known to have every field of the module."""
         return self.lines is not None and not self.lines.outline.holds_unknown_fields
 
     # -- module -------------------------------------------------------------------------------
@@ -111,12 +111,16 @@ class _Printer:
             if self.frames and proto.stack_frame_index.file_names:
                 yield from _frame_tables(proto.stack_frame_index)
         hidden = self._sugar_bodies()
-        shown = [(at, row) for at, row in enumerate(proto.computations) if row.id not in hidden]
+        shown = [
+            (position, row)
+            for position, row in enumerate(proto.computations)
+            if row.id not in hidden
+        ]
         orders = self._orders()
         if self.lines is not None:
-            texts = self.lines.printed({at: orders.get(at) for at, _ in shown})
+            texts = self.lines.printed({position: orders.get(position) for position, _ in shown})
         else:
-            texts = (self._instructions(row, orders.get(at)) for at, row in shown)
+            texts = (self._instructions(row, orders.get(position)) for position, row in shown)
         for (_, row), lines in zip(shown, texts, strict=True):
             yield self._opening(row)
             yield from lines
@@ -151,7 +155,7 @@ class _Printer:
             parameters = ", ".join(self._numbered(shape.parameters))
             yield (
                 "entry_computation_layout",
-                f"{{({parameters})->{print_shape(shape.result, known=self.shapes)}}}",
+                f"{{({parameters})->{print_shape(shape.result, cache=self.shapes)}}}",
             )
         if proto.frontend_attributes.map:
             yield "frontend_attributes", _frontend(proto.frontend_attributes.map)
@@ -164,15 +168,15 @@ class _Printer:
     def _recovery_table(self) -> str | None:
         data = self.proto.original_value_recovery_table
         return (
-            print_recovery_table(data, lambda one: print_module(one, self.options))
+            print_recovery_table(data, lambda module: print_module(module, self.options))
             if data
             else None
         )
 
     def _numbered(self, shapes: Any) -> Iterator[str]:
-        for at, shape in enumerate(shapes):
-            text = print_shape(shape, known=self.shapes)
-            yield f"/*index={at}*/{text}" if at and at % 5 == 0 else text
+        for index, shape in enumerate(shapes):
+            text = print_shape(shape, cache=self.shapes)
+            yield f"/*index={index}*/{text}" if index and index % 5 == 0 else text
 
     # -- computations -------------------------------------------------------------------------
 
@@ -188,34 +192,39 @@ class _Printer:
         )
 
     def _signature(self, shape: Message) -> str:
-        """Parameters and result, without layouts; equal ones are read once."""
+        """Return the text of parameters and result without layouts; cache equal ones."""
         key = shape.SerializeToString()
-        found = self.signatures.get(key)
-        if found is None:
-            texts = (print_shape(one, layouts=False, known=self.plain) for one in shape.parameters)
+        signature = self.signatures.get(key)
+        if signature is None:
+            texts = (
+                print_shape(parameter, layouts=False, cache=self.plain)
+                for parameter in shape.parameters
+            )
             pairs = zip(shape.parameter_names, texts, strict=False)
             parameters = ", ".join(f"{name}: {text}" for name, text in pairs)
-            result = print_shape(shape.result, layouts=False, known=self.plain)
-            found = self.signatures[key] = f" ({parameters}) -> {result}"
-        return found
+            result = print_shape(shape.result, layouts=False, cache=self.plain)
+            signature = self.signatures[key] = f" ({parameters}) -> {result}"
+        return signature
 
     def _orders(self) -> dict[int, list[int]]:
-        """For computations with a schedule, by position, their instructions in its order."""
+        """Return the scheduled order of instructions, by position of the computation."""
         sequences = self.proto.schedule.sequences
         orders: dict[int, list[int]] = {}
         computations: Sequence[Message] = self.proto.computations if sequences else ()
-        for at, row in enumerate(computations):
+        for position, row in enumerate(computations):
             if row.id in sequences:
-                place = {one.id & LOCAL_MASK: number for number, one in enumerate(row.instructions)}
+                place = {
+                    inst.id & LOCAL_MASK: number for number, inst in enumerate(row.instructions)
+                }
                 ids = (number & LOCAL_MASK for number in sequences[row.id].instruction_ids)
-                orders[at] = [place[number] for number in ids if number in place]
+                orders[position] = [place[number] for number in ids if number in place]
         return orders
 
     def _instructions(self, row: Message, order: list[int] | None) -> Iterator[str]:
         rows = list(row.instructions)
-        local = {one.id & LOCAL_MASK: one for one in rows}
-        for one in rows if order is None else [rows[number] for number in order]:
-            yield from self.instruction_of(one, row, local)
+        local = {inst.id & LOCAL_MASK: inst for inst in rows}
+        for inst in rows if order is None else [rows[number] for number in order]:
+            yield from self.instruction_of(inst, row, local)
 
     def name_of(self, name: str) -> str:
         if self.options.ids:
@@ -240,7 +249,7 @@ class _Printer:
 
     def shape_of(self, shape: Message) -> str:
         layouts = self.options.layouts
-        return print_shape(shape, layouts=layouts, known=self.shapes if layouts else self.plain)
+        return print_shape(shape, layouts=layouts, cache=self.shapes if layouts else self.plain)
 
     def _opcode(self, row: Message) -> tuple[str, Message | None]:
         """The opcode, and the instruction that an asynchronous one stands for."""
@@ -268,8 +277,8 @@ class _Printer:
             for row in computation.instructions:
                 if row.opcode == "async-start" and row.called_computation_ids:
                     body = bodies.get(row.called_computation_ids[0])
-                    known = body is not None and _UNNAMED.fullmatch(body.name)
-                    inner = _single_operation(body) if known else None
+                    is_unnamed = body is not None and _UNNAMED.fullmatch(body.name)
+                    inner = _single_operation(body) if is_unnamed else None
                     if inner is not None and not _takes_aliases(row, inner):
                         inner = None
                 elif row.opcode in ("async-update", "async-done") and row.operand_ids:
@@ -286,21 +295,21 @@ class _Printer:
         if row.opcode == "constant":
             return print_literal(row.literal, large=self.options.large_constants)
         names: list[str] = []
-        for at, number in enumerate(row.operand_ids):
+        for index, number in enumerate(row.operand_ids):
             operand, text = local.get(number & LOCAL_MASK), self._operand(number, local)
             if self.options.operand_shapes and operand is not None:
                 text = f"{self.shape_of(operand.shape)} {text}"
-            names.append(f"/*index={at}*/{text}" if at and at % 5 == 0 else text)
+            names.append(f"/*index={index}*/{text}" if index and index % 5 == 0 else text)
         return ", ".join(names)
 
     def _operand(self, number: int, local: dict[int, Message]) -> str:
-        found = local.get(number & LOCAL_MASK)
-        return f"{self.mark}<missing {number}>" if found is None else self.name_of(found.name)
+        operand = local.get(number & LOCAL_MASK)
+        return f"{self.mark}<missing {number}>" if operand is None else self.name_of(operand.name)
 
     def attributes_of(
         self, row: Message, wrapped: Message | None, local: dict[int, Message]
     ) -> Iterator[tuple[str, str]]:
-        """(name, text) of what stands between the operands and the metadata."""
+        """Return (name, text) of the attributes between the operands and the metadata."""
         options = self.options
         if options.extra_attributes:
             first = local.get(row.operand_ids[0] & LOCAL_MASK) if row.operand_ids else None
@@ -319,8 +328,8 @@ class _Printer:
             yield "control-predecessors", "{" + ", ".join(names) + "}"
         if row.parameter_replication.replicated_at_leaf_buffers:
             flags = (
-                "true" if one else "false"
-                for one in row.parameter_replication.replicated_at_leaf_buffers
+                "true" if replicated else "false"
+                for replicated in row.parameter_replication.replicated_at_leaf_buffers
             )
             yield "parameter_replication", "{" + ",".join(flags) + "}"
         origin = _origin(row.original_value) if row.original_value else ""
@@ -328,7 +337,7 @@ class _Printer:
             yield "origin", origin
 
     def ending_of(self, row: Message) -> str:
-        """What stands behind the metadata."""
+        """Return the text after the metadata."""
         if self.options.backend_config and row.backend_config:
             return f", backend_config={_backend_config(row.backend_config)}\n"
         return "\n"
@@ -354,23 +363,27 @@ _UNNAMED = re.compile(r"async_wrapped(?:\.\d+)?")
 
 
 def _single_operation(body: Message) -> Message | None:
-    """The root of a computation whose other instructions are its parameters, in order."""
+    """Return the root if all other instructions are parameters, in operand order."""
     root = next((row for row in body.instructions if row.id == body.root_id), None)
     if root is None or root.opcode in ("parameter", "constant", "tuple"):
         return None
-    others = [row for row in body.instructions if row is not root]
-    if any(row.opcode != "parameter" for row in others) or len(others) != len(root.operand_ids):
+    parameters = [row for row in body.instructions if row is not root]
+    if any(row.opcode != "parameter" for row in parameters) or len(parameters) != len(
+        root.operand_ids
+    ):
         return None
-    numbers = {row.id: row.parameter_number for row in others}
-    in_order = [numbers.get(operand) for operand in root.operand_ids] == list(range(len(others)))
+    numbers = {row.id: row.parameter_number for row in parameters}
+    in_order = [numbers.get(operand) for operand in root.operand_ids] == list(
+        range(len(parameters))
+    )
     return root if in_order else None
 
 
 def _takes_aliases(row: Message, inner: Message) -> bool:
-    """Sugar has room for aliases of the start when the operation that it names has."""
+    """Return True if the short async form can print the output_to_operand_aliasing of the start."""
     word = OPCODES.get(inner.opcode)
-    known = word is not None and "output_to_operand_aliasing" in word.attributes
-    return known or not row.output_operand_aliasing
+    has_attribute = word is not None and "output_to_operand_aliasing" in word.attributes
+    return has_attribute or not row.output_operand_aliasing
 
 
 def _frontend(attributes: Any) -> str:
@@ -388,7 +401,7 @@ def _is_json(text: str) -> bool:
 
 def _balanced(text: str) -> bool:
     depth, inside, skip = 0, False, False
-    for at, char in enumerate(text):
+    for index, char in enumerate(text):
         if skip:
             skip = False
         elif inside:
@@ -398,7 +411,7 @@ def _balanced(text: str) -> bool:
             inside = True
         elif char in "{}":
             depth += 1 if char == "{" else -1
-            if depth == 0 and at != len(text) - 1:
+            if depth == 0 and index != len(text) - 1:
                 return False
     return depth == 0 and not inside
 
@@ -429,7 +442,9 @@ def _origin(data: bytes) -> str:
         return "{[synthetic_call]}"
     return (
         "{"
-        + _origin_tree([(tuple(one.shape_index), one.original_array) for one in value.elements], 0)
+        + _origin_tree(
+            [(tuple(element.shape_index), element.original_array) for element in value.elements], 0
+        )
         + "}"
     )
 
@@ -439,26 +454,30 @@ def _origin_tree(elements: list[tuple[tuple[int, ...], Message]], depth: int) ->
         array = elements[0][1]
         return print_array(array) if array.instruction_name else "{}"
     parts: list[str] = []
-    at = 0
-    while any(index[depth] == at for index, _ in elements):
-        parts.append(_origin_tree([one for one in elements if one[0][depth] == at], depth + 1))
-        at += 1
+    position = 0
+    while any(index[depth] == position for index, _ in elements):
+        parts.append(
+            _origin_tree(
+                [element for element in elements if element[0][depth] == position], depth + 1
+            )
+        )
+        position += 1
     return "(" + ", ".join(parts) + ")"
 
 
 def _frame_tables(index: Message) -> Iterator[str]:
-    """The four tables of source frames."""
+    """Print the four tables of source frames."""
     yield "FileNames\n"
-    yield from (f"{at} {quote(name)}\n" for at, name in enumerate(index.file_names, 1))
+    yield from (f"{number} {quote(name)}\n" for number, name in enumerate(index.file_names, 1))
     yield "\nFunctionNames\n"
-    yield from (f"{at} {quote(name)}\n" for at, name in enumerate(index.function_names, 1))
+    yield from (f"{number} {quote(name)}\n" for number, name in enumerate(index.function_names, 1))
     yield "\nFileLocations\n"
-    for at, row in enumerate(index.file_locations, 1):
+    for number, row in enumerate(index.file_locations, 1):
         yield (
-            f"{at} {{file_name_id={row.file_name_id} function_name_id={row.function_name_id} "
+            f"{number} {{file_name_id={row.file_name_id} function_name_id={row.function_name_id} "
             f"line={row.line} end_line={row.end_line} column={row.column} end_column={row.end_column}}}\n"
         )
     yield "\nStackFrames\n"
-    for at, row in enumerate(index.stack_frames, 1):
-        yield f"{at} {{file_location_id={row.file_location_id} parent_frame_id={row.parent_frame_id + 1}}}\n"
+    for number, row in enumerate(index.stack_frames, 1):
+        yield f"{number} {{file_location_id={row.file_location_id} parent_frame_id={row.parent_frame_id + 1}}}\n"
     yield "\n"

@@ -29,7 +29,7 @@ _BOOLEANS = {"0": False, "1": True, "false": False, "true": True}
 
 
 def is_splat(body: str, token: str, dimensions: tuple[int, ...], count: int) -> bool:
-    """Whether a text without comments is one token in all places, laid out as XLA prints it."""
+    """Return True if a text without comments repeats one token in XLA's layout."""
     if not token.strip(".") or count * len(token) > len(body):
         return False
     return body.strip() == nested(token, dimensions, comments=False)

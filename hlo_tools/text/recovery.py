@@ -145,13 +145,13 @@ def print_debug_attributes(rows: Iterable[bytes]) -> str | None:
 
 
 def _attributes(entry: Message) -> Iterator[str]:
-    for one in entry.debug_attributes:
-        known = one.log_mode in _LOG_MODE.values()
-        mode = _LOG_MODE.Name(one.log_mode).lower() if known else "none"
+    for attributes in entry.debug_attributes:
+        has_mode = attributes.log_mode in _LOG_MODE.values()
+        mode = _LOG_MODE.Name(attributes.log_mode).lower() if has_mode else "none"
         text = (
-            f"log_mode={mode},callback_id={one.callback_id},op_id={one.op_id},"
-            f"partitioned={_FLAGS[one.partitioned]}"
+            f"log_mode={mode},callback_id={attributes.callback_id},op_id={attributes.op_id},"
+            f"partitioned={_FLAGS[attributes.partitioned]}"
         )
-        if one.operands_sharding:
-            text += f",operands_sharding={quote(one.operands_sharding)}"
+        if attributes.operands_sharding:
+            text += f",operands_sharding={quote(attributes.operands_sharding)}"
         yield f"{{{text}}}"

@@ -31,8 +31,15 @@ _BEFORE_METADATA = ", metadata="
 _METADATA = re.compile(_BEFORE_METADATA + r'(\{(?:[^{}"]++|"(?:[^"\\]++|\\.)*+")*+\})')
 _CALLED = re.compile(rf"\b(?:to_apply|calls)=%?({_NAME})")
 _COMMENT = re.compile(r"/\*index=\d+\*/")
-_OWN = ("name", "id", "operand_ids", "called_computation_ids", "parameter_number", "metadata")
-"""Fields that other lines have otherwise."""
+_PER_LINE_FIELDS = (
+    "name",
+    "id",
+    "operand_ids",
+    "called_computation_ids",
+    "parameter_number",
+    "metadata",
+)
+"""Fields that differ between lines that share a template."""
 _BY_OPERANDS = frozenset(
     {"map", "send", "recv", "recv-done", "outfeed", "infeed", "add-dependency",
      "get-dimension-size"}
@@ -43,7 +50,7 @@ _METADATA_FIELD = 7
 
 
 class Line(NamedTuple):
-    """What distinguishes lines with equal fields.
+    """The key that lines with equal fields share.
 
     Attributes:
         key: shape, opcode, operands (their number, the text of a constant), attributes.
@@ -64,7 +71,7 @@ class _Known(NamedTuple):
 
 
 class Computation(Protocol):
-    """What is known of a computation while it is read.
+    """The names and shapes of a computation while it is read.
 
     Attributes:
         message: its message.
@@ -92,9 +99,9 @@ class Repeated:
         """One instruction on one line at the cursor: root, name, shape, opcode, operands, rest."""
         return _LINE.match(cursor.text, cursor.pos)
 
-    def split(self, found: Match[str], computation: Computation) -> Line:
-        """The parts of a matched line; comparisons differ by the type of their operands too."""
-        line = self._split(found)
+    def split(self, match: Match[str], computation: Computation) -> Line:
+        """Split a matched line; comparisons differ by the type of their operands, too."""
+        line = self._split(match)
         if line.key[1] != "compare" or not line.operands:
             return line
         first = computation.names.get(line.operands[0])
@@ -104,7 +111,7 @@ class Repeated:
     def add(
         self, line: Line, name: str, computation: Computation, computations: dict[str, int]
     ) -> Message | None:
-        """The message of an instruction like one that was read before, put into its computation.
+        """Add an instruction like one that was read before to its computation; return it.
 
         Args:
             computations: ids of the computations that it can call.
@@ -126,10 +133,10 @@ class Repeated:
             except KeyError:
                 return None
         called = computations.get(line.called, -1) if line.called else 0
-        made = None if called < 0 or name in names else self._make(line, computation)
-        if made is None:
+        inst = None if called < 0 or name in names else self._make(line, computation)
+        if inst is None:
             return None
-        row, shape = made
+        row, shape = inst
         position = len(computation.shapes)
         row.name, row.id = name, position | base
         if operands:
@@ -144,9 +151,9 @@ class Repeated:
         return row
 
     def _make(self, line: Line, computation: Computation) -> tuple[Message, Message] | None:
-        """A new message at the end of a computation and its shape; None for a line never read."""
-        known = self._known.get(line.key)
-        if known is None:
+        """Add a message to a computation; return it and its shape, or None for a new line."""
+        template = self._known.get(line.key)
+        if template is None:
             return None
         metadata = self._metadata.get(line.metadata)
         if metadata is None:
@@ -154,18 +161,23 @@ class Repeated:
             if metadata is None:
                 return None
         row = computation.message.instructions.add()
-        row.MergeFromString(known.data + metadata)
-        return row, known.shape
+        row.MergeFromString(template.data + metadata)
+        return row, template.shape
 
-    def remember(self, line: Line, row: Message, rest: str) -> None:
-        """Keep what a line gave.
+    def remember(self, line: Line, row: Message, unread: str) -> None:
+        """Remember the message of a line as a template.
 
         Args:
             row: the message that reading it in full gave.
-            rest: the text between its end and where the reader stopped.
+            unread: the text between its end and where the reader stopped.
         """
         opcode = line.key[1]
-        if rest.strip() or row.opcode != opcode or opcode in _BY_OPERANDS or opcode not in OPCODES:
+        if (
+            unread.strip()
+            or row.opcode != opcode
+            or opcode in _BY_OPERANDS
+            or opcode not in OPCODES
+        ):
             return
         if bool(line.called) != (len(row.called_computation_ids) == 1):
             return
@@ -181,50 +193,53 @@ class Repeated:
             return
         copy = schema.HloInstructionProto()
         copy.CopyFrom(row)
-        for name in _OWN:
+        for name in _PER_LINE_FIELDS:
             copy.ClearField(name)
         copy.metadata.SetInParent()
         self._known[line.key] = _Known(copy.SerializeToString(), copy.shape)
 
-    def _split(self, found: Match[str]) -> Line:
-        shape, opcode, inner, rest = found.group(3, 4, 5, 6)
+    def _split(self, match: Match[str]) -> Line:
+        shape, opcode, inner, suffix = match.group(3, 4, 5, 6)
         metadata = called = ""
-        at = rest.find(_BEFORE_METADATA)
-        if at >= 0:
-            text = rest[at + len(_BEFORE_METADATA) :]
+        end = suffix.find(_BEFORE_METADATA)
+        if end >= 0:
+            text = suffix[end + len(_BEFORE_METADATA) :]
             if self._read_plain(text) is not None:
-                metadata, rest = text, rest[:at] + "\n"
-            elif own := _METADATA.search(rest, at):
-                metadata, rest = own.group(1), rest[: own.start()] + "\n" + rest[own.end() :]
-        if "to_apply=" in rest or "calls=" in rest:
-            named = _CALLED.search(rest)
+                metadata, suffix = text, suffix[:end] + "\n"
+            elif metadata_match := _METADATA.search(suffix, end):
+                metadata, suffix = (
+                    metadata_match.group(1),
+                    suffix[: metadata_match.start()] + "\n" + suffix[metadata_match.end() :],
+                )
+        if "to_apply=" in suffix or "calls=" in suffix:
+            named = _CALLED.search(suffix)
             if named is not None:
                 called = named.group(1)
-                rest = rest[: named.start(1)] + "\n" + rest[named.end(1) :]
+                suffix = suffix[: named.start(1)] + "\n" + suffix[named.end(1) :]
         if opcode == "parameter" or opcode == "constant":
             text = inner if opcode == "constant" else ""
-            return Line((shape, opcode, text, rest), [inner], called, metadata)
+            return Line((shape, opcode, text, suffix), [inner], called, metadata)
         if "/*" in inner:
             inner = _COMMENT.sub("", inner)
         operands = inner.replace("%", "").split(", ") if inner else []
-        return Line((shape, opcode, len(operands), rest), operands, called, metadata)
+        return Line((shape, opcode, len(operands), suffix), operands, called, metadata)
 
     def _read_metadata(self, text: str) -> bytes | None:
-        """The bytes of an instruction that has this metadata alone; None where it is wrong."""
+        """Return the bytes of an instruction with only this metadata; None if it is wrong."""
         if text not in self._metadata and self._read_plain(text) is None:
             try:
                 metadata = read_metadata(Cursor(text))
-                found = schema.HloInstructionProto(metadata=metadata).SerializeToString()
+                encoded = schema.HloInstructionProto(metadata=metadata).SerializeToString()
             except (HloTextError, ValueError):
-                found = None
-            self._metadata[text] = found
+                encoded = None
+            self._metadata[text] = encoded
         return self._metadata[text]
 
     def _read_plain(self, text: str) -> bytes | None:
         """The same, of metadata that were read before or have plain words and numbers only."""
-        found = self._metadata.get(text)
-        if found is None:
+        encoded = self._metadata.get(text)
+        if encoded is None:
             data = plain_metadata(text)
             if data is not None:
-                found = self._metadata[text] = encode_field(_METADATA_FIELD, data)
-        return found
+                encoded = self._metadata[text] = encode_field(_METADATA_FIELD, data)
+        return encoded

@@ -42,26 +42,26 @@ class ShapeReader:
         self.known: dict[str, Message] = {}
 
     def can_start(self) -> bool:
-        """True when a shape comes next."""
+        """Return True if a shape comes next."""
         cursor = self.cursor
         cursor.skip()
         if cursor.text.startswith("(", cursor.pos):
             return True
-        found = _TYPE.match(cursor.text, cursor.pos)
-        if found is not None:
-            return found.group(1) in PRIMITIVE_TYPES
+        match = _TYPE.match(cursor.text, cursor.pos)
+        if match is not None:
+            return match.group(1) in PRIMITIVE_TYPES
         return _BUFFER.match(cursor.text, cursor.pos) is not None
 
     def read(self) -> Message:
-        """One shape."""
+        """Read one shape."""
         cursor = self.cursor
         cursor.skip()
         simple = _SIMPLE.match(cursor.text, cursor.pos)
         if simple is not None:
-            known = self.known.get(simple.group())
-            if known is not None:
+            cached = self.known.get(simple.group())
+            if cached is not None:
                 cursor.pos = simple.end()
-                return known
+                return cached
         start = cursor.pos
         shape = self._read_new()
         if simple is not None and cursor.pos == simple.end():
@@ -74,11 +74,11 @@ class ShapeReader:
             return self._tuple()
         if _BUFFER.match(cursor.text, cursor.pos):
             return self._buffer()
-        found = _TYPE.match(cursor.text, cursor.pos)
-        if found is None or found.group(1) not in PRIMITIVE_TYPES:
-            raise cursor.error(f"expected a shape such as f32[2,3], found {cursor.found()}")
-        cursor.pos = found.end()
-        return self._array(PRIMITIVE_TYPES[found.group(1)])
+        match = _TYPE.match(cursor.text, cursor.pos)
+        if match is None or match.group(1) not in PRIMITIVE_TYPES:
+            raise cursor.error(f"expected a shape such as f32[2,3], found {cursor.next_token()}")
+        cursor.pos = match.end()
+        return self._array(PRIMITIVE_TYPES[match.group(1)])
 
     def _tuple(self) -> Message:
         cursor = self.cursor

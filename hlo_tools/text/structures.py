@@ -128,13 +128,13 @@ def _slice(pending: Pending, instruction: Message) -> None:
 def _padding(pending: Pending, instruction: Message) -> None:
     cursor = pending.cursor
     instruction.padding_config.SetInParent()
-    found = cursor.match(_PAD)
-    if found is None:
+    match = cursor.match(_PAD)
+    if match is None:
         raise cursor.error("expected a padding such as 0_0_0x1_1_0")
-    for part in found.group().split("x"):
-        numbers = [int(number) for number in part.split("_")]
+    for digits in match.group().split("x"):
+        numbers = [int(number) for number in digits.split("_")]
         if len(numbers) not in (2, 3):
-            raise cursor.error("a padding is low_high or low_high_interior", pos=found.start())
+            raise cursor.error("a padding is low_high or low_high_interior", pos=match.start())
         instruction.padding_config.dimensions.add(
             edge_padding_low=numbers[0],
             edge_padding_high=numbers[1],
@@ -151,10 +151,12 @@ def _window(pending: Pending, instruction: Message) -> None:
     while not cursor.accept("}"):
         name = cursor.attribute_name()
         pattern = _PAD if name == "pad" else _BY_X
-        found = cursor.match(pattern)
-        if found is None or name in rows:
-            raise cursor.error(f"expected one {name}=AxB... in the window, found {cursor.found()}")
-        rows[name] = found.group().split("x")
+        match = cursor.match(pattern)
+        if match is None or name in rows:
+            raise cursor.error(
+                f"expected one {name}=AxB... in the window, found {cursor.next_token()}"
+            )
+        rows[name] = match.group().split("x")
     instruction.window.SetInParent()
     size = rows.pop("size", [])
     for name, row in rows.items():
@@ -162,29 +164,31 @@ def _window(pending: Pending, instruction: Message) -> None:
             raise cursor.error(f"a window has no property '{name}'", pos=start)
         if len(row) != len(size):
             raise cursor.error(f"{name}= and size= of the window have different lengths", pos=start)
-    for at, extent in enumerate(size):
+    for axis, extent in enumerate(size):
         low, high = (
-            (int(part) for part in rows["pad"][at].split("_")[:2]) if "pad" in rows else (0, 0)
+            (int(digits) for digits in rows["pad"][axis].split("_")[:2])
+            if "pad" in rows
+            else (0, 0)
         )
         instruction.window.dimensions.add(
             size=int(extent),
-            stride=int(rows["stride"][at]) if "stride" in rows else 1,
+            stride=int(rows["stride"][axis]) if "stride" in rows else 1,
             padding_low=low,
             padding_high=high,
-            base_dilation=int(rows["lhs_dilate"][at]) if "lhs_dilate" in rows else 1,
-            window_dilation=int(rows["rhs_dilate"][at]) if "rhs_dilate" in rows else 1,
-            window_reversal="rhs_reversal" in rows and rows["rhs_reversal"][at] == "1",
+            base_dilation=int(rows["lhs_dilate"][axis]) if "lhs_dilate" in rows else 1,
+            window_dilation=int(rows["rhs_dilate"][axis]) if "rhs_dilate" in rows else 1,
+            window_reversal="rhs_reversal" in rows and rows["rhs_reversal"][axis] == "1",
         )
 
 
 @reads("dim_labels")
 def _dim_labels(pending: Pending, instruction: Message) -> None:
     cursor = pending.cursor
-    found = cursor.match(_DIM_LABELS)
-    if found is None:
+    match = cursor.match(_DIM_LABELS)
+    if match is None:
         raise cursor.error("expected dimension labels such as bf01_oi01->bf01")
-    lhs, rest = found.group().split("_")
-    rhs, out = rest.split("->")
+    lhs, after_lhs = match.group().split("_")
+    rhs, out = after_lhs.split("->")
     numbers = instruction.convolution_dimension_numbers
     numbers.SetInParent()
     for side, first, second, labels in (
@@ -193,26 +197,28 @@ def _dim_labels(pending: Pending, instruction: Message) -> None:
         ("output", ("b", "batch"), ("f", "feature"), out),
     ):
         spatial: dict[int, int] = {}
-        for at, label in enumerate(labels):
+        for axis, label in enumerate(labels):
             if label == first[0]:
-                setattr(numbers, f"{side}_{first[1]}_dimension", at)
+                setattr(numbers, f"{side}_{first[1]}_dimension", axis)
             elif label == second[0]:
-                setattr(numbers, f"{side}_{second[1]}_dimension", at)
+                setattr(numbers, f"{side}_{second[1]}_dimension", axis)
             elif label.isdigit() and int(label) not in spatial:
-                spatial[int(label)] = at
+                spatial[int(label)] = axis
             elif label != "?":
                 raise cursor.error(
-                    f"the label '{label}' of the {side} is wrong or repeated", pos=found.start()
+                    f"the label '{label}' of the {side} is wrong or repeated", pos=match.start()
                 )
         if sorted(spatial) != list(range(len(spatial))):
             raise cursor.error(
-                f"the spatial labels of the {side} are not 0, 1, ...", pos=found.start()
+                f"the spatial labels of the {side} are not 0, 1, ...", pos=match.start()
             )
-        getattr(numbers, f"{side}_spatial_dimensions").extend(spatial[at] for at in sorted(spatial))
+        getattr(numbers, f"{side}_spatial_dimensions").extend(
+            spatial[axis] for axis in sorted(spatial)
+        )
     if not (len(numbers.input_spatial_dimensions) == len(numbers.kernel_spatial_dimensions)
             == len(numbers.output_spatial_dimensions)):  # fmt: skip
         raise cursor.error(
-            "input, kernel and output have different spatial dimensions", pos=found.start()
+            "input, kernel and output have different spatial dimensions", pos=match.start()
         )
 
 

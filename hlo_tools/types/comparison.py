@@ -37,7 +37,7 @@ _ORDER_TAG = b"\xb2\x06"
 
 
 def is_total_order(row: HloInstructionProto) -> bool:
-    """Whether a comparison of floats uses the total order."""
+    """Return True if a comparison of floats uses the total order."""
     if row.comparison_order:
         return row.comparison_order == TOTAL
     return row.comparison_type == TOTAL_TYPE
@@ -55,7 +55,7 @@ def default_comparison_order(element_type: int) -> str:
 
 
 def effective_order(row: HloInstructionProto, element_type: int) -> str:
-    """What two comparisons of such elements have in common where they compare alike.
+    """Return the key that comparisons with equal semantics share.
 
     A word that is no order or type stands for itself.
     """
@@ -99,6 +99,8 @@ def spell_as_type(proto: HloModuleProto, *, clear: bool = False) -> bool:
 
 
 def _type_of(row: HloInstructionProto, computation: HloComputationProto) -> str:
-    operand = next((one for one in computation.instructions if one.id == row.operand_ids[0]), None)
+    operand = next(
+        (inst for inst in computation.instructions if inst.id == row.operand_ids[0]), None
+    )
     default = default_comparison_type(operand.shape.element_type if operand else 0)
     return TOTAL_TYPE if default == "FLOAT" and row.comparison_order == TOTAL else default

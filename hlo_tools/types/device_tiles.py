@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Spread", "Tile", "spread_of"]
 
-_MOST = 1 << 20
-"""Devices of a sharding that is laid out."""
+_MAX_SHARDING_DEVICES = 1 << 20
+"""Larger shardings are refused: the layout takes memory for each device."""
 
 _MAXIMAL, _OTHER = 1, 3
-_WORDS = {0: "replicated", 1: "maximal", 4: "manual", 5: "unknown", 6: "unreduced"}
+_KIND_NAMES = {0: "replicated", 1: "maximal", 4: "manual", 5: "unknown", 6: "unreduced"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +77,19 @@ def spread_of(sharding: OpSharding, dimensions: Sequence[int], *, of_part: bool 
     elif sharding.type == _OTHER:
         grid, parts = _of_tiles(sharding, len(dimensions))
     else:
-        return Spread(_WORDS.get(sharding.type, "unknown"))
+        return Spread(_KIND_NAMES.get(sharding.type, "unknown"))
     if math.prod(parts) == 1:
         return Spread("replicated")
     sizes = [-(-size // count) for size, count in zip(dimensions, parts, strict=True)]
-    whole = list(dimensions)
+    global_dimensions = list(dimensions)
     if of_part:
         sizes = list(dimensions)
-        whole = [size * count for size, count in zip(dimensions, parts, strict=True)]
+        global_dimensions = [size * count for size, count in zip(dimensions, parts, strict=True)]
     tiles: list[Tile] = []
     for place in np.ndindex(*parts):
         ranges = tuple(
-            (min(at * size, limit), min((at + 1) * size, limit))
-            for at, size, limit in zip(place, sizes, whole, strict=True)
+            (min(tile * size, limit), min((tile + 1) * size, limit))
+            for tile, size, limit in zip(place, sizes, global_dimensions, strict=True)
         )
         tiles.append(Tile(place, ranges, tuple(grid[place].reshape(-1).tolist())))
     return Spread("tiled", tuple(parts), tuple(tiles))
@@ -99,7 +99,7 @@ def _of_tiles(sharding: OpSharding, rank: int) -> tuple[Array, list[int]]:
     """The devices by part and copy, and the number of parts of each dimension."""
     shape = list(sharding.tile_assignment_dimensions)
     count = math.prod(shape)
-    if not 0 < count <= _MOST or len(shape) < rank:
+    if not 0 < count <= _MAX_SHARDING_DEVICES or len(shape) < rank:
         raise _unfit(f"{shape} tiles for {rank} dimensions")
     if sharding.iota_reshape_dims:
         extents = list(sharding.iota_reshape_dims)
@@ -115,19 +115,23 @@ def _of_tiles(sharding: OpSharding, rank: int) -> tuple[Array, list[int]]:
 
 
 def _of_mesh(named: NamedShardingProto, rank: int) -> tuple[Array, list[int]]:
-    """As :func:`_of_tiles`, of axes of a mesh or parts of them."""
+    """Like :func:`_of_tiles`, for axes of a mesh or sub-axes."""
     mesh = named.mesh
     if not mesh.axes and mesh.device_ids:
         return np.array(list(mesh.device_ids)), [1] * rank
     sizes = [axis.size for axis in mesh.axes]
     count = math.prod(sizes)
-    by_dimension = [list(one.axes) for one in named.dim_shardings] or [[] for _ in range(rank)]
-    if not 0 < count <= _MOST or len(by_dimension) != rank:
+    by_dimension = [list(sharding.axes) for sharding in named.dim_shardings] or [
+        [] for _ in range(rank)
+    ]
+    if not 0 < count <= _MAX_SHARDING_DEVICES or len(by_dimension) != rank:
         raise _unfit(f"{len(by_dimension)} dimensions on {count} devices for {rank} dimensions")
     cuts = [{1, size} for size in sizes]
     for ref in (ref for refs in by_dimension for ref in refs):
         cuts[_axis(ref, sizes)] |= set(_bounds(ref, sizes))
-    pieces = [(at, low, high) for at, cut in enumerate(cuts) for low, high in pairwise(sorted(cut))]
+    pieces = [
+        (axis, low, high) for axis, cut in enumerate(cuts) for low, high in pairwise(sorted(cut))
+    ]
     if any(high % low for _, low, high in pieces):
         raise _unfit("its parts of axes do not divide each other")
     chosen = [
@@ -138,10 +142,10 @@ def _of_mesh(named: NamedShardingProto, rank: int) -> tuple[Array, list[int]]:
     used = [number for numbers in chosen for number in numbers]
     if len(devices) != count or len(set(used)) != len(used):
         raise _unfit("it uses an axis twice, or its mesh does not number its devices")
-    others = [number for number in range(len(pieces)) if number not in used]
+    unused = [number for number in range(len(pieces)) if number not in used]
     grid = np.array(devices).reshape([high // low for _, low, high in pieces])
     parts = [math.prod(pieces[n][2] // pieces[n][1] for n in numbers) for numbers in chosen]
-    return grid.transpose([*used, *others]).reshape([*parts, -1]), parts
+    return grid.transpose([*used, *unused]).reshape([*parts, -1]), parts
 
 
 def _axis(ref: AxisRefProto, sizes: Sequence[int]) -> int:
@@ -151,13 +155,13 @@ def _axis(ref: AxisRefProto, sizes: Sequence[int]) -> int:
 
 
 def _bounds(ref: AxisRefProto, sizes: Sequence[int]) -> tuple[int, int]:
-    """The outer size of a part of an axis, and that with the part."""
+    """Return the outer size of a sub-axis, and the outer size times its size."""
     if not ref.HasField("sub_axis_info"):
         return 1, sizes[ref.mesh_axis_index]
-    part = ref.sub_axis_info
-    if part.pre_size < 1 or part.size < 1:
+    sub_axis = ref.sub_axis_info
+    if sub_axis.pre_size < 1 or sub_axis.size < 1:
         raise _unfit("a part of an axis has no size")
-    return part.pre_size, part.pre_size * part.size
+    return sub_axis.pre_size, sub_axis.pre_size * sub_axis.size
 
 
 def _has(ref: AxisRefProto, piece: tuple[int, int, int], sizes: Sequence[int]) -> bool:

@@ -55,7 +55,7 @@ def _one_bit(name: str, substitute: type[np.generic]) -> type[np.generic]:
     return getattr(ml_dtypes, name, substitute)
 
 
-_ROWS: tuple[tuple[str, int, int, type[np.generic] | None, str, str], ...] = (
+_TYPE_TABLE: tuple[tuple[str, int, int, type[np.generic] | None, str, str], ...] = (
     ("pred", 1, 8, np.bool_, "preds", "pred"),
     ("s8", 2, 8, np.int8, "s8s", "int"),
     ("s16", 3, 16, np.int16, "s16s", "int"),
@@ -96,11 +96,11 @@ _ROWS: tuple[tuple[str, int, int, type[np.generic] | None, str, str], ...] = (
 
 _TABLE = tuple(
     ElementType(name, number, bits, None if scalar is None else np.dtype(scalar), field, kind)
-    for name, number, bits, scalar, field, kind in _ROWS
+    for name, number, bits, scalar, field, kind in _TYPE_TABLE
 )
 
 INVALID = ElementType("invalid", 0, 0, None, "", "none")
-"""What an unset element type reads as."""
+"""The value of an unset element type."""
 
 BY_NAME: dict[str, ElementType] = {entry.name: entry for entry in _TABLE}
 BY_NUMBER: dict[int, ElementType] = {0: INVALID} | {entry.number: entry for entry in _TABLE}
@@ -118,7 +118,7 @@ def element_of(dtype: DTypeLike) -> ElementType:
         TypeError: HLO has no such element type (strings, objects, dates, long double).
     """
     key = np.dtype(dtype)
-    found = _BY_DTYPE.get(key) or _BY_DTYPE.get(key.newbyteorder("="))
-    if found is None:
+    element_type = _BY_DTYPE.get(key) or _BY_DTYPE.get(key.newbyteorder("="))
+    if element_type is None:
         raise TypeError(f"HLO has no element type for NumPy's {key}")
-    return found
+    return element_type

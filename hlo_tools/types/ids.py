@@ -30,12 +30,12 @@ def scheme_of(proto: HloModuleProto) -> str:
     A module whose only computation has the id 0 reads the same in both, and counts as wide when
     its local ids begin at 0 again in every computation.
     """
-    seen: set[int] = set()
+    ids: set[int] = set()
     for computation in proto.computations:
         if computation.root_id > LOCAL_MASK:
             return "wide"
         for instruction in computation.instructions:
-            if instruction.id > LOCAL_MASK or instruction.id in seen:
+            if instruction.id > LOCAL_MASK or instruction.id in ids:
                 return "wide"
-            seen.add(instruction.id)
+            ids.add(instruction.id)
     return "legacy"

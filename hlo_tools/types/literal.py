@@ -43,13 +43,13 @@ class Literal:
 
     @property
     def is_tuple(self) -> bool:
-        """Whether it holds several literals."""
+        """True for a tuple of literals."""
         return self.shape.is_tuple
 
     @property
     def parts(self) -> tuple[Literal, ...]:
         """Literals of a tuple's parts."""
-        return tuple(Literal(part) for part in self.proto.tuple_literals)
+        return tuple(Literal(element) for element in self.proto.tuple_literals)
 
     @property
     def is_elided(self) -> bool:
@@ -95,8 +95,8 @@ class Literal:
         if not self.is_tuple:
             yield (), self
             return
-        for number, part in enumerate(self.parts):
-            for index, leaf in part.leaves():
+        for number, element in enumerate(self.parts):
+            for index, leaf in element.leaves():
                 yield (number, *index), leaf
 
     def __repr__(self) -> str:
@@ -109,19 +109,19 @@ class StoredLiteral(Literal):
     Its ``proto`` is parsed when asked for, and holds all elements.
     """
 
-    __slots__ = ("_kept", "_proto", "_shape")
+    __slots__ = ("_proto", "_shape", "_stored")
 
-    def __init__(self, kept: Kept, shape: Shape) -> None:
-        self._kept = kept
+    def __init__(self, stored: Kept, shape: Shape) -> None:
+        self._stored = stored
         self._shape = shape
         self._proto: LiteralProto | None = None
 
     @property
     def proto(self) -> LiteralProto:  # pyright: ignore[reportIncompatibleVariableOverride]
         if self._proto is None:
-            kept = self._kept
+            stored = self._stored
             proto = schema.LiteralProto()
-            proto.ParseFromString(bytes(kept.buffer[kept.begin : kept.end]))
+            proto.ParseFromString(bytes(stored.buffer[stored.begin : stored.end]))
             self._proto = proto
         return self._proto
 
@@ -151,14 +151,16 @@ class StoredLiteral(Literal):
         if name in _VARINT_FIELDS or not name:
             return None
         number = schema.LiteralProto.DESCRIPTOR.fields_by_name[name].number
-        kept = self._kept
-        runs = [f for f in wire.fields(kept.buffer, kept.begin, kept.end) if f.number == number]
+        stored = self._stored
+        runs = [
+            f for f in wire.fields(stored.buffer, stored.begin, stored.end) if f.number == number
+        ]
         if len(runs) != 1 or runs[0].wire_type != wire.BYTES:
             return None
         width = np.dtype(_RAW_FIELDS.get(name, self._shape.dtype)).itemsize
         if (runs[0].end - runs[0].begin) % width:
             return None
-        return memoryview(kept.buffer)[runs[0].begin : runs[0].end]
+        return memoryview(stored.buffer)[runs[0].begin : runs[0].end]
 
 
 def literal_of(
@@ -215,9 +217,9 @@ def _read(proto: LiteralProto, shape: Shape) -> Array:
     return np.frombuffer(values, dtype.newbyteorder("<")).astype(dtype, copy=False)
 
 
-def _of_another_size(shape: Shape, found: str) -> HloFileError:
+def _of_another_size(shape: Shape, actual: str) -> HloFileError:
     return HloFileError(
-        f"a literal of {shape} has {found}", code="HLO-LITERAL-SIZE",
+        f"a literal of {shape} has {actual}", code="HLO-LITERAL-SIZE",
         remedy="the module is damaged, or was written wrongly",
     )  # fmt: skip
 
@@ -229,9 +231,9 @@ def _packed(proto: LiteralProto, field: str) -> bytes:
     """
     number = proto.DESCRIPTOR.fields_by_name[field].number
     data = proto.SerializeToString()
-    for found in wire.fields(data):
-        if found.number == number:
-            return data[found.begin : found.end]
+    for message_field in wire.fields(data):
+        if message_field.number == number:
+            return data[message_field.begin : message_field.end]
     return b""
 
 

@@ -26,8 +26,8 @@ __all__ = [
     "replica_groups_of",
 ]
 
-_MOST = 1 << 24
-"""Devices of an instruction."""
+_MAX_GROUP_DEVICES = 1 << 24
+"""More devices than any system has: larger groups are damage."""
 
 OF_PARTITIONS = frozenset({"all-to-all", "collective-broadcast", "ragged-all-to-all"})
 """With a channel, these have groups of partitions; they lack ``use_global_device_ids``."""
@@ -73,7 +73,7 @@ def permuted_devices(
     pairs = [(pair.source, pair.target) for pair in instruction.source_target_pairs]
     channel = bool(instruction.channel_id)
     count = partitions if channel else replicas
-    if any(not 0 <= one < count for pair in pairs for one in pair):
+    if any(not 0 <= device < count for pair in pairs for device in pair):
         raise ValueError(f"{pairs} with {count}")
     if channel:
         return [(r * partitions + a, r * partitions + b) for r in range(replicas) for a, b in pairs]
@@ -104,7 +104,11 @@ def _iota_groups(iota: IotaReplicaGroupListProto) -> list[list[int]]:
         return []
     extents = list(iota.iota_reshape_dims) or [count]
     order = list(iota.iota_transpose_perm) or list(range(len(extents)))
-    if count > _MOST or math.prod(extents) != count or sorted(order) != list(range(len(extents))):
+    if (
+        count > _MAX_GROUP_DEVICES
+        or math.prod(extents) != count
+        or sorted(order) != list(range(len(extents)))
+    ):
         raise HloError(
             f"replica groups [{iota.num_replica_groups},{iota.num_devices_per_group}]<={extents}"
             f"T{order} number no devices",
@@ -125,9 +129,13 @@ def _mesh_groups(groups: MeshAxesReplicaGroupListProto) -> list[list[int]]:
         if not 0 <= axis.mesh_axis_index < len(cuts):
             return []
         if axis.HasField("sub_axis_info"):
-            part = axis.sub_axis_info
-            cuts[axis.mesh_axis_index] |= {part.pre_size, part.pre_size * part.size}
-    pieces = [(at, low, high) for at, cut in enumerate(cuts) for low, high in pairwise(sorted(cut))]
+            sub_axis = axis.sub_axis_info
+            cuts[axis.mesh_axis_index] |= {sub_axis.pre_size, sub_axis.pre_size * sub_axis.size}
+    pieces = [
+        (axis_index, low, high)
+        for axis_index, cut in enumerate(cuts)
+        for low, high in pairwise(sorted(cut))
+    ]
     count = math.prod(axis.size for axis in groups.mesh.axes)
     devices = mesh_devices(groups.mesh, count)
     if any(low < 1 or high % low for _, low, high in pieces) or len(devices) != count:
@@ -135,8 +143,8 @@ def _mesh_groups(groups: MeshAxesReplicaGroupListProto) -> list[list[int]]:
     chosen = [
         number
         for axis in groups.axes
-        for number, (at, low, high) in enumerate(pieces)
-        if at == axis.mesh_axis_index
+        for number, (axis_index, low, high) in enumerate(pieces)
+        if axis_index == axis.mesh_axis_index
         and (
             not axis.HasField("sub_axis_info")
             or (
@@ -145,10 +153,10 @@ def _mesh_groups(groups: MeshAxesReplicaGroupListProto) -> list[list[int]]:
             )
         )
     ]
-    others = [number for number in range(len(pieces)) if number not in chosen]
+    unchosen = [number for number in range(len(pieces)) if number not in chosen]
     grid = np.array(devices).reshape([high // low for _, low, high in pieces])
     size = math.prod(pieces[number][2] // pieces[number][1] for number in chosen)
-    return grid.transpose([*others, *chosen]).reshape(-1, size).tolist()
+    return grid.transpose([*unchosen, *chosen]).reshape(-1, size).tolist()
 
 
 def mesh_devices(mesh: MeshProto, count: int) -> list[int]:

@@ -62,12 +62,12 @@ class Shape:
 
     @property
     def is_tuple(self) -> bool:
-        """Whether it is a tuple of shapes."""
+        """True for a tuple of shapes."""
         return self.proto.element_type == _TUPLE
 
     @property
     def is_token(self) -> bool:
-        """Whether it is a token, which orders effects and holds nothing."""
+        """True for a token, which orders effects and has no data."""
         return self.proto.element_type == _TOKEN
 
     @property
@@ -77,13 +77,13 @@ class Shape:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is an array without dimensions."""
+        """True for an array without dimensions."""
         return self.is_array and self.rank == 0
 
     @property
     def tuple_shapes(self) -> tuple[Shape, ...]:
         """Shapes of a tuple's parts; empty for anything else."""
-        return tuple(Shape(part) for part in self.proto.tuple_shapes)
+        return tuple(Shape(element) for element in self.proto.tuple_shapes)
 
     @property
     def dtype(self) -> DType | None:
@@ -99,12 +99,12 @@ class Shape:
     def byte_size(self) -> int:
         """Bytes as NumPy holds them (sub-byte types take a byte), parts of tuples added up."""
         if self.is_tuple:
-            return sum(part.byte_size for part in self.tuple_shapes)
+            return sum(element.byte_size for element in self.tuple_shapes)
         return self.element_count * self.element.itemsize
 
     @property
     def has_layout(self) -> bool:
-        """Whether the order of dimensions in memory is stated."""
+        """True if the order of dimensions in memory is stated."""
         return self.proto.HasField("layout")
 
     @property
@@ -123,16 +123,16 @@ class Shape:
         if not self.is_tuple:
             yield (), self
             return
-        for number, part in enumerate(self.tuple_shapes):
-            for index, leaf in part.leaves():
+        for number, element in enumerate(self.tuple_shapes):
+            for index, leaf in element.leaves():
                 yield (number, *index), leaf
 
     def same_array(self, other: Shape) -> bool:
-        """Whether both are equal when layouts and dynamic marks are left out."""
-        mine, theirs = self.proto, other.proto
-        if mine.element_type != theirs.element_type or mine.dimensions != theirs.dimensions:
+        """Return True if both are equal without layouts and dynamic marks."""
+        left, right = self.proto, other.proto
+        if left.element_type != right.element_type or left.dimensions != right.dimensions:
             return False
-        if len(mine.tuple_shapes) != len(theirs.tuple_shapes):
+        if len(left.tuple_shapes) != len(right.tuple_shapes):
             return False
         return all(
             a.same_array(b) for a, b in zip(self.tuple_shapes, other.tuple_shapes, strict=True)
@@ -188,7 +188,7 @@ def array_shape(
 def tuple_shape(parts: Iterable[Shape]) -> Shape:
     """A new tuple shape; the parts are copied."""
     proto = schema.ShapeProto(element_type=_TUPLE)
-    proto.tuple_shapes.extend(part.proto for part in parts)
+    proto.tuple_shapes.extend(element.proto for element in parts)
     return Shape(proto)
 
 

@@ -28,33 +28,33 @@ _Part = tuple[str, Callable[["LayoutProto"], str]]
 
 
 def print_shape(
-    proto: ShapeProto, *, layouts: bool = True, known: dict[bytes, str] | None = None
+    proto: ShapeProto, *, layouts: bool = True, cache: dict[bytes, str] | None = None
 ) -> str:
     """The text of a ``ShapeProto``.
 
     Args:
-        known: texts of arrays by their bytes, for many shapes that are printed alike; the text is
+        cache: texts of arrays by their bytes, for many shapes that are printed alike; the text is
             taken from there or put there.
     """
     if proto.element_type == _TUPLE:
-        return _print_tuple(proto, layouts, known)
+        return _print_tuple(proto, layouts, cache)
     if proto.element_type == _BUFFER and proto.tuple_shapes:
         return f"b({print_shape(proto.tuple_shapes[0], layouts=layouts)})"
-    if known is None:
+    if cache is None:
         return _print_array(proto, layouts)
     key = proto.SerializeToString()
-    text = known.get(key)
+    text = cache.get(key)
     if text is None:
-        text = known[key] = _print_array(proto, layouts)
+        text = cache[key] = _print_array(proto, layouts)
     return text
 
 
-def _print_tuple(proto: ShapeProto, layouts: bool, known: dict[bytes, str] | None) -> str:
+def _print_tuple(proto: ShapeProto, layouts: bool, cache: dict[bytes, str] | None) -> str:
     text = ""
-    for number, part in enumerate(proto.tuple_shapes):
+    for number, element in enumerate(proto.tuple_shapes):
         if number:
             text += f", /*index={number}*/" if number % _INDEX_EVERY == 0 else ", "
-        text += print_shape(part, layouts=layouts, known=known)
+        text += print_shape(element, layouts=layouts, cache=cache)
     return f"({text})"
 
 
@@ -81,8 +81,8 @@ def _print_dimensions(proto: ShapeProto) -> str:
 
 def print_layout(layout: LayoutProto) -> str:
     """The text of a ``LayoutProto`` with its braces."""
-    given = {field.name for field, _ in layout.ListFields()}
-    details = "".join([part(layout) for name, part in _LAYOUT_PARTS if name in given])
+    names = {field.name for field, _ in layout.ListFields()}
+    details = "".join([print_part(layout) for name, print_part in _LAYOUT_PARTS if name in names])
     order = ",".join(map(str, layout.minor_to_major))
     return f"{{{order}:{details}}}" if details else f"{{{order}}}"
 
@@ -146,7 +146,7 @@ _LAYOUT_PARTS: tuple[_Part, ...] = (
     ("physical_shape", _print_physical),
     _number("M", "dynamic_shape_metadata_prefix_bytes", (0,)),
 )
-"""What follows the colon of a layout, in XLA's order, and the field that it is printed for."""
+"""Printers of the layout after the colon, in XLA's order, and the fields that they print."""
 
 
 # Parsing
@@ -184,7 +184,7 @@ class _Reader:
         match = _TOKEN_RE.match(self.text, self.end)
         if match is None:
             self.column = self.end + 1
-            raise self.error("a shape", found=self.text[self.end : self.end + 8].strip())
+            raise self.error("a shape", actual=self.text[self.end : self.end + 8].strip())
         self.word = match.group(1) or ""
         self.column = (match.start(1) if self.word else len(self.text)) + 1
         self.end = match.end()
@@ -207,15 +207,15 @@ class _Reader:
 
     def numbers(self, end: str) -> list[int]:
         """Numbers with commas between, up to and with ``end``."""
-        found: list[int] = []
+        numbers: list[int] = []
         while not self.take(end):
-            if found:
+            if numbers:
                 self.expect(",")
-            found.append(self.number())
-        return found
+            numbers.append(self.number())
+        return numbers
 
-    def error(self, expected: str, found: str | None = None) -> HloTextError:
-        what = found if found is not None else (self.word or "the end")
+    def error(self, expected: str, actual: str | None = None) -> HloTextError:
+        what = actual if actual is not None else (self.word or "the end")
         return HloTextError(
             f"expected {expected}, found {what!r} in {self.text[:80]!r}",
             code="HLO-SHAPE-TEXT",
@@ -270,7 +270,7 @@ def _parse_dimensions(reader: _Reader, proto: ShapeProto) -> None:
         bound = reader.take("<=")
         size = reader.number()
         if size < 0:
-            raise reader.error("a size of at least 0", found=str(size))
+            raise reader.error("a size of at least 0", actual=str(size))
         proto.dimensions.append(size)
         proto.is_dynamic_dimension.append(bound)
 

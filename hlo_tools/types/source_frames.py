@@ -73,9 +73,9 @@ def _stated(metadata: OpMetadata) -> tuple[SourceFrame, ...]:
 
 
 def _frames(frame_id: int, index: StackFrameIndexProto) -> Iterator[SourceFrame]:
-    seen: set[int] = set()
-    while 0 < frame_id <= len(index.stack_frames) and frame_id not in seen:
-        seen.add(frame_id)
+    visited: set[int] = set()
+    while 0 < frame_id <= len(index.stack_frames) and frame_id not in visited:
+        visited.add(frame_id)
         frame = index.stack_frames[frame_id - 1]
         if 0 < frame.file_location_id <= len(index.file_locations):
             yield _place(index.file_locations[frame.file_location_id - 1], index)

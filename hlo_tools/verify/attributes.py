@@ -30,23 +30,23 @@ _COPIED = (".remat", ".clone")
 def check_attributes(index: Index, options: Options) -> Iterator[Finding]:
     """Findings about single instructions that need the whole module or an option."""
     for body in index.bodies.values():
-        for one, opcode in zip(body.instructions, body.opcodes, strict=True):
+        for inst, opcode in zip(body.instructions, body.opcodes, strict=True):
             if opcode in _GROUPED and options.replica_groups:
-                yield from _groups(one, opcode, body, options)
-                if opcode == "all-to-all" and not one.dimensions:
-                    yield from _exchanged(one, body)
+                yield from _groups(inst, opcode, body, options)
+                if opcode == "all-to-all" and not inst.dimensions:
+                    yield from _exchanged(inst, body)
             elif opcode in _PERMUTES:
-                yield from _permutes(one, body, options)
+                yield from _permutes(inst, body, options)
             elif opcode == "compare":
-                yield from _compares(one, body)
-            elif opcode == "custom-call" and one.custom_call_target == "GetRngSeed":
-                yield from _seed(one, body)
+                yield from _compares(inst, body)
+            elif opcode == "custom-call" and inst.custom_call_target == "GetRngSeed":
+                yield from _seed(inst, body)
             elif opcode == "broadcast" and options.ordered_broadcasts:
-                yield from _ordered(one, body)
+                yield from _ordered(inst, body)
             if options.same_names:
-                yield from _named(one, body)
-            if one.original_value:
-                yield from _origin(one, body)
+                yield from _named(inst, body)
+            if inst.original_value:
+                yield from _origin(inst, body)
     if not options.unbounded:
         yield from _unbounded(index)
 
@@ -54,28 +54,28 @@ def check_attributes(index: Index, options: Options) -> Iterator[Finding]:
 # Devices
 
 
-def _groups(one: Message, opcode: str, body: Body, options: Options) -> Iterator[Finding]:
+def _groups(inst: Message, opcode: str, body: Body, options: Options) -> Iterator[Finding]:
     """Replica groups number all devices from zero on, in groups of one size."""
-    mode, devices = _mode(one, opcode, options)
-    groups = replica_groups_of(one)
+    mode, devices = _mode(inst, opcode, options)
+    groups = replica_groups_of(inst)
     problem = ""
-    if one.use_global_device_ids and not one.channel_id:
+    if inst.use_global_device_ids and not inst.channel_id:
         problem = "use_global_device_ids needs a channel_id"
     elif not groups and mode == "flattened id":
         problem = "with use_global_device_ids it needs replica groups"
     elif groups:
         problem = _numbering(groups, mode, devices, uneven=opcode in _UNEVEN)
     if problem:
-        yield body.finding("HLO-V019", f"{opcode}: {problem}", one)
+        yield body.finding("HLO-V019", f"{opcode}: {problem}", inst)
 
 
-def _mode(one: Message, opcode: str, options: Options) -> tuple[str, int]:
-    """What a replica group numbers, and how many there are (1: not known)."""
-    if not one.channel_id:
+def _mode(inst: Message, opcode: str, options: Options) -> tuple[str, int]:
+    """Return the devices that a replica group numbers, and their count (1: unknown)."""
+    if not inst.channel_id:
         return "replica", options.replicas
     if opcode not in _GLOBAL:
         return "partition", options.partitions
-    if one.use_global_device_ids:
+    if inst.use_global_device_ids:
         return "flattened id", options.replicas * options.partitions
     return "replica", options.replicas
 
@@ -91,74 +91,76 @@ def _numbering(groups: list[list[int]], mode: str, devices: int, *, uneven: bool
     return ""
 
 
-def _exchanged(one: Message, body: Body) -> Iterator[Finding]:
-    """What devices exchange lies alike in memory."""
-    orders = {tuple(row.shape.layout.minor_to_major) for row in body.operands(one)}
+def _exchanged(inst: Message, body: Body) -> Iterator[Finding]:
+    """Check that the exchanged operands have equal layouts."""
+    orders = {tuple(row.shape.layout.minor_to_major) for row in body.operands(inst)}
     if len(orders) > 1:
         yield body.finding(
-            "HLO-V019", f"all-to-all exchanges operands of layouts {sorted(orders)}", one
+            "HLO-V019", f"all-to-all exchanges operands of layouts {sorted(orders)}", inst
         )
 
 
-def _permutes(one: Message, body: Body, options: Options) -> Iterator[Finding]:
-    limit = options.partitions if one.channel_id else options.replicas
-    for pair in one.source_target_pairs:
+def _permutes(inst: Message, body: Body, options: Options) -> Iterator[Finding]:
+    limit = options.partitions if inst.channel_id else options.replicas
+    for pair in inst.source_target_pairs:
         for device in (pair.source, pair.target):
             if device < 0 or 1 < limit <= device:
                 of_all = f" of {limit}" if limit > 1 else ""
-                yield body.finding("HLO-V019", f"{one.opcode} names device {device}{of_all}", one)
+                yield body.finding("HLO-V019", f"{inst.opcode} names device {device}{of_all}", inst)
                 return
 
 
 # Elements
 
 
-def _compares(one: Message, body: Body) -> Iterator[Finding]:
-    kind = BY_NUMBER[body.operands(one)[0].shape.element_type].kind
+def _compares(inst: Message, body: Body) -> Iterator[Finding]:
+    kind = BY_NUMBER[body.operands(inst)[0].shape.element_type].kind
     fitting = ("FLOAT", "TOTALORDER") if kind == "float" else (_COMPARED_AS[kind],)
-    if one.comparison_type and one.comparison_type not in fitting:
+    if inst.comparison_type and inst.comparison_type not in fitting:
         yield body.finding(
-            "HLO-V019", f"it compares {kind} elements by type={one.comparison_type}, not "
-            f"{' or '.join(fitting)}", one,
+            "HLO-V019", f"it compares {kind} elements by type={inst.comparison_type}, not "
+            f"{' or '.join(fitting)}", inst,
         )  # fmt: skip
-    is_total = one.comparison_type == TOTAL_TYPE
-    if kind == "float" and one.comparison_type and is_total != is_total_order(one):
+    is_total = inst.comparison_type == TOTAL_TYPE
+    if kind == "float" and inst.comparison_type and is_total != is_total_order(inst):
         yield body.finding(
-            "HLO-V019", f"it states two orders, type={one.comparison_type} and "
-            f"order={one.comparison_order}; readers before jaxlib 0.12 take the first, later "
-            "ones the second", one,
+            "HLO-V019", f"it states two orders, type={inst.comparison_type} and "
+            f"order={inst.comparison_order}; readers before jaxlib 0.12 take the first, later "
+            "ones the second", inst,
         )  # fmt: skip
 
 
-def _seed(one: Message, body: Body) -> Iterator[Finding]:
-    if one.operand_ids or str(of(one.shape)) != "u64[]":
-        yield body.finding("HLO-V019", "GetRngSeed takes nothing and returns a u64[]", one)
+def _seed(inst: Message, body: Body) -> Iterator[Finding]:
+    if inst.operand_ids or str(of(inst.shape)) != "u64[]":
+        yield body.finding("HLO-V019", "GetRngSeed takes nothing and returns a u64[]", inst)
 
 
-def _ordered(one: Message, body: Body) -> Iterator[Finding]:
-    if list(one.dimensions) != sorted(one.dimensions):
+def _ordered(inst: Message, body: Body) -> Iterator[Finding]:
+    if list(inst.dimensions) != sorted(inst.dimensions):
         yield body.finding(
-            "HLO-V019", f"the dimensions {list(one.dimensions)} of the broadcast do not ascend", one
+            "HLO-V019",
+            f"the dimensions {list(inst.dimensions)} of the broadcast do not ascend",
+            inst,
         )
 
 
 def _unbounded(index: Index) -> Iterator[Finding]:
-    known: dict[bytes, bool] = {}
+    unbounded_by_shape: dict[bytes, bool] = {}
     for body in index.bodies.values():
-        for one in body.instructions:
-            shape = one.shape
+        for inst in body.instructions:
+            shape = inst.shape
             if shape.tuple_shapes or UNBOUNDED in shape.dimensions:
                 key = shape.SerializeToString()
-                if key not in known:
-                    known[key] = any(UNBOUNDED in leaf for leaf in _extents(of(shape)))
-                if known[key]:
-                    yield body.finding("HLO-V041", f"{of(shape)} has no bound", one)
+                if key not in unbounded_by_shape:
+                    unbounded_by_shape[key] = any(UNBOUNDED in leaf for leaf in _extents(of(shape)))
+                if unbounded_by_shape[key]:
+                    yield body.finding("HLO-V041", f"{of(shape)} has no bound", inst)
 
 
 def _extents(kind: Type) -> Iterator[tuple[int, ...]]:
     if isinstance(kind, TupleType):
-        for part in kind.parts:
-            yield from _extents(part)
+        for element in kind.parts:
+            yield from _extents(element)
     else:
         yield kind.dimensions
 
@@ -166,25 +168,25 @@ def _extents(kind: Type) -> Iterator[tuple[int, ...]]:
 # Names
 
 
-def _named(one: Message, body: Body) -> Iterator[Finding]:
-    name = one.metadata.scheduling_name
-    if name and name != one.name and not any(part in one.name for part in _COPIED):
-        yield body.finding("HLO-V042", f"it was scheduled as %{name}", one)
+def _named(inst: Message, body: Body) -> Iterator[Finding]:
+    name = inst.metadata.scheduling_name
+    if name and name != inst.name and not any(copy_mark in inst.name for copy_mark in _COPIED):
+        yield body.finding("HLO-V042", f"it was scheduled as %{name}", inst)
 
 
-def _origin(one: Message, body: Body) -> Iterator[Finding]:
+def _origin(inst: Message, body: Body) -> Iterator[Finding]:
     """The arrays of an origin are those of the value; older forms of origins are not read."""
-    value = original_value(one.original_value)
+    value = original_value(inst.original_value)
     if value is None or value.is_synthetic_call:
         return
     named = {tuple(element.shape_index) for element in value.elements}
-    if named != set(_places(of(one.shape))):
-        yield body.finding("HLO-V043", f"its origin has other parts than {of(one.shape)}", one)
+    if named != set(_places(of(inst.shape))):
+        yield body.finding("HLO-V043", f"its origin has other parts than {of(inst.shape)}", inst)
 
 
-def _places(kind: Type, at: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+def _places(kind: Type, place: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
     if not isinstance(kind, TupleType):
-        yield at
+        yield place
         return
-    for number, part in enumerate(kind.parts):
-        yield from _places(part, (*at, number))
+    for number, element in enumerate(kind.parts):
+        yield from _places(element, (*place, number))

@@ -27,28 +27,30 @@ Place = tuple[int, ...]
 def check_buffers(index: Index) -> Iterator[Finding]:
     """Findings about buffers; a module without any costs one look at each shape."""
     for body in index.bodies.values():
-        held = [list(_buffers(one.shape)) for one in body.instructions]
-        if not any(held):
+        places = [list(_buffers(inst.shape)) for inst in body.instructions]
+        if not any(places):
             continue
-        yield from _Checker(index, body, held).findings()
+        yield from _Checker(index, body, places).findings()
 
 
-def _buffers(shape: Message, at: Place = ()) -> Iterator[Place]:
-    """Where a shape has buffers."""
+def _buffers(shape: Message, place: Place = ()) -> Iterator[Place]:
+    """Yield the indices of buffers in a shape."""
     if shape.element_type == _BUFFER:
-        yield at
+        yield place
     elif shape.element_type == _TUPLE:
-        for number, part in enumerate(shape.tuple_shapes):
-            yield from _buffers(part, (*at, number))
+        for number, element_shape in enumerate(shape.tuple_shapes):
+            yield from _buffers(element_shape, (*place, number))
 
 
 class _Checker:
     """The buffers of one computation."""
 
-    def __init__(self, index: Index, body: Body, held: list[list[Place]]) -> None:
+    def __init__(self, index: Index, body: Body, places_by_inst: list[list[Place]]) -> None:
         self.index, self.body = index, body
-        self.held = {one.id: places for one, places in zip(body.instructions, held, strict=True)}
-        self.in_loop = any(one.opcode == "while" for one, _ in index.callers.get(body.row.id, ()))
+        self.buffers = {
+            inst.id: places for inst, places in zip(body.instructions, places_by_inst, strict=True)
+        }
+        self.in_loop = any(inst.opcode == "while" for inst, _ in index.callers.get(body.row.id, ()))
         self.is_entry = index.proto.entry_computation_id == body.row.id
 
     def findings(self) -> Iterator[Finding]:
@@ -56,122 +58,124 @@ class _Checker:
             if self.body.root.opcode == "custom-call":
                 yield from self._custom_call(self.body.root)
             return
-        for one, opcode in zip(self.body.instructions, self.body.opcodes, strict=True):
+        for inst, opcode in zip(self.body.instructions, self.body.opcodes, strict=True):
             if opcode.endswith(_ASYNC_ENDS) or opcode in _PASSING:
                 continue
-            if opcode == "call" and _STREAM in one.frontend_attributes.map:
+            if opcode == "call" and _STREAM in inst.frontend_attributes.map:
                 continue
-            yield from self._instruction(one, opcode)
+            yield from self._instruction(inst, opcode)
 
-    def _instruction(self, one: Message, opcode: str) -> Iterator[Finding]:
+    def _instruction(self, inst: Message, opcode: str) -> Iterator[Finding]:
         if opcode == "custom-call":
-            yield from self._custom_call(one)
+            yield from self._custom_call(inst)
         elif opcode == "while":
-            yield from self._one_writer(one)
+            yield from self._one_writer(inst)
         elif opcode == "parameter":
             if self.is_entry:
-                yield from self._none(one, [one])
-            yield from self._one_writer(one)
-        elif opcode == "dynamic-update-slice" and self.held[self.body.operands(one)[0].id]:
-            yield from self._one_writer(one)
-            yield from self._none(one, self.body.operands(one)[1:])
-            if not self.held[one.id]:
-                yield self._finding("an update of a buffer returns a buffer", one)
+                yield from self._none(inst, [inst])
+            yield from self._one_writer(inst)
+        elif opcode == "dynamic-update-slice" and self.buffers[self.body.operands(inst)[0].id]:
+            yield from self._one_writer(inst)
+            yield from self._none(inst, self.body.operands(inst)[1:])
+            if not self.buffers[inst.id]:
+                yield self._finding("an update of a buffer returns a buffer", inst)
         else:
-            yield from self._none(one, [one, *self.body.operands(one)])
+            yield from self._none(inst, [inst, *self.body.operands(inst)])
 
-    def _finding(self, message: str, one: Message) -> Finding:
-        return self.body.finding("HLO-V038", message, one)
+    def _finding(self, message: str, inst: Message) -> Finding:
+        return self.body.finding("HLO-V038", message, inst)
 
-    def _none(self, one: Message, rows: Iterable[Message]) -> Iterator[Finding]:
-        if any(self.held[row.id] for row in rows):
-            yield self._finding(f"{one.opcode} has no buffers here", one)
+    def _none(self, inst: Message, rows: Iterable[Message]) -> Iterator[Finding]:
+        if any(self.buffers[row.id] for row in rows):
+            yield self._finding(f"{inst.opcode} has no buffers here", inst)
 
     # -- writers ------------------------------------------------------------------------------
 
-    def _one_writer(self, one: Message, places: Iterable[Place] | None = None) -> Iterator[Finding]:
-        for place in self.held[one.id] if places is None else places:
-            count = self._writers(one, place)
+    def _one_writer(
+        self, inst: Message, places: Iterable[Place] | None = None
+    ) -> Iterator[Finding]:
+        for place in self.buffers[inst.id] if places is None else places:
+            count = self._writers(inst, place)
             if count > 1:
-                yield self._finding(f"its buffer {_written(place)} has {count} writers", one)
+                yield self._finding(f"its buffer {_written(place)} has {count} writers", inst)
 
-    def _writers(self, one: Message, place: Place) -> int:
+    def _writers(self, inst: Message, place: Place) -> int:
         """Uses that write the buffer at a place of a result; tuples are looked through."""
-        count, pending = 0, [(one, place)]
+        count, pending = 0, [(inst, place)]
         while pending:
-            row, at = pending.pop()
+            row, index = pending.pop()
             for user in self.body.users(row):
                 opcode = user.opcode
                 if opcode in _WRITING:
                     count += 1
-                elif opcode == "get-tuple-element" and at and user.tuple_index == at[0]:
-                    pending.append((user, at[1:]))
+                elif opcode == "get-tuple-element" and index and user.tuple_index == index[0]:
+                    pending.append((user, index[1:]))
                 elif opcode == "tuple" and user is self.body.root:
                     count += self.in_loop
                 elif opcode == "tuple":
-                    pending.append((user, (list(user.operand_ids).index(row.id), *at)))
+                    pending.append((user, (list(user.operand_ids).index(row.id), *index)))
         return count
 
     # -- custom calls -------------------------------------------------------------------------
 
-    def _custom_call(self, one: Message) -> Iterator[Finding]:
+    def _custom_call(self, inst: Message) -> Iterator[Finding]:
         special = {"Pin": self._pin, "Unpin": self._unpin, "CreateBuffer": self._create}
-        yield from special.get(one.custom_call_target, self._passed)(one)
+        yield from special.get(inst.custom_call_target, self._passed)(inst)
 
-    def _pin(self, one: Message) -> Iterator[Finding]:
-        operands = self.body.operands(one)
+    def _pin(self, inst: Message) -> Iterator[Finding]:
+        operands = self.body.operands(inst)
         if len(operands) != 1 or _is_no_array(operands[0]):
-            yield self._finding("Pin takes one array", one)
-        elif self.held[one.id] != [()]:
-            yield self._finding("Pin returns one buffer", one)
-        elif of(operands[0].shape) != of(one.shape):
-            yield self._finding("Pin returns a buffer of its operand's shape", one)
-        elif len(one.output_operand_aliasing) != 1:
-            yield self._finding("Pin has one alias of output and operand", one)
+            yield self._finding("Pin takes one array", inst)
+        elif self.buffers[inst.id] != [()]:
+            yield self._finding("Pin returns one buffer", inst)
+        elif of(operands[0].shape) != of(inst.shape):
+            yield self._finding("Pin returns a buffer of its operand's shape", inst)
+        elif len(inst.output_operand_aliasing) != 1:
+            yield self._finding("Pin has one alias of output and operand", inst)
         else:
-            yield from self._one_writer(one)
+            yield from self._one_writer(inst)
 
-    def _unpin(self, one: Message) -> Iterator[Finding]:
-        operands = self.body.operands(one)
-        if len(operands) != 1 or self.held[operands[0].id] != [()]:
-            yield self._finding("Unpin takes one buffer", one)
-        elif _is_no_array(one):
-            yield self._finding("Unpin returns one array", one)
-        elif of(operands[0].shape) != of(one.shape):
-            yield self._finding("Unpin returns an array of its buffer's shape", one)
-        elif len(one.output_operand_aliasing) != 1:
-            yield self._finding("Unpin has one alias of output and operand", one)
+    def _unpin(self, inst: Message) -> Iterator[Finding]:
+        operands = self.body.operands(inst)
+        if len(operands) != 1 or self.buffers[operands[0].id] != [()]:
+            yield self._finding("Unpin takes one buffer", inst)
+        elif _is_no_array(inst):
+            yield self._finding("Unpin returns one array", inst)
+        elif of(operands[0].shape) != of(inst.shape):
+            yield self._finding("Unpin returns an array of its buffer's shape", inst)
+        elif len(inst.output_operand_aliasing) != 1:
+            yield self._finding("Unpin has one alias of output and operand", inst)
 
-    def _create(self, one: Message) -> Iterator[Finding]:
-        if one.operand_ids:
-            yield self._finding("CreateBuffer takes no operands", one)
-        elif self.held[one.id] != [()]:
-            yield self._finding("CreateBuffer returns one buffer", one)
+    def _create(self, inst: Message) -> Iterator[Finding]:
+        if inst.operand_ids:
+            yield self._finding("CreateBuffer takes no operands", inst)
+        elif self.buffers[inst.id] != [()]:
+            yield self._finding("CreateBuffer returns one buffer", inst)
         else:
-            yield from self._one_writer(one)
+            yield from self._one_writer(inst)
 
-    def _passed(self, one: Message) -> Iterator[Finding]:
+    def _passed(self, inst: Message) -> Iterator[Finding]:
         """Each buffer goes in once and comes out once."""
-        aliases = list(one.output_operand_aliasing)
-        given = Counter((row.operand_index, tuple(row.operand_shape_index)) for row in aliases)
+        aliases = list(inst.output_operand_aliasing)
+        uses = Counter((row.operand_index, tuple(row.operand_shape_index)) for row in aliases)
         returned = Counter(tuple(row.output_shape_index) for row in aliases)
-        for number, operand in enumerate(self.body.operands(one)):
-            for place in self.held[operand.id]:
-                if given[number, place] != 1:
+        for number, operand in enumerate(self.body.operands(inst)):
+            for place in self.buffers[operand.id]:
+                if uses[number, place] != 1:
                     yield self._finding(
                         f"the buffer {_written(place)} of operand {number} is returned "
-                        f"{given[number, place]} times", one,
+                        f"{uses[number, place]} times", inst,
                     )  # fmt: skip
-        for place in self.held[one.id]:
+        for place in self.buffers[inst.id]:
             if returned[place] != 1:
                 yield self._finding(
-                    f"the buffer {_written(place)} comes from {returned[place]} operands", one
+                    f"the buffer {_written(place)} comes from {returned[place]} operands", inst
                 )
-        yield from self._one_writer(one)
+        yield from self._one_writer(inst)
 
 
-def _is_no_array(one: Message) -> bool:
-    return one.shape.element_type in (_BUFFER, _TUPLE)
+def _is_no_array(inst: Message) -> bool:
+    return inst.shape.element_type in (_BUFFER, _TUPLE)
 
 
 def _written(place: Place) -> str:

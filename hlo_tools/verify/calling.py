@@ -1,4 +1,4 @@
-"""What calls must hold to beyond types: threads, composites, fused bodies, origins of values."""
+"""Checks calls beyond types: threads, composites, fused bodies, origins of values."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ _ATTRIBUTES = "composite.attributes"
 def check_calling(index: Index, options: Options) -> Iterator[Finding]:
     """Findings about callers and what they call."""
     for number, callers in index.callers.items():
-        for one, body in callers:
-            yield from _threads(one, body, index.bodies[number], options)
-            if one.opcode == "call":
-                yield from _call(one, body)
+        for inst, body in callers:
+            yield from _threads(inst, body, index.bodies[number], options)
+            if inst.opcode == "call":
+                yield from _call(inst, body)
     for number, callers in index.callers.items():
-        if any(one.opcode == "fusion" for one, _ in callers):
+        if any(inst.opcode == "fusion" for inst, _ in callers):
             yield from _fused(index, index.bodies[number])
     yield from _constrained(index)
 
 
-def _threads(one: Message, body: Body, called: Body, options: Options) -> Iterator[Finding]:
-    opcode = one.opcode
+def _threads(inst: Message, body: Body, called: Body, options: Options) -> Iterator[Finding]:
+    opcode = inst.opcode
     if opcode.startswith("async-") or not (options.threads or opcode in _SAME_THREAD):
         return
     if called.thread != body.thread:
         yield body.finding(
             "HLO-V033", f"{opcode} runs in the thread '{body.thread}', %{called.row.name} in "
-            f"'{called.thread}'", one,
+            f"'{called.thread}'", inst,
         )  # fmt: skip
 
 
-def _call(one: Message, body: Body) -> Iterator[Finding]:
-    if one.output_operand_aliasing:
-        yield body.finding("HLO-V027", "a call has no aliases of outputs and operands", one)
-    if not one.is_composite:
+def _call(inst: Message, body: Body) -> Iterator[Finding]:
+    if inst.output_operand_aliasing:
+        yield body.finding("HLO-V027", "a call has no aliases of outputs and operands", inst)
+    if not inst.is_composite:
         return
-    words = one.frontend_attributes.map
+    words = inst.frontend_attributes.map
     version = words.get("composite.version", "0")
     if not words.get("composite.name"):
-        yield body.finding("HLO-V036", "a composite call has no composite.name", one)
+        yield body.finding("HLO-V036", "a composite call has no composite.name", inst)
     if words.get(_ATTRIBUTES, "{}") == "":
-        yield body.finding("HLO-V036", f"{_ATTRIBUTES} of a composite call is empty", one)
+        yield body.finding("HLO-V036", f"{_ATTRIBUTES} of a composite call is empty", inst)
     if not version.isdecimal():
-        yield body.finding("HLO-V036", f"composite.version is '{version}', not a number", one)
+        yield body.finding("HLO-V036", f"composite.version is '{version}', not a number", inst)
 
 
 def _fused(index: Index, body: Body) -> Iterator[Finding]:
@@ -68,25 +68,27 @@ def _fused(index: Index, body: Body) -> Iterator[Finding]:
     root = body.root
     if body.users(root):
         yield body.finding("HLO-V037", "the root of a fused computation has users", root)
-    for one, opcode in zip(body.instructions, body.opcodes, strict=True):
-        if one is not root and not body.users(one) and not _stays(one, opcode):
-            yield body.finding("HLO-V037", "nothing in the fused computation uses it", one)
+    for inst, opcode in zip(body.instructions, body.opcodes, strict=True):
+        if inst is not root and not body.users(inst) and not _stays(inst, opcode):
+            yield body.finding("HLO-V037", "nothing in the fused computation uses it", inst)
 
 
-def _stays(one: Message, opcode: str) -> bool:
+def _stays(inst: Message, opcode: str) -> bool:
     return (
         opcode in _EFFECTS
-        or (opcode in _EFFECTS_IF_LAID_OUT and one.constrain_layout)
-        or (opcode == "custom-call" and one.custom_call_has_side_effect)
+        or (opcode in _EFFECTS_IF_LAID_OUT and inst.constrain_layout)
+        or (opcode == "custom-call" and inst.custom_call_has_side_effect)
     )
 
 
 def _constrained(index: Index) -> Iterator[Finding]:
     """All of the module's all-reduces fix their layouts, or none does."""
-    found = [(one, body) for one, _, body in index.of(_REDUCING)]
-    for one, body in found[1:]:
-        if found[0][0].constrain_layout != one.constrain_layout:
+    reductions = [(inst, body) for inst, _, body in index.of(_REDUCING)]
+    for inst, body in reductions[1:]:
+        if reductions[0][0].constrain_layout != inst.constrain_layout:
             yield body.finding(
-                "HLO-V019", f"of it and %{found[0][0].name} only one has constrain_layout", one
+                "HLO-V019",
+                f"of it and %{reductions[0][0].name} only one has constrain_layout",
+                inst,
             )
             return

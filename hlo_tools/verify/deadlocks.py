@@ -50,8 +50,8 @@ def check_deadlocks(index: Index) -> Iterator[Finding]:
 
 
 def _walk(index: Index, body: Body, waiting: _Waiting) -> Iterator[Finding]:
-    for one in _in_order(index, body):
-        for called in index.called(one):
+    for inst in _in_order(index, body):
+        for called in index.called(inst):
             if index.is_async(called) and not _is_single(called):
                 inside = _Waiting()
                 yield from _walk(index, called, inside)
@@ -59,15 +59,15 @@ def _walk(index: Index, body: Body, waiting: _Waiting) -> Iterator[Finding]:
                     yield from _left(inside, called)
             else:
                 yield from _walk(index, called, waiting)
-        if one.called_computation_ids:
+        if inst.called_computation_ids:
             continue
-        opcode = one.opcode
+        opcode = inst.opcode
         if opcode in _OPPOSITE:
-            yield from _transfer(one, opcode, waiting, body)
+            yield from _transfer(inst, opcode, waiting, body)
         elif opcode in _OTHERS and waiting.kind:
             yield body.finding(
                 "HLO-V039", f"{opcode} starts while a {waiting.kind} waits for its "
-                f"{_OPPOSITE[waiting.kind]}", one,
+                f"{_OPPOSITE[waiting.kind]}", inst,
             )  # fmt: skip
 
 
@@ -80,84 +80,93 @@ def _in_order(index: Index, body: Body) -> list[Message]:
 
 def _is_single(body: Body) -> bool:
     return all(
-        opcode == "parameter" or one.id == body.row.root_id
-        for one, opcode in zip(body.instructions, body.opcodes, strict=True)
+        opcode == "parameter" or inst.id == body.row.root_id
+        for inst, opcode in zip(body.instructions, body.opcodes, strict=True)
     )
 
 
-def _transfer(one: Message, opcode: str, waiting: _Waiting, body: Body) -> Iterator[Finding]:
-    words = one.frontend_attributes.map
-    if one.is_host_transfer or _PIPELINE in words:
+def _transfer(inst: Message, opcode: str, waiting: _Waiting, body: Body) -> Iterator[Finding]:
+    words = inst.frontend_attributes.map
+    if inst.is_host_transfer or _PIPELINE in words:
         return
-    yield from _conflicts(one, _pairs(one), body)
-    other = _OPPOSITE[opcode]
+    yield from _conflicts(inst, _pairs(inst), body)
+    opposite = _OPPOSITE[opcode]
     if not waiting.kind:
         waiting.kind = opcode
-        waiting.pending[opcode].append(one)
+        waiting.pending[opcode].append(inst)
     elif waiting.kind == opcode:
         for earlier in waiting.pending[opcode]:
-            if _problem(_pairs(one) + _pairs(earlier)):
+            if _problem(_pairs(inst) + _pairs(earlier)):
                 yield body.finding(
-                    "HLO-V039", f"a {other} for %{earlier.name} must come before this {opcode}", one
+                    "HLO-V039",
+                    f"a {opposite} for %{earlier.name} must come before this {opcode}",
+                    inst,
                 )
-        waiting.pending[opcode].append(one)
+        waiting.pending[opcode].append(inst)
     else:
-        partner = _partner(one, waiting.pending[other])
+        partner = _partner(inst, waiting.pending[opposite])
         if partner is None:
-            waiting.pending[opcode].append(one)
+            waiting.pending[opcode].append(inst)
         else:
-            waiting.pending[other].remove(partner)
-            waiting.kind = other if waiting.pending[other] else ""
+            waiting.pending[opposite].remove(partner)
+            waiting.kind = opposite if waiting.pending[opposite] else ""
 
 
-def _partner(one: Message, candidates: list[Message]) -> Message | None:
-    wanted = one.frontend_attributes.map.get(_PAIRS)
-    if wanted is None:
+def _partner(inst: Message, candidates: list[Message]) -> Message | None:
+    pairs_text = inst.frontend_attributes.map.get(_PAIRS)
+    if pairs_text is None:
         return None
     return next(
-        (other for other in candidates if other.frontend_attributes.map.get(_PAIRS) == wanted), None
+        (
+            candidate
+            for candidate in candidates
+            if candidate.frontend_attributes.map.get(_PAIRS) == pairs_text
+        ),
+        None,
     )
 
 
-def _pairs(one: Message) -> Pairs:
-    text = one.frontend_attributes.map.get(_PAIRS, "")
+def _pairs(inst: Message) -> Pairs:
+    text = inst.frontend_attributes.map.get(_PAIRS, "")
     return tuple((int(source), int(target)) for source, target in _PAIR.findall(text))
 
 
-def _conflicts(one: Message, pairs: Pairs, body: Body) -> Iterator[Finding]:
+def _conflicts(inst: Message, pairs: Pairs, body: Body) -> Iterator[Finding]:
     problem = _problem(pairs)
     if problem:
-        yield body.finding("HLO-V039", f"its pairs of devices {problem}", one)
+        yield body.finding("HLO-V039", f"its pairs of devices {problem}", inst)
 
 
 def _problem(pairs: Pairs) -> str:
-    """What keeps some pairs of devices from being served one after another."""
+    """Return the reason that prevents serving the pairs of devices in sequence, or ""."""
     following = dict(pairs)
     done: set[int] = set()
     for start in following:
         path: set[int] = set()
-        at: int | None = start
-        while at is not None and at not in done:
-            if at in path:
+        device: int | None = start
+        while device is not None and device not in done:
+            if device in path:
                 return "form a cycle"
-            path.add(at)
-            at = following.get(at)
+            path.add(device)
+            device = following.get(device)
         done |= path
-    if len({one for one, _ in pairs}) < len(pairs) or len({one for _, one in pairs}) < len(pairs):
+    if len({endpoint for endpoint, _ in pairs}) < len(pairs) or len(
+        {endpoint for _, endpoint in pairs}
+    ) < len(pairs):
         return "name a source or a target twice"
     return ""
 
 
 def _left(waiting: _Waiting, body: Body) -> Iterator[Finding]:
-    """What still waits at the end and finds no partner."""
+    """Yield findings for transfers that still wait at the end without a partner."""
     if not waiting.kind:
         return
     for kind, rows in waiting.pending.items():
-        others = list(waiting.pending[_OPPOSITE[kind]])
-        for one in rows:
-            partner = _partner(one, others)
+        unmatched = list(waiting.pending[_OPPOSITE[kind]])
+        for inst in rows:
+            partner = _partner(inst, unmatched)
             if partner is None:
                 yield Finding(
                     "HLO-V039", f"no {_OPPOSITE[kind]} follows this {kind}",
-                    computation=body.row.name, instruction=one.name,
+                    computation=body.row.name, instruction=inst.name,
                 )  # fmt: skip

@@ -41,25 +41,25 @@ class Body:
         """The instruction that it returns."""
         return self.by_id[self.row.root_id & LOCAL_MASK]
 
-    def operands(self, one: Message) -> list[Message]:
+    def operands(self, inst: Message) -> list[Message]:
         """The operands of an instruction."""
-        return [self.by_id[number & LOCAL_MASK] for number in one.operand_ids]
+        return [self.by_id[number & LOCAL_MASK] for number in inst.operand_ids]
 
-    def users(self, one: Message) -> list[Message]:
-        """The instructions that take one as an operand, each once."""
+    def users(self, inst: Message) -> list[Message]:
+        """Return the distinct users of an instruction."""
         if self._users is None:
             self._users = {}
             for user in self.instructions:
                 for number in dict.fromkeys(user.operand_ids):
                     self._users.setdefault(number & LOCAL_MASK, []).append(user)
-        return self._users.get(one.id & LOCAL_MASK, [])
+        return self._users.get(inst.id & LOCAL_MASK, [])
 
     def finding(
-        self, code: str, message: str, one: Message, severity: Severity = Severity.error
+        self, code: str, message: str, inst: Message, severity: Severity = Severity.error
     ) -> Finding:
         """A finding about one of its instructions."""
         return Finding(
-            code, message, severity=severity, computation=self.row.name, instruction=one.name
+            code, message, severity=severity, computation=self.row.name, instruction=inst.name
         )
 
 
@@ -77,31 +77,31 @@ class Index:
         self.bodies: dict[int, Body] = {}
         for row in proto.computations:
             rows = list(row.instructions)
-            by_id = {one.id & LOCAL_MASK: one for one in rows}
-            self.bodies[row.id] = Body(row, rows, [one.opcode for one in rows], by_id)
+            by_id = {inst.id & LOCAL_MASK: inst for inst in rows}
+            self.bodies[row.id] = Body(row, rows, [inst.opcode for inst in rows], by_id)
         self.callers: dict[int, list[tuple[Message, Body]]] = {}
         for number, callers in calls.items():
-            for one in callers:
-                for called in dict.fromkeys(one.called_computation_ids):
-                    self.callers.setdefault(called, []).append((one, self.bodies[number]))
+            for inst in callers:
+                for called in dict.fromkeys(inst.called_computation_ids):
+                    self.callers.setdefault(called, []).append((inst, self.bodies[number]))
 
-    def called(self, one: Message) -> list[Body]:
+    def called(self, inst: Message) -> list[Body]:
         """The computations that an instruction calls."""
-        return [self.bodies[number] for number in one.called_computation_ids]
+        return [self.bodies[number] for number in inst.called_computation_ids]
 
     def is_async(self, body: Body) -> bool:
-        """Whether an asynchronous operation runs the computation."""
-        return any(one.opcode == "async-start" for one, _ in self.callers.get(body.row.id, ()))
+        """Return True if an asynchronous operation runs the computation."""
+        return any(inst.opcode == "async-start" for inst, _ in self.callers.get(body.row.id, ()))
 
     def is_fused(self, body: Body) -> bool:
-        """Whether a fusion calls the computation."""
-        return any(one.opcode == "fusion" for one, _ in self.callers.get(body.row.id, ()))
+        """Return True if a fusion calls the computation."""
+        return any(inst.opcode == "fusion" for inst, _ in self.callers.get(body.row.id, ()))
 
     def of(self, opcodes: frozenset[str]) -> Iterator[tuple[Message, str, Body]]:
         """The instructions of some opcodes, with their opcode and computation."""
         for body in self.bodies.values():
             if opcodes.isdisjoint(body.opcodes):
                 continue
-            for one, opcode in zip(body.instructions, body.opcodes, strict=True):
+            for inst, opcode in zip(body.instructions, body.opcodes, strict=True):
                 if opcode in opcodes:
-                    yield one, opcode, body
+                    yield inst, opcode, body

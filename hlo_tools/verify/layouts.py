@@ -50,32 +50,34 @@ def check_layouts(index: Index, options: Options) -> Iterator[Finding]:
     if not options.layout_sensitive:
         return
     for body in index.bodies.values():
-        for one, opcode in zip(body.instructions, body.opcodes, strict=True):
+        for inst, opcode in zip(body.instructions, body.opcodes, strict=True):
             if opcode in _KEEPING:
-                yield from _kept(one, opcode, body)
+                yield from _kept(inst, opcode, body)
             if opcode == "bitcast":
-                yield from _cast(one, body)
+                yield from _cast(inst, body)
             if opcode in _AGREEING:
-                yield from _agreement(index, one, opcode, body)
-            if opcode == "scan" and one.is_associative != 1:
-                yield body.finding("HLO-V020", "a scan that is not associative has no layouts", one)
+                yield from _agreement(index, inst, opcode, body)
+            if opcode == "scan" and inst.is_associative != 1:
+                yield body.finding(
+                    "HLO-V020", "a scan that is not associative has no layouts", inst
+                )
             if opcode == "reshape" and options.bitcast_reshapes and not index.is_fused(body):
-                yield from _moved(one, body)
+                yield from _moved(inst, body)
     yield from _entry(index)
     yield from _aliases(index.proto)
 
 
 def _on_device(index: Index) -> Iterator[Finding]:
     for body in index.bodies.values():
-        for one in body.instructions:
-            if any(leaf.layout.memory_space == _HOST for leaf in _leaves(one.shape)):
-                yield body.finding("HLO-V040", "its result lies in the memory of the host", one)
+        for inst in body.instructions:
+            if any(leaf.layout.memory_space == _HOST for leaf in _leaves(inst.shape)):
+                yield body.finding("HLO-V040", "its result lies in the memory of the host", inst)
 
 
 def _leaves(shape: Message) -> Iterator[Message]:
     if shape.tuple_shapes:
-        for part in shape.tuple_shapes:
-            yield from _leaves(part)
+        for element_shape in shape.tuple_shapes:
+            yield from _leaves(element_shape)
     else:
         yield shape
 
@@ -83,50 +85,50 @@ def _leaves(shape: Message) -> Iterator[Message]:
 # Operations that keep layouts
 
 
-def _kept(one: Message, opcode: str, body: Body) -> Iterator[Finding]:
-    if not one.shape.HasField("layout"):
+def _kept(inst: Message, opcode: str, body: Body) -> Iterator[Finding]:
+    if not inst.shape.HasField("layout"):
         return
     ignored = {"tiles", "memory_space"}
-    for operand in body.operands(one):
+    for operand in body.operands(inst):
         shape = operand.shape
-        if not shape.HasField("layout") or len(shape.dimensions) != len(one.shape.dimensions):
+        if not shape.HasField("layout") or len(shape.dimensions) != len(inst.shape.dimensions):
             continue
         resizes = opcode in _RESIZING or (opcode == "select" and shape.element_type == _PRED)
         also = ignored | {"element_size_in_bits"} if resizes else ignored
         if opcode in _OFFLOADING:
-            yield from _offloaded(one, opcode, shape.layout, body)
-        differing = _differing(shape.layout, one.shape.layout, frozenset(also))
+            yield from _offloaded(inst, opcode, shape.layout, body)
+        differing = _differing(shape.layout, inst.shape.layout, frozenset(also))
         if differing:
             yield body.finding(
-                "HLO-V020", f"{opcode} changes the layout ({differing}) of %{operand.name}", one
+                "HLO-V020", f"{opcode} changes the layout ({differing}) of %{operand.name}", inst
             )
 
 
-def _offloaded(one: Message, opcode: str, layout: Message, body: Body) -> Iterator[Finding]:
+def _offloaded(inst: Message, opcode: str, layout: Message, body: Body) -> Iterator[Finding]:
     """A slice is taken from the host's memory and an update put there, not the other way round."""
-    before, after = layout.memory_space, one.shape.layout.memory_space
+    before, after = layout.memory_space, inst.shape.layout.memory_space
     wrong = {"dynamic-slice": (0, _HOST), "dynamic-update-slice": (_HOST, 0)}[opcode]
     if (before, after) == wrong or (before == _FAST) is not (after == _FAST):
-        yield body.finding("HLO-V040", f"{opcode} moves from memory {before} to {after}", one)
+        yield body.finding("HLO-V040", f"{opcode} moves from memory {before} to {after}", inst)
 
 
-def _moved(one: Message, body: Body) -> Iterator[Finding]:
+def _moved(inst: Message, body: Body) -> Iterator[Finding]:
     """Every element stays where it is when those one step along each dimension do."""
-    before, after = body.operands(one)[0].shape, one.shape
+    before, after = body.operands(inst)[0].shape, inst.shape
     if 0 in before.dimensions:
         return
     if not (_in_place(before, after) and _in_place(after, before)):
-        yield body.finding("HLO-V020", "the reshape is no bitcast of memory", one)
+        yield body.finding("HLO-V020", "the reshape is no bitcast of memory", inst)
 
 
-def _in_place(one: Message, other: Message) -> bool:
-    extents = list(other.dimensions)
-    places, steps = _steps(one, in_memory=True), _steps(one, in_memory=False)
-    there, rows = _steps(other, in_memory=True), _steps(other, in_memory=False)
-    for axis, extent in enumerate(one.dimensions):
+def _in_place(before: Message, after: Message) -> bool:
+    extents = list(after.dimensions)
+    places, steps = _steps(before, in_memory=True), _steps(before, in_memory=False)
+    there, rows = _steps(after, in_memory=True), _steps(after, in_memory=False)
+    for axis, extent in enumerate(before.dimensions):
         if extent > 1:
-            at = [steps[axis] // row % size for row, size in zip(rows, extents, strict=True)]
-            if sum(a * b for a, b in zip(at, there, strict=True)) != places[axis]:
+            indices = [steps[axis] // row % size for row, size in zip(rows, extents, strict=True)]
+            if sum(a * b for a, b in zip(indices, there, strict=True)) != places[axis]:
                 return False
     return True
 
@@ -144,51 +146,51 @@ def _steps(shape: Message, *, in_memory: bool) -> list[int]:
     return steps
 
 
-def _cast(one: Message, body: Body) -> Iterator[Finding]:
+def _cast(inst: Message, body: Body) -> Iterator[Finding]:
     """A bitcast reads the same bytes in the same memory."""
-    operand = body.operands(one)[0]
-    sizes = _size(operand.shape), _size(one.shape)
+    operand = body.operands(inst)[0]
+    sizes = _size(operand.shape), _size(inst.shape)
     if sizes[0] != sizes[1]:
         yield body.finding(
             "HLO-V019",
-            f"bitcast makes {of(one.shape)} of {of(operand.shape)}, of another size",
-            one,
+            f"bitcast makes {of(inst.shape)} of {of(operand.shape)}, of another size",
+            inst,
         )
     while operand.opcode == "copy":
         operand = body.operands(operand)[0]
-    if operand.opcode == "constant" or not one.shape.HasField("layout"):
+    if operand.opcode == "constant" or not inst.shape.HasField("layout"):
         return
-    on_host = [row.shape.layout.memory_space == _HOST for row in (body.operands(one)[0], one)]
+    on_host = [row.shape.layout.memory_space == _HOST for row in (body.operands(inst)[0], inst)]
     if on_host[0] is not on_host[1]:
-        yield body.finding("HLO-V040", "bitcast moves between the memory of host and device", one)
+        yield body.finding("HLO-V040", "bitcast moves between the memory of host and device", inst)
 
 
 # Shapes that agree with their layouts
 
 
-def _agreement(index: Index, one: Message, opcode: str, body: Body) -> Iterator[Finding]:
-    for got, wanted, ignored in _AGREEING[opcode](index, one, body):
-        differing = _unlike(got, wanted, ignored)
+def _agreement(index: Index, inst: Message, opcode: str, body: Body) -> Iterator[Finding]:
+    for got, required, ignored in _AGREEING[opcode](index, inst, body):
+        differing = _unlike(got, required, ignored)
         if differing:
             yield body.finding(
-                "HLO-V020", f"{opcode} connects shapes of other layouts ({differing})", one
+                "HLO-V020", f"{opcode} connects shapes of other layouts ({differing})", inst
             )
             return
 
 
-def _unlike(one: Message, other: Message, ignored: frozenset[str]) -> str:
+def _unlike(before: Message, after: Message, ignored: frozenset[str]) -> str:
     """The first property in which two shapes' layouts differ; types are checked elsewhere."""
-    for a, b in zip(_leaves(one), _leaves(other), strict=False):
+    for a, b in zip(_leaves(before), _leaves(after), strict=False):
         if a.HasField("layout") and b.HasField("layout"):
-            found = _differing(a.layout, b.layout, ignored)
-            if found:
-                return found
+            difference = _differing(a.layout, b.layout, ignored)
+            if difference:
+                return difference
     return ""
 
 
-def _differing(one: Message, other: Message, ignored: frozenset[str]) -> str:
+def _differing(before: Message, after: Message, ignored: frozenset[str]) -> str:
     for name in _PROPERTIES:
-        if name not in ignored and _value(one, name) != _value(other, name):
+        if name not in ignored and _value(before, name) != _value(after, name):
             return name
     return ""
 
@@ -202,109 +204,109 @@ def _value(layout: Message, name: str) -> object:
     return [row if isinstance(row, int) else row.SerializeToString() for row in value]
 
 
-def _called(index: Index, one: Message, body: Body) -> Iterator[Pair]:
+def _called(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
     """Arguments and parameters, result and root."""
-    operands = body.operands(one)
-    for called in index.called(one):
+    operands = body.operands(inst)
+    for called in index.called(inst):
         for row, opcode in zip(called.instructions, called.opcodes, strict=True):
             if opcode == "parameter" and row.parameter_number < len(operands):
                 yield operands[row.parameter_number].shape, row.shape, _NOTHING
-        yield one.shape, called.root.shape, _NOTHING
+        yield inst.shape, called.root.shape, _NOTHING
 
 
-def _while(index: Index, one: Message, body: Body) -> Iterator[Pair]:
-    state = body.operands(one)[0].shape
-    loop, condition = index.called(one)
-    yield one.shape, loop.root.shape, _NOTHING
+def _while(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
+    state = body.operands(inst)[0].shape
+    loop, condition = index.called(inst)
+    yield inst.shape, loop.root.shape, _NOTHING
     for called in (loop, condition):
         for row, opcode in zip(called.instructions, called.opcodes, strict=True):
             if opcode == "parameter":
                 yield state, row.shape, _NOTHING
 
 
-def _conditional(index: Index, one: Message, body: Body) -> Iterator[Pair]:
-    for operand, called in zip(body.operands(one)[1:], index.called(one), strict=False):
-        yield one.shape, called.root.shape, _NOTHING
+def _conditional(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
+    for operand, called in zip(body.operands(inst)[1:], index.called(inst), strict=False):
+        yield inst.shape, called.root.shape, _NOTHING
         for row, opcode in zip(called.instructions, called.opcodes, strict=True):
             if opcode == "parameter":
                 yield operand.shape, row.shape, _NOTHING
 
 
-def _tuple(index: Index, one: Message, body: Body) -> Iterator[Pair]:
-    for operand, part in zip(body.operands(one), one.shape.tuple_shapes, strict=False):
-        yield operand.shape, part, _NOTHING
+def _tuple(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
+    for operand, element_shape in zip(body.operands(inst), inst.shape.tuple_shapes, strict=False):
+        yield operand.shape, element_shape, _NOTHING
 
 
-def _element(index: Index, one: Message, body: Body) -> Iterator[Pair]:
-    parts = body.operands(one)[0].shape.tuple_shapes
-    if one.tuple_index < len(parts):
-        yield parts[one.tuple_index], one.shape, _NOTHING
+def _element(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
+    parts = body.operands(inst)[0].shape.tuple_shapes
+    if inst.tuple_index < len(parts):
+        yield parts[inst.tuple_index], inst.shape, _NOTHING
 
 
-def _same(index: Index, one: Message, body: Body) -> Iterator[Pair]:
-    yield body.operands(one)[0].shape, one.shape, _NOTHING
+def _same(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
+    yield body.operands(inst)[0].shape, inst.shape, _NOTHING
 
 
-def _copy_start(index: Index, one: Message, body: Body) -> Iterator[Pair]:
-    for part in one.shape.tuple_shapes[:2]:
-        yield body.operands(one)[0].shape, part, _ORDER_ONLY
+def _copy_start(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
+    for element_shape in inst.shape.tuple_shapes[:2]:
+        yield body.operands(inst)[0].shape, element_shape, _ORDER_ONLY
 
 
-def _copy_done(index: Index, one: Message, body: Body) -> Iterator[Pair]:
-    to, source, *_ = body.operands(one)[0].shape.tuple_shapes
+def _copy_done(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
+    to, source, *_ = body.operands(inst)[0].shape.tuple_shapes
     yield to, source, frozenset({"memory_space", "split_configs"})
-    yield to, one.shape, _NOTHING
+    yield to, inst.shape, _NOTHING
 
 
-def _copy(index: Index, one: Message, body: Body) -> Iterator[Pair]:
+def _copy(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
     """A copy from the host's memory changes nothing else."""
-    before = body.operands(one)[0].shape
-    if before.layout.memory_space == _HOST and one.shape.layout.memory_space != _HOST:
-        yield before, one.shape, frozenset({"memory_space"})
+    before = body.operands(inst)[0].shape
+    if before.layout.memory_space == _HOST and inst.shape.layout.memory_space != _HOST:
+        yield before, inst.shape, frozenset({"memory_space"})
 
 
-def _update(index: Index, one: Message, body: Body) -> Iterator[Pair]:
+def _update(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
     ignored = frozenset({"memory_space", "tiles"}) if index.is_fused(body) else _NOTHING
-    yield body.operands(one)[0].shape, one.shape, ignored
+    yield body.operands(inst)[0].shape, inst.shape, ignored
 
 
-def _async_start(index: Index, one: Message, body: Body) -> Iterator[Pair]:
-    given, result, *_ = one.shape.tuple_shapes
-    for operand, part in zip(body.operands(one), given.tuple_shapes, strict=False):
-        yield operand.shape, part, _NOTHING
-    for called in index.called(one):
+def _async_start(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
+    arguments, result, *_ = inst.shape.tuple_shapes
+    for operand, argument in zip(body.operands(inst), arguments.tuple_shapes, strict=False):
+        yield operand.shape, argument, _NOTHING
+    for called in index.called(inst):
         yield result, called.root.shape, _NOTHING
 
 
-def _async_done(index: Index, one: Message, body: Body) -> Iterator[Pair]:
-    yield body.operands(one)[0].shape.tuple_shapes[1], one.shape, _NOTHING
+def _async_done(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
+    yield body.operands(inst)[0].shape.tuple_shapes[1], inst.shape, _NOTHING
 
 
-def _aliased(index: Index, one: Message, body: Body) -> Iterator[Pair]:
+def _aliased(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
     """An output that is written over an operand lies like it."""
-    for alias in one.output_operand_aliasing:
-        if "xla_skip_custom_call_alias_shape_check" in one.frontend_attributes.map:
+    for alias in inst.output_operand_aliasing:
+        if "xla_skip_custom_call_alias_shape_check" in inst.frontend_attributes.map:
             return
-        output = _part(one.shape, alias.output_shape_index)
-        operand = _part(body.operands(one)[alias.operand_index].shape, alias.operand_shape_index)
+        output = _part(inst.shape, alias.output_shape_index)
+        operand = _part(body.operands(inst)[alias.operand_index].shape, alias.operand_shape_index)
         if output is None or operand is None:
             continue
-        scalar = math.prod(operand.dimensions) == 1 and one.opcode == "custom-call"
+        scalar = math.prod(operand.dimensions) == 1 and inst.opcode == "custom-call"
         yield operand, output, frozenset({"memory_space"}) if scalar else _NOTHING
 
 
 def _part(shape: Message, place: list[int]) -> Message | None:
-    for at in place:
-        if at >= len(shape.tuple_shapes):
+    for index in place:
+        if index >= len(shape.tuple_shapes):
             return None
-        shape = shape.tuple_shapes[at]
+        shape = shape.tuple_shapes[index]
     return shape
 
 
-def _fusion(index: Index, one: Message, body: Body) -> Iterator[Pair]:
-    yield from _called(index, one, body)
+def _fusion(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
+    yield from _called(index, inst, body)
     nested = index.is_fused(body)
-    for operand, output, ignored in _aliased(index, one, body):
+    for operand, output, ignored in _aliased(index, inst, body):
         yield operand, output, ignored | {"tiles", "memory_space"} if nested else ignored
 
 
@@ -324,14 +326,14 @@ def _entry(index: Index) -> Iterator[Finding]:
     """The entry's parameters and root lie as the module says."""
     stated, body = index.proto.host_program_shape, index.bodies[index.proto.entry_computation_id]
     pairs = [(body.root, stated.result)]
-    for one, opcode in zip(body.instructions, body.opcodes, strict=True):
-        if opcode == "parameter" and one.parameter_number < len(stated.parameters):
-            pairs.append((one, stated.parameters[one.parameter_number]))
-    for one, shape in pairs:
-        differing = _unlike(one.shape, shape, _ENTRY)
+    for inst, opcode in zip(body.instructions, body.opcodes, strict=True):
+        if opcode == "parameter" and inst.parameter_number < len(stated.parameters):
+            pairs.append((inst, stated.parameters[inst.parameter_number]))
+    for inst, shape in pairs:
+        differing = _unlike(inst.shape, shape, _ENTRY)
         if differing:
             yield body.finding(
-                "HLO-V020", f"the module states another layout for it ({differing})", one
+                "HLO-V020", f"the module states another layout for it ({differing})", inst
             )
 
 
@@ -361,5 +363,5 @@ _MUST = 2
 
 def _size(shape: Message) -> int:
     """Bits of an array."""
-    known = BY_NUMBER.get(shape.element_type)
-    return math.prod(shape.dimensions) * (known.bits if known else 0)
+    element_type = BY_NUMBER.get(shape.element_type)
+    return math.prod(shape.dimensions) * (element_type.bits if element_type else 0)

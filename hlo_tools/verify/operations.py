@@ -1,4 +1,4 @@
-"""What must hold of an operation although no result type follows from it: devices, pairs, states.
+"""Checks operations beyond their result types: devices, pairs, states.
 
 The rules are those of XLA's verifier (``hlo_verifier.cc``).
 """
@@ -27,9 +27,9 @@ def check_operation(call: Call) -> None:
     Raises:
         InferenceError: it breaks a rule of its opcode, or (HLO-V018) states another result.
     """
-    found = _CHECKS.get(call.row.opcode)
-    if found is not None:
-        found(call)
+    check_opcode = _CHECKS.get(call.row.opcode)
+    if check_opcode is not None:
+        check_opcode(call)
 
 
 def _check(names: str) -> Callable[[Callable[[Call], None]], Callable[[Call], None]]:
@@ -50,7 +50,7 @@ def _states(call: Call, expected: Type | None) -> None:
 
 def _plain(kind: Type) -> Type:
     if isinstance(kind, TupleType):
-        return TupleType(tuple(_plain(part) for part in kind.parts))
+        return TupleType(tuple(_plain(element) for element in kind.parts))
     return Array(kind.element, kind.dimensions)
 
 
@@ -77,10 +77,12 @@ def _groups(call: Call) -> list[list[int]]:
     except HloError as error:
         raise call.broken(f"has {error.message}") from error
     call.check(all(groups), "has an empty replica group")
-    seen: set[int] = set()
+    devices: set[int] = set()
     for device in (device for group in groups for device in group):
-        call.check(device not in seen, f"has device {device} in its replica groups more than once")
-        seen.add(device)
+        call.check(
+            device not in devices, f"has device {device} in its replica groups more than once"
+        )
+        devices.add(device)
     return groups
 
 
@@ -122,13 +124,13 @@ def _all_gather(call: Call) -> None:
 def _all_gather_start(call: Call) -> None:
     """Returns a tuple of what it takes and what it gives."""
     groups = _groups(call)
-    given = call.one_or_tuple(list(call.operands))
+    operand_type = call.one_or_tuple(list(call.operands))
     stated = of(call.row.shape)
     result = part_at(stated, [1])
-    if result is None or _plain(part_at(stated, [0]) or _TOKEN) != _plain(given):
-        raise call.broken(f"returns ({given}, result), the instruction states {stated}")
-    for operand, part in _pairs(call, result):
-        _alike(call, _ratio(call, operand, part), groups, "makes")
+    if result is None or _plain(part_at(stated, [0]) or _TOKEN) != _plain(operand_type):
+        raise call.broken(f"returns ({operand_type}, result), the instruction states {stated}")
+    for operand, result_part in _pairs(call, result):
+        _alike(call, _ratio(call, operand, result_part), groups, "makes")
 
 
 @_check("reduce-scatter")
@@ -147,13 +149,13 @@ def _pairs(call: Call, stated: Type) -> list[tuple[Array, Array]]:
         len(parts) == len(operands),
         f"returns {counted(len(parts), 'result')} for {counted(len(operands), 'operand')}",
     )
-    found: list[tuple[Array, Array]] = []
-    for operand, part in zip(operands, parts, strict=True):
-        if not isinstance(part, Array) or part.element != operand.element:
-            call.check(False, f"returns {part} for {operand}")
+    pairs: list[tuple[Array, Array]] = []
+    for operand, stated_part in zip(operands, parts, strict=True):
+        if not isinstance(stated_part, Array) or stated_part.element != operand.element:
+            call.check(False, f"returns {stated_part} for {operand}")
         else:
-            found.append((operand, part))
-    return found
+            pairs.append((operand, stated_part))
+    return pairs
 
 
 def _axis(call: Call, operand: Array) -> int:
@@ -168,15 +170,16 @@ def _ratio(call: Call, small: Array, large: Array) -> int:
     axis = _axis(call, small)
     call.check(small.rank == large.rank, f"changes {small} and {large} in rank")
     before, after = (
-        (*one.dimensions[:axis], *one.dimensions[axis + 1 :]) for one in (small, large)
+        (*small_extent.dimensions[:axis], *small_extent.dimensions[axis + 1 :])
+        for small_extent in (small, large)
     )
     call.check(before == after, f"changes {small} and {large} in other dimensions than {axis}")
-    one, other = small.dimensions[axis], large.dimensions[axis]
+    small_extent, large_extent = small.dimensions[axis], large.dimensions[axis]
     call.check(
-        other == 0 if one == 0 else other % one == 0,
-        f"divides an extent of {other} into parts of {one}",
+        large_extent == 0 if small_extent == 0 else large_extent % small_extent == 0,
+        f"divides an extent of {large_extent} into parts of {small_extent}",
     )
-    return other // one if one else 1
+    return large_extent // small_extent if small_extent else 1
 
 
 @_check("all-to-all")
@@ -216,16 +219,16 @@ def _ragged_all_to_all(call: Call) -> None:
 def _permute(call: Call) -> None:
     in_place = len(call.operands) == 4 and isinstance(call.operands[2], TupleType)
     most = _slices(call) if in_place else 1
-    pairs = [(one.source, one.target) for one in call.row.source_target_pairs]
+    pairs = [(pair.source, pair.target) for pair in call.row.source_target_pairs]
     for what, devices in zip(("source", "target"), zip(*pairs, strict=True), strict=False):
         for device, count in Counter(devices).items():
             often = "once" if most == 1 else counted(most, "time")
             call.check(count <= most, f"has device {device} as {what} more than {often}")
-    given: list[Type] = [call.operand(1)] if in_place else list(call.operands)
+    sources: list[Type] = [call.operand(1)] if in_place else list(call.operands)
     if call.row.opcode == "collective-permute":
-        _states(call, call.one_or_tuple(given))
+        _states(call, call.one_or_tuple(sources))
         return
-    sent, got = (call.operand(0), call.operand(1)) if in_place else [call.one_or_tuple(given)] * 2
+    sent, got = (call.operand(0), call.operand(1)) if in_place else [call.one_or_tuple(sources)] * 2
     stated = of(call.row.shape)
     context = stated.parts[2:] if isinstance(stated, TupleType) else ()
     _states(call, TupleType((sent, got, *context)))
@@ -263,9 +266,9 @@ def _check_offsets(call: Call, buffer: Type, offsets: Type) -> None:
     """An offset for each dimension of a buffer, or several of those."""
     rank = buffer.rank if isinstance(buffer, Array) else -1
     parts = offsets.parts if isinstance(offsets, TupleType) else ()
-    nested = [part for part in parts if isinstance(part, TupleType)]
+    nested = [offset for offset in parts if isinstance(offset, TupleType)]
     fits = len(nested) == len(parts) if nested else isinstance(offsets, TupleType)
-    counts = {len(part.parts) for part in nested} if nested else {len(parts)}
+    counts = {len(offset.parts) for offset in nested} if nested else {len(parts)}
     call.check(fits and counts == {rank}, f"has the offsets {offsets} for {buffer}")
 
 
@@ -288,9 +291,9 @@ def _first(call: Call) -> None:
 
 
 def _part(call: Call, place: int) -> None:
-    found = part_at(call.operand(0), [place])
-    call.check(found is not None, f"takes what its start returns, not {call.operand(0)}")
-    _states(call, found)
+    element = part_at(call.operand(0), [place])
+    call.check(element is not None, f"takes what its start returns, not {call.operand(0)}")
+    _states(call, element)
 
 
 @_check("copy-start")

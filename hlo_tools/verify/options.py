@@ -1,4 +1,4 @@
-"""What a check assumes and what it looks for besides; the defaults are those of XLA's verifier."""
+"""Options of a check: assumptions and optional rules; the defaults are XLA's verifier's."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ class Options:
 
 
 DEFAULT = Options()
-"""What XLA checks when nothing else is said."""
+"""XLA's defaults."""

@@ -23,7 +23,7 @@ _ENDS = {
     "send": ("send-done", "tuple"),
     "recv": ("recv-done", "tuple"),
 }
-"""What may use the result of a start; only one instruction may."""
+"""Opcodes that can use the result of a start; exactly one instruction uses it."""
 
 _STARTS = {
     "async-update": ("async-start", "async-update"),
@@ -35,7 +35,7 @@ _STARTS = {
     "send-done": ("send", "get-tuple-element"),
     "recv-done": ("recv", "get-tuple-element"),
 }
-"""What the operand of an update or done is."""
+"""Opcodes of the operand of an update or done."""
 
 _TRANSFERS = frozenset({"send", "recv"})
 _WRAPPED = frozenset({"async-start", "async-update", "async-done"})
@@ -46,78 +46,78 @@ _GROUP = "_collectives_group"
 
 def check_pairs(index: Index) -> Iterator[Finding]:
     """Findings about starts, updates and dones, and about what they run."""
-    for one, opcode, body in index.of(frozenset(_ENDS) | frozenset(_STARTS)):
+    for inst, opcode, body in index.of(frozenset(_ENDS) | frozenset(_STARTS)):
         if opcode in _STARTS:
-            yield from _start(one, opcode, body)
-        if opcode in _ENDS and not (opcode in _TRANSFERS and _is_wrapped(index, one, body)):
-            yield from _end(one, opcode, body)
+            yield from _start(inst, opcode, body)
+        if opcode in _ENDS and not (opcode in _TRANSFERS and _is_wrapped(index, inst, body)):
+            yield from _end(inst, opcode, body)
         if opcode in _WRAPPED:
-            yield from _wrapped(index, one, opcode, body)
+            yield from _wrapped(index, inst, opcode, body)
         if opcode in _TRANSFERS:
-            yield from _transfer(index, one, opcode, body)
+            yield from _transfer(index, inst, opcode, body)
     yield from _host_channels(index)
     yield from _computations(index)
 
 
-def _is_wrapped(index: Index, one: Message, body: Body) -> bool:
-    return body.row.root_id == one.id and index.is_async(body)
+def _is_wrapped(index: Index, inst: Message, body: Body) -> bool:
+    return body.row.root_id == inst.id and index.is_async(body)
 
 
-def _start(one: Message, opcode: str, body: Body) -> Iterator[Finding]:
-    wanted = _STARTS[opcode]
-    operands = body.operands(one)
-    if len(operands) == 1 and operands[0].opcode not in wanted:
+def _start(inst: Message, opcode: str, body: Body) -> Iterator[Finding]:
+    allowed = _STARTS[opcode]
+    operands = body.operands(inst)
+    if len(operands) == 1 and operands[0].opcode not in allowed:
         yield body.finding(
-            "HLO-V031", f"{opcode} takes the result of {' or '.join(wanted)}, not of "
-            f"{operands[0].opcode}", one,
+            "HLO-V031", f"{opcode} takes the result of {' or '.join(allowed)}, not of "
+            f"{operands[0].opcode}", inst,
         )  # fmt: skip
 
 
-def _end(one: Message, opcode: str, body: Body) -> Iterator[Finding]:
-    wanted = _ENDS[opcode]
-    users = [user for user in body.users(one) if user.custom_call_target != "control_dep"]
+def _end(inst: Message, opcode: str, body: Body) -> Iterator[Finding]:
+    allowed = _ENDS[opcode]
+    users = [user for user in body.users(inst) if user.custom_call_target != "control_dep"]
     if len(users) != 1:
         yield body.finding(
-            "HLO-V031", f"{opcode} needs one {' or '.join(wanted)}, it has "
-            f"{counted(len(users), 'user')}", one,
+            "HLO-V031", f"{opcode} needs one {' or '.join(allowed)}, it has "
+            f"{counted(len(users), 'user')}", inst,
         )  # fmt: skip
-    elif users[0].opcode not in wanted:
+    elif users[0].opcode not in allowed:
         yield body.finding(
-            "HLO-V031", f"{opcode} needs a {' or '.join(wanted)}, %{users[0].name} is a "
-            f"{users[0].opcode}", one,
+            "HLO-V031", f"{opcode} needs a {' or '.join(allowed)}, %{users[0].name} is a "
+            f"{users[0].opcode}", inst,
         )  # fmt: skip
 
 
 # Wrapped computations
 
 
-def _wrapped(index: Index, one: Message, opcode: str, body: Body) -> Iterator[Finding]:
-    called = index.called(one)
+def _wrapped(index: Index, inst: Message, opcode: str, body: Body) -> Iterator[Finding]:
+    called = index.called(inst)
     if not called:
         return
-    thread = one.async_execution_thread or MAIN
+    thread = inst.async_execution_thread or MAIN
     if thread != called[0].thread:
         yield body.finding(
             "HLO-V033", f"{opcode} is for the thread '{thread}', what it runs is in "
-            f"'{called[0].thread}'", one,
+            f"'{called[0].thread}'", inst,
         )  # fmt: skip
-    operands = body.operands(one)
+    operands = body.operands(inst)
     if opcode == "async-start" or not operands or operands[0].opcode not in _WRAPPED:
         return
     started = index.called(operands[0])
     if started and started[0] is not called[0] and _content(started[0]) != _content(called[0]):
         yield body.finding(
             "HLO-V031", f"{opcode} names %{called[0].row.name}, its start runs "
-            f"%{started[0].row.name}", one,
+            f"%{started[0].row.name}", inst,
         )  # fmt: skip
 
 
 def _content(body: Body) -> list[tuple[str, bytes, tuple[int, ...]]]:
-    """What a computation does, whatever its instructions are called."""
-    place = {number: at for at, number in enumerate(body.by_id)}
+    """Return a computation's content without the names of its instructions."""
+    place = {number: position for position, number in enumerate(body.by_id)}
     return [
-        (opcode, one.shape.SerializeToString(), tuple(place[n & LOCAL_MASK] for n in one.operand_ids))
-        for one, opcode in zip(body.instructions, body.opcodes, strict=True)
+        (opcode, inst.shape.SerializeToString(), tuple(place[n & LOCAL_MASK] for n in inst.operand_ids))
+        for inst, opcode in zip(body.instructions, body.opcodes, strict=True)
     ]  # fmt: skip
 
 
@@ -125,13 +125,13 @@ def _computations(index: Index) -> Iterator[Finding]:
     """An asynchronous computation holds one operation, transfers, or a marked group."""
     for number, callers in index.callers.items():
         body = index.bodies[number]
-        starts = [one for one, _ in callers if one.opcode == "async-start"]
+        starts = [inst for inst, _ in callers if inst.opcode == "async-start"]
         if not starts or _BESIDE_TRANSFERS.issuperset(body.opcodes):
             continue
         if len(starts) == 1 and _GROUP in starts[0].frontend_attributes.map:
             continue
-        beside = {op for one, op in zip(body.instructions, body.opcodes, strict=True)
-                  if one.id != body.row.root_id}  # fmt: skip
+        beside = {op for inst, op in zip(body.instructions, body.opcodes, strict=True)
+                  if inst.id != body.row.root_id}  # fmt: skip
         if not beside <= {"parameter"} and not beside <= _BARRIER:
             yield Finding(
                 "HLO-V032", "it runs asynchronously and holds more than parameters and one "
@@ -142,35 +142,35 @@ def _computations(index: Index) -> Iterator[Finding]:
 # Transfers
 
 
-def _transfer(index: Index, one: Message, opcode: str, body: Body) -> Iterator[Finding]:
+def _transfer(index: Index, inst: Message, opcode: str, body: Body) -> Iterator[Finding]:
     """A send or receive and its done agree in channel and in whether the host takes part."""
-    if not one.channel_id or _is_wrapped(index, one, body):
+    if not inst.channel_id or _is_wrapped(index, inst, body):
         return
-    for done in body.users(one):
+    for done in body.users(inst):
         if done.opcode != f"{opcode}-done":
             continue
-        if done.channel_id != one.channel_id:
+        if done.channel_id != inst.channel_id:
             yield body.finding(
-                "HLO-V035", f"{opcode} has the channel {one.channel_id}, %{done.name} has "
-                f"{done.channel_id}", one,
+                "HLO-V035", f"{opcode} has the channel {inst.channel_id}, %{done.name} has "
+                f"{done.channel_id}", inst,
             )  # fmt: skip
-        if done.is_host_transfer != one.is_host_transfer:
+        if done.is_host_transfer != inst.is_host_transfer:
             yield body.finding(
-                "HLO-V035", f"of {opcode} and %{done.name} only one is a host transfer", one
+                "HLO-V035", f"of {opcode} and %{done.name} only one is a host transfer", inst
             )
 
 
 def _host_channels(index: Index) -> Iterator[Finding]:
     """Host transfers of one channel are alike but for the values of their operands."""
     first: dict[int, tuple[tuple[object, ...], str]] = {}
-    for one, opcode, body in index.of(_TRANSFERS):
-        if not (one.channel_id and one.is_host_transfer):
+    for inst, opcode, body in index.of(_TRANSFERS):
+        if not (inst.channel_id and inst.is_host_transfer):
             continue
-        operands = tuple(of(operand.shape) for operand in body.operands(one))
-        key = (opcode, of(one.shape), operands)
-        known, name = first.setdefault(one.channel_id, (key, one.name))
-        if known != key:
+        operands = tuple(of(operand.shape) for operand in body.operands(inst))
+        key = (opcode, of(inst.shape), operands)
+        first_key, name = first.setdefault(inst.channel_id, (key, inst.name))
+        if first_key != key:
             yield body.finding(
-                "HLO-V035", f"it shares the host channel {one.channel_id} with %{name}, which "
-                "transfers something else", one,
+                "HLO-V035", f"it shares the host channel {inst.channel_id} with %{name}, which "
+                "transfers something else", inst,
             )  # fmt: skip

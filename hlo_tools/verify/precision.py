@@ -69,28 +69,28 @@ _APPLYING = frozenset({"map", "reduce", "reduce-window"})
 
 
 def mixture(opcode: str, operands: Sequence[Type], programs: Sequence[Message]) -> str:
-    """What is wrong with the floats of an operation where precision is not mixed, or ""."""
+    """Return the mixture of float types that an operation does not support, or ""."""
     if opcode not in _MIXING:
-        floats = {one.element for kind in operands for one in _leaves(kind) if one.kind == _KIND}
+        floats = {leaf.element for kind in operands for leaf in _leaves(kind) if leaf.kind == _KIND}
         if len(floats) > 1:
             return f"{opcode} takes floats of different types: {', '.join(map(str, operands))}"
     if opcode in _APPLYING and programs:
-        for at, (taken, given) in enumerate(
+        for position, (parameter, passed) in enumerate(
             zip(called_types(programs[0])[0], operands, strict=False)
         ):
             if (
-                isinstance(taken, Array)
-                and isinstance(given, Array)
-                and taken.element != given.element
+                isinstance(parameter, Array)
+                and isinstance(passed, Array)
+                and parameter.element != passed.element
             ):
-                return f"{opcode} applies a computation that takes {taken} as parameter {at} to {given}"
+                return f"{opcode} applies a computation that takes {parameter} as parameter {position} to {passed}"
     return ""
 
 
 def _leaves(kind: Type) -> Iterator[Array]:
     if isinstance(kind, TupleType):
-        for part in kind.parts:
-            yield from _leaves(part)
+        for element in kind.parts:
+            yield from _leaves(element)
     else:
         yield kind
 
@@ -98,7 +98,7 @@ def _leaves(kind: Type) -> Iterator[Array]:
 def relax_type(kind: Type) -> Type:
     """A type with f32 for every float."""
     if isinstance(kind, TupleType):
-        return TupleType(tuple(relax_type(part) for part in kind.parts))
+        return TupleType(tuple(relax_type(element) for element in kind.parts))
     return kind._replace(element=_F32) if kind.kind == _KIND else kind
 
 
@@ -118,7 +118,7 @@ def relax_program(program: Message) -> Message:
 
 
 def _relax_shape(shape: Message) -> None:
-    for part in shape.tuple_shapes:
-        _relax_shape(part)
+    for element_shape in shape.tuple_shapes:
+        _relax_shape(element_shape)
     if Array(shape.element_type).kind == _KIND:
         shape.element_type = _F32

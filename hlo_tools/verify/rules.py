@@ -22,7 +22,7 @@ class Rule:
     why: str
 
 
-_ROWS = (
+_RULE_TABLE = (
     ("HLO-V001", "the entry computation exists",
      "A module starts at its entry; the id of the entry names none of its computations."),
     ("HLO-V002", "ids of computations are unique",
@@ -113,5 +113,5 @@ _ROWS = (
      "operation would be ignored (--allow-unknown-fields ignores it)."),
 )  # fmt: skip
 
-RULES: dict[str, Rule] = {code: Rule(code, title, why) for code, title, why in _ROWS}
+RULES: dict[str, Rule] = {code: Rule(code, title, why) for code, title, why in _RULE_TABLE}
 """Code -> rule."""

@@ -23,21 +23,21 @@ def check_shardings(index: Index, options: Options) -> Iterator[Finding]:
     """Findings about the shardings of all instructions."""
     count = options.replicas * options.partitions
     devices = count if count > 1 else 0
-    known: dict[tuple[bytes, bytes], str] = {}
+    problem_by_key: dict[tuple[bytes, bytes], str] = {}
     for body in index.bodies.values():
-        for one in body.instructions:
-            if not one.HasField("sharding"):
+        for inst in body.instructions:
+            if not inst.HasField("sharding"):
                 continue
-            key = (one.sharding.SerializeToString(), one.shape.SerializeToString())
-            if key not in known:
-                known[key] = next(_problems(one.sharding, of(one.shape), devices), "")
-            if known[key]:
-                yield body.finding("HLO-V034", known[key], one)
+            key = (inst.sharding.SerializeToString(), inst.shape.SerializeToString())
+            if key not in problem_by_key:
+                problem_by_key[key] = next(_problems(inst.sharding, of(inst.shape), devices), "")
+            if problem_by_key[key]:
+                yield body.finding("HLO-V034", problem_by_key[key], inst)
     yield from _agreeing(index)
 
 
 def _problems(sharding: Message, kind: Type, devices: int) -> Iterator[str]:
-    """What is wrong with a sharding for a type; devices are checked when there are any."""
+    """Yield the problems of a sharding for a type; check devices if their count is known."""
     if isinstance(kind, Array) and kind.element == _TOKEN:
         return
     if sharding.type == _TUPLE:
@@ -49,8 +49,8 @@ def _problems(sharding: Message, kind: Type, devices: int) -> Iterator[str]:
         if len(parts) != len(leaves) and (leaves or len(parts) > 1):
             yield f"the sharding has {len(parts)} parts, {kind} has {len(leaves)}"
             return
-        for part, leaf in zip(parts, leaves, strict=False):
-            yield from _problems(part, leaf, devices)
+        for element_sharding, leaf in zip(parts, leaves, strict=False):
+            yield from _problems(element_sharding, leaf, devices)
     elif isinstance(kind, TupleType):
         yield f"the sharding is for an array, the shape is {kind}"
     elif sharding.type == _MAXIMAL:
@@ -61,8 +61,8 @@ def _problems(sharding: Message, kind: Type, devices: int) -> Iterator[str]:
 
 def _leaves(kind: Type) -> Iterator[Type]:
     if isinstance(kind, TupleType):
-        for part in kind.parts:
-            yield from _leaves(part)
+        for element in kind.parts:
+            yield from _leaves(element)
     else:
         yield kind
 
@@ -75,13 +75,13 @@ def _outside(named: list[int], devices: int) -> Iterator[str]:
 
 def _tiled(sharding: Message, kind: Array, devices: int) -> Iterator[str]:
     tiles = list(sharding.tile_assignment_dimensions)
-    apart = len(sharding.last_tile_dims) or int(sharding.replicate_on_last_tile_dim)
+    subgroup_dims = len(sharding.last_tile_dims) or int(sharding.replicate_on_last_tile_dim)
     count = math.prod(tiles)
     if count == 1:
         yield "the sharding has tiles for one device; replicated or maximal says what is meant"
         return
-    if len(tiles) - apart != kind.rank:
-        yield f"the sharding divides {len(tiles) - apart} dimensions, {kind} has {kind.rank}"
+    if len(tiles) - subgroup_dims != kind.rank:
+        yield f"the sharding divides {len(tiles) - subgroup_dims} dimensions, {kind} has {kind.rank}"
         return
     named = list(sharding.tile_assignment_devices)
     extents, order = list(sharding.iota_reshape_dims), list(sharding.iota_transpose_perm)
@@ -100,18 +100,18 @@ def _tiled(sharding: Message, kind: Array, devices: int) -> Iterator[str]:
 
 
 def _agreeing(index: Index) -> Iterator[Finding]:
-    """What carries the same value through a loop or out of branches has one sharding."""
-    for one, opcode, body in index.of(_BRANCHING):
-        called = index.called(one)
-        alike = [one, *(inner.root for inner in (called[:1] if opcode == "while" else called))]
+    """Check that a loop's state, or the results of branches, have equal shardings."""
+    for inst, opcode, body in index.of(_BRANCHING):
+        called = index.called(inst)
+        alike = [inst, *(inner.root for inner in (called[:1] if opcode == "while" else called))]
         if opcode == "while":
             alike += [parameter for inner in called for parameter in _parameters(inner)]
-        given = [row for row in alike if row.HasField("sharding")]
-        for other in given[1:]:
-            if _plain(other.sharding) != _plain(given[0].sharding):
+        sharded = [row for row in alike if row.HasField("sharding")]
+        for row in sharded[1:]:
+            if _plain(row.sharding) != _plain(sharded[0].sharding):
                 yield body.finding(
                     "HLO-V034", f"{opcode} carries a value whose sharding differs between "
-                    f"%{given[0].name} and %{other.name}", one,
+                    f"%{sharded[0].name} and %{row.name}", inst,
                 )  # fmt: skip
                 break
 
@@ -129,6 +129,6 @@ def _plain(sharding: Message) -> bytes:
     if not sharding.metadata and not sharding.tuple_shardings:
         return sharding.SerializeToString(deterministic=True)
     copy: Message = schema.OpSharding.FromString(sharding.SerializeToString())
-    for one in (copy, *copy.tuple_shardings):
-        del one.metadata[:]
+    for message in (copy, *copy.tuple_shardings):
+        del message.metadata[:]
     return copy.SerializeToString(deterministic=True)

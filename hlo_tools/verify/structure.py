@@ -17,12 +17,12 @@ Calls = dict[int, list[Message]]
 
 def calls_of(proto: Message) -> Calls:
     """The instructions that call computations, by the id of their own."""
-    found: Calls = {}
+    callers_by_computation: Calls = {}
     for row in proto.computations:
-        calling = [one for one in row.instructions if one.called_computation_ids]
+        calling = [inst for inst in row.instructions if inst.called_computation_ids]
         if calling:
-            found.setdefault(row.id, []).extend(calling)
-    return found
+            callers_by_computation.setdefault(row.id, []).extend(calling)
+    return callers_by_computation
 
 
 def check_structure(proto: Message, calls: Calls) -> Iterator[Finding]:
@@ -45,29 +45,29 @@ def _module(proto: Message, ids: set[int]) -> Iterator[Finding]:
     for name, count in Counter(row.name for row in proto.computations).items():
         if count > 1:
             yield Finding("HLO-V004", f"{count} computations are called '{name}'", computation=name)
-    names = [one.name for row in proto.computations for one in row.instructions]
+    names = [inst.name for row in proto.computations for inst in row.instructions]
     if len(set(names)) == len(names) and "" not in names:
         return
     counts = Counter(names)
     for row in proto.computations:
-        for one in row.instructions:
-            if not one.name:
+        for inst in row.instructions:
+            if not inst.name:
                 yield Finding(
-                    "HLO-V004", f"the instruction {one.id} ({one.opcode}) has no name",
+                    "HLO-V004", f"the instruction {inst.id} ({inst.opcode}) has no name",
                     computation=row.name,
                 )  # fmt: skip
-            elif counts[one.name] > 1:
+            elif counts[inst.name] > 1:
                 yield Finding(
-                    "HLO-V004", f"{counts[one.name]} instructions are called '{one.name}'",
-                    computation=row.name, instruction=one.name,
+                    "HLO-V004", f"{counts[inst.name]} instructions are called '{inst.name}'",
+                    computation=row.name, instruction=inst.name,
                 )  # fmt: skip
-                counts[one.name] = 1
+                counts[inst.name] = 1
 
 
 def _computation(row: Message, computations: set[int], calling: list[Message]) -> Iterator[Finding]:
     place = row.name
     rows = list(row.instructions)
-    local = {one.id & LOCAL_MASK: at for at, one in enumerate(rows)}
+    local = {inst.id & LOCAL_MASK: position for position, inst in enumerate(rows)}
     if len(local) != len(rows):
         yield Finding("HLO-V003", "two of its instructions have one id", computation=place)
     if row.root_id & LOCAL_MASK not in local:
@@ -75,41 +75,41 @@ def _computation(row: Message, computations: set[int], calling: list[Message]) -
             "HLO-V007", f"the root id {row.root_id} refers to no instruction", computation=place
         )
     dangling = backward = False
-    for at, one in enumerate(rows):
-        for number in one.operand_ids[:]:
+    for position, inst in enumerate(rows):
+        for number in inst.operand_ids[:]:
             needed = local.get(number & LOCAL_MASK)
             if needed is None:
                 dangling = True
                 yield Finding("HLO-V005", f"the operand id {number} refers to no instruction",
-                              computation=place, instruction=one.name)  # fmt: skip
-            elif needed >= at:
+                              computation=place, instruction=inst.name)  # fmt: skip
+            elif needed >= position:
                 backward = True
-        for number in one.control_predecessor_ids:
+        for number in inst.control_predecessor_ids:
             needed = local.get(number & LOCAL_MASK)
             if needed is None:
                 dangling = True
                 yield Finding("HLO-V008", f"the predecessor id {number} refers to no instruction",
-                              computation=place, instruction=one.name)  # fmt: skip
-            elif needed >= at:
+                              computation=place, instruction=inst.name)  # fmt: skip
+            elif needed >= position:
                 backward = True
-    for one in calling:
-        for number in one.called_computation_ids:
+    for inst in calling:
+        for number in inst.called_computation_ids:
             if number not in computations:
                 yield Finding("HLO-V006", f"the id {number} refers to no computation",
-                              computation=place, instruction=one.name)  # fmt: skip
+                              computation=place, instruction=inst.name)  # fmt: skip
     if backward and not dangling and len(local) == len(rows):
         yield from _circle(row)
 
 
 def _circle(row: Message) -> Iterator[Finding]:
-    """Instructions of which each needs another one."""
+    """Report a cycle of instructions that need each other."""
     needs = {
-        one.id & LOCAL_MASK: {
-            n & LOCAL_MASK for n in (*one.operand_ids, *one.control_predecessor_ids)
+        inst.id & LOCAL_MASK: {
+            n & LOCAL_MASK for n in (*inst.operand_ids, *inst.control_predecessor_ids)
         }
-        for one in row.instructions
+        for inst in row.instructions
     }
-    names = {one.id & LOCAL_MASK: one.name for one in row.instructions}
+    names = {inst.id & LOCAL_MASK: inst.name for inst in row.instructions}
     stuck = _unorderable(needs)
     if stuck:
         listed = ", ".join(sorted(f"%{names[number]}" for number in stuck)[:5])
@@ -122,10 +122,10 @@ def _circle(row: Message) -> Iterator[Finding]:
 def _unorderable(needs: dict[int, set[int]]) -> set[int]:
     """Nodes that are left when everything that needs nothing unfinished is taken out."""
     users: dict[int, list[int]] = {number: [] for number in needs}
-    missing = {number: len(wanted) for number, wanted in needs.items()}
-    for number, wanted in needs.items():
-        for other in wanted:
-            users.setdefault(other, []).append(number)
+    missing = {number: len(needed_nodes) for number, needed_nodes in needs.items()}
+    for number, needed_nodes in needs.items():
+        for needed in needed_nodes:
+            users.setdefault(needed, []).append(number)
     ready = [number for number, count in missing.items() if count == 0]
     while ready:
         done = ready.pop()
@@ -139,8 +139,10 @@ def _unorderable(needs: dict[int, set[int]]) -> set[int]:
 def _recursion(proto: Message, calling: Calls) -> Iterator[Finding]:
     calls: dict[int, set[int]] = {row.id: set() for row in proto.computations}
     for number, rows in calling.items():
-        for one in rows:
-            calls[number].update(called for called in one.called_computation_ids if called in calls)
+        for inst in rows:
+            calls[number].update(
+                called for called in inst.called_computation_ids if called in calls
+            )
     stuck = _unorderable(calls)
     if stuck:
         names = {row.id: row.name for row in proto.computations}

@@ -40,7 +40,7 @@ _CALLED = {
 """Opcode -> fewest and most called computations; none for the others."""
 
 
-_WORDS = {
+_ATTRIBUTE_WORDS = {
     "fusion": (("fusion_kind", frozenset({"kLoop", "kInput", "kOutput", "kCustom"})),),
     "compare": (
         ("comparison_direction", frozenset({"EQ", "NE", "GE", "GT", "LE", "LT"})),
@@ -103,7 +103,7 @@ class _Checker:
         self.proto = proto
         self.mixed = options.mixed_precision
         self.calls = {
-            number: {one.id & LOCAL_MASK: list(one.called_computation_ids) for one in rows}
+            number: {inst.id & LOCAL_MASK: list(inst.called_computation_ids) for inst in rows}
             for number, rows in calls.items()
         }
         self.programs = {row.id: row.program_shape for row in proto.computations}
@@ -122,34 +122,34 @@ class _Checker:
     def computation(self, row: Message) -> Iterator[Finding]:
         rows = list(row.instructions)
         numbers: dict[int, int] = {}
-        for one in rows:
-            number = self._number(one.shape)
-            if not one.HasField("shape"):
-                yield self._finding("HLO-V025", "it states no shape", row, one)
+        for inst in rows:
+            number = self._number(inst.shape)
+            if not inst.HasField("shape"):
+                yield self._finding("HLO-V025", "it states no shape", row, inst)
                 number = self.nothing
             for code, message in self.problems[number]:
-                yield self._finding(code, message, row, one)
-            numbers[one.id & LOCAL_MASK] = number
+                yield self._finding(code, message, row, inst)
+            numbers[inst.id & LOCAL_MASK] = number
         calls = self.calls.get(row.id, {})
         parameters: list[Message] = []
-        for one, local in zip(rows, numbers, strict=True):
-            name = one.opcode
+        for inst, local in zip(rows, numbers, strict=True):
+            name = inst.opcode
             if name == "parameter":
-                parameters.append(one)
-            found = self._instruction(one, name, numbers, calls.get(local, []))
-            if found:
-                yield from self._reported(found, row, one)
+                parameters.append(inst)
+            problems = self._instruction(inst, name, numbers, calls.get(local, []))
+            if problems:
+                yield from self._reported(problems, row, inst)
         yield from self._signature(row, parameters, numbers)
 
-    def _reported(self, found: list[Problem], row: Message, one: Message) -> Iterator[Finding]:
+    def _reported(self, problems: list[Problem], row: Message, inst: Message) -> Iterator[Finding]:
         """Findings; what a dump leaves out on purpose is kept for one of the whole module."""
-        for code, message in found:
+        for code, message in problems:
             if (code, message) == _ELIDED:
-                self.elided.append((row.name, one.name))
+                self.elided.append((row.name, inst.name))
             elif code == "HLO-V026" and not self.frames:
-                self.unframed.append((row.name, one.name))
+                self.unframed.append((row.name, inst.name))
             else:
-                yield self._finding(code, message, row, one)
+                yield self._finding(code, message, row, inst)
 
     def left_out(self) -> Iterator[Finding]:
         """One warning for each kind of what the module was written without."""
@@ -171,8 +171,8 @@ class _Checker:
     def _signature(
         self, row: Message, parameters: list[Message], numbers: dict[int, int]
     ) -> Iterator[Finding]:
-        types = {one.parameter_number: numbers[one.id & LOCAL_MASK] for one in parameters}
-        order = sorted(one.parameter_number for one in parameters)
+        types = {inst.parameter_number: numbers[inst.id & LOCAL_MASK] for inst in parameters}
+        order = sorted(inst.parameter_number for inst in parameters)
         if order != list(range(len(parameters))):
             yield Finding(
                 "HLO-V013", f"its parameters are numbered {order[:10]}", computation=row.name
@@ -191,12 +191,12 @@ class _Checker:
 
     def _program(self, computation: int) -> tuple[int, ...]:
         """The types of a computation's parameters and of its result, as its program shape states."""
-        found = self.signatures.get(computation)
-        if found is None:
+        signature = self.signatures.get(computation)
+        if signature is None:
             program = self.programs[computation]
             shapes = (*program.parameters, program.result)
-            found = self.signatures[computation] = tuple(map(self._number, shapes))
-        return found
+            signature = self.signatures[computation] = tuple(map(self._number, shapes))
+        return signature
 
     def entry(self) -> Iterator[Finding]:
         """The module's own signature against that of its entry."""
@@ -205,7 +205,9 @@ class _Checker:
         if program is None or not proto.HasField("host_program_shape"):
             return
         host = proto.host_program_shape
-        same = [of(one) for one in host.parameters] == [of(one) for one in program.parameters]
+        same = [of(shape) for shape in host.parameters] == [
+            of(shape) for shape in program.parameters
+        ]
         if not same or of(host.result) != of(program.result):
             yield Finding(
                 "HLO-V015", "the host program shape differs from the entry's program shape"
@@ -214,83 +216,83 @@ class _Checker:
     # -- instructions -------------------------------------------------------------------------
 
     def _instruction(
-        self, one: Message, name: str, numbers: dict[int, int], called: list[int]
+        self, inst: Message, name: str, numbers: dict[int, int], called: list[int]
     ) -> list[Problem]:
         opcode = OPCODES.get(name)
         if opcode is None:
             return [("HLO-V011", missing_opcode(name))]
-        operands = [numbers[number & LOCAL_MASK] for number in one.operand_ids[:]]
+        operands = [numbers[number & LOCAL_MASK] for number in inst.operand_ids[:]]
         count = len(operands)
         if opcode.arity is not None and count != opcode.arity:
-            wanted = counted(opcode.arity, "operand")
-            return [("HLO-V012", f"{name} takes {wanted}, not {count}")]
+            expected = counted(opcode.arity, "operand")
+            return [("HLO-V012", f"{name} takes {expected}, not {count}")]
         fewest, most = _CALLED.get(name, (0, 0))
         if len(called) < fewest or (most is not None and len(called) > most):
             return [("HLO-V023", f"{name} calls {counted(len(called), 'computation')}")]
-        found: list[Problem] = []
-        metadata = one.metadata
+        problems: list[Problem] = []
+        metadata = inst.metadata
         frame = metadata.stack_frame_id
         if frame > self.frames:
-            found.append(("HLO-V026", f"frame {frame} of {self.frames}"))
-        if one.HasField("backend_config_payload"):
-            found += self._payload(one.backend_config_payload)
+            problems.append(("HLO-V026", f"frame {frame} of {self.frames}"))
+        if inst.HasField("backend_config_payload"):
+            problems += self._payload(inst.backend_config_payload)
         if metadata.HasField("metadata_payload"):
-            found += self._payload(metadata.metadata_payload)
-        for field, words in _WORDS.get(name, ()):
-            if getattr(one, field) not in words:
-                found.append(("HLO-V019", f"{name} has the {field} '{getattr(one, field)}'"))
+            problems += self._payload(metadata.metadata_payload)
+        for field, words in _ATTRIBUTE_WORDS.get(name, ()):
+            if getattr(inst, field) not in words:
+                problems.append(("HLO-V019", f"{name} has the {field} '{getattr(inst, field)}'"))
         if name == "constant":
-            return [*found, *_constant(one)]
-        if one.output_operand_aliasing:
-            found += self._aliases(one, numbers)
-        problem = self._inferred(one, name, numbers[one.id & LOCAL_MASK], operands, called)
+            return [*problems, *_constant(inst)]
+        if inst.output_operand_aliasing:
+            problems += self._aliases(inst, numbers)
+        problem = self._inferred(inst, name, numbers[inst.id & LOCAL_MASK], operands, called)
         if problem is not None:
-            found.append(problem)
-        return found
+            problems.append(problem)
+        return problems
 
     def _inferred(
-        self, one: Message, name: str, stated: int, operands: list[int], called: list[int]
+        self, inst: Message, name: str, stated: int, operands: list[int], called: list[int]
     ) -> Problem | None:
-        """What is wrong with the stated type; equal instructions are checked once."""
+        """Return the problem of the stated type; equal instructions are checked once."""
         fields = _DEPENDS[name]
         if fields is None:
-            return self._inferred_anew(one, stated, operands, called)
+            return self._inferred_anew(inst, stated, operands, called)
         programs = tuple([self._program(number) for number in called]) if called else ()
-        key = (name, stated, *operands, programs, *[_plain(getattr(one, f)) for f in fields])
+        key = (name, stated, *operands, programs, *[_plain(getattr(inst, f)) for f in fields])
         if key not in self.known:
-            self.known[key] = self._inferred_anew(one, stated, operands, called)
+            self.known[key] = self._inferred_anew(inst, stated, operands, called)
         return self.known[key]
 
     def _inferred_anew(
-        self, one: Message, stated: int, operands: list[int], called: list[int]
+        self, inst: Message, stated: int, operands: list[int], called: list[int]
     ) -> Problem | None:
         types = [self.kinds[number] for number in operands]
         programs = [self.programs[number] for number in called]
-        problem = _problem(one, types, programs, self.kinds[stated])
+        problem = _problem(inst, types, programs, self.kinds[stated])
         if not self.mixed:
-            mixed = mixture(one.opcode, types, programs)
+            mixed = mixture(inst.opcode, types, programs)
             return problem or (("HLO-V019", mixed) if mixed else None)
-        if problem is None or one.opcode in _EXACT:
+        if problem is None or inst.opcode in _EXACT:
             return problem
         relaxed = [relax_type(kind) for kind in types]
-        row = relax_row(one)
-        return _problem(row, relaxed, [relax_program(one) for one in programs], of(row.shape))
+        row = relax_row(inst)
+        return _problem(row, relaxed, [relax_program(inst) for inst in programs], of(row.shape))
 
     def _payload(self, payload: Message) -> Iterator[Problem]:
         count = len(self.proto.payloads)
         if payload.WhichOneof("payload_source") == "id" and not 0 <= payload.id < count:
             yield "HLO-V030", f"it takes the shared payload {payload.id} of {count}"
 
-    def _aliases(self, one: Message, numbers: dict[int, int]) -> Iterator[Problem]:
-        for alias in one.output_operand_aliasing:
-            output = part_at(self.kinds[numbers[one.id & LOCAL_MASK]], alias.output_shape_index)
+    def _aliases(self, inst: Message, numbers: dict[int, int]) -> Iterator[Problem]:
+        for alias in inst.output_operand_aliasing:
+            output = part_at(self.kinds[numbers[inst.id & LOCAL_MASK]], alias.output_shape_index)
             operand = None
-            if 0 <= alias.operand_index < len(one.operand_ids):
-                number = one.operand_ids[alias.operand_index] & LOCAL_MASK
+            if 0 <= alias.operand_index < len(inst.operand_ids):
+                number = inst.operand_ids[alias.operand_index] & LOCAL_MASK
                 operand = part_at(self.kinds[numbers[number]], alias.operand_shape_index)
             if output is None or operand is None:
                 yield "HLO-V027", "an alias names an output or operand that it lacks"
-            elif output != operand and one.opcode != "async-start":
+            elif output != operand and inst.opcode != "async-start":
                 yield "HLO-V027", f"{output} would be written over {operand}"
 
     # -- shapes -------------------------------------------------------------------------------
@@ -298,46 +300,46 @@ class _Checker:
     def _number(self, shape: Message) -> int:
         """The number of a shape; its type and what is wrong with it are computed once."""
         key = shape.SerializeToString()
-        found = self.numbers.get(key)
-        if found is None:
-            found = self.numbers[key] = len(self.kinds)
+        number = self.numbers.get(key)
+        if number is None:
+            number = self.numbers[key] = len(self.kinds)
             self.kinds.append(of(shape))
             self.problems.append(tuple(_shape_problems(shape)))
-        return found
+        return number
 
-    def _finding(self, code: str, message: str, row: Message, one: Message) -> Finding:
-        return Finding(code, message, computation=row.name, instruction=one.name)
+    def _finding(self, code: str, message: str, row: Message, inst: Message) -> Finding:
+        return Finding(code, message, computation=row.name, instruction=inst.name)
 
 
 def _problem(
-    one: Message, types: list[Type], programs: list[Message], stated: Type
+    inst: Message, types: list[Type], programs: list[Message], stated: Type
 ) -> Problem | None:
-    """What is wrong with an instruction of a type."""
+    """Return the problem of an instruction with a stated type, or None."""
     try:
-        expected = infer(one, types, programs)
+        expected = infer(inst, types, programs)
         if expected is not None and not _compatible(expected, stated):
-            return "HLO-V018", f"{one.opcode} returns {expected}, the instruction states {stated}"
-        check_operation(Call(one, types, programs))
+            return "HLO-V018", f"{inst.opcode} returns {expected}, the instruction states {stated}"
+        check_operation(Call(inst, types, programs))
     except InferenceError as error:
         return error.code if error.code == "HLO-V018" else "HLO-V019", error.message
     return None
 
 
-def _constant(one: Message) -> Iterator[Problem]:
-    if not one.HasField("literal"):
+def _constant(inst: Message) -> Iterator[Problem]:
+    if not inst.HasField("literal"):
         yield "HLO-V021", "it has no value"
         return
-    if of(one.literal.shape) != of(one.shape):
-        yield "HLO-V022", f"its value is {of(one.literal.shape)}, it states {of(one.shape)}"
+    if of(inst.literal.shape) != of(inst.shape):
+        yield "HLO-V022", f"its value is {of(inst.literal.shape)}, it states {of(inst.shape)}"
         return
-    outside = one.frontend_attributes.map.get(EXTERNAL_CONSTANT)
-    if outside and Literal(one.literal).is_elided:
+    outside = inst.frontend_attributes.map.get(EXTERNAL_CONSTANT)
+    if outside and Literal(inst.literal).is_elided:
         yield (
             "HLO-V021",
             f"its elements are in {outside}; nki-hlo convert --inline FILE -o WHOLE takes them in",
         )
         return
-    for _, leaf in Literal(one.literal).leaves():
+    for _, leaf in Literal(inst.literal).leaves():
         problem = _literal_problem(leaf)
         if problem:
             yield ("HLO-V021", problem) if not leaf.is_elided else _ELIDED
@@ -357,8 +359,8 @@ def _shape_problems(shape: Message) -> Iterator[Problem]:
     for size in shape.dimensions:
         if size < 0 and size != UNBOUNDED:
             yield "HLO-V029", f"its shape has an extent of {size}"
-    for part in shape.tuple_shapes:
-        yield from _shape_problems(part)
+    for element_shape in shape.tuple_shapes:
+        yield from _shape_problems(element_shape)
     if shape.HasField("layout") and not shape.tuple_shapes:
         order = list(shape.layout.minor_to_major)
         if sorted(order) != list(range(len(shape.dimensions))):

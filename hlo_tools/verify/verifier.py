@@ -32,7 +32,7 @@ _REFERENCES = frozenset({f"HLO-V00{number}" for number in (1, 2, 3, 5, 6, 7, 8, 
 
 
 def verify(module: Module, *, options: Options = DEFAULT) -> list[Finding]:
-    """Everything that is wrong with a module; an empty list for a valid one.
+    """Return all findings about a module; an empty list if it is valid.
 
     Args:
         module: the module; it is only read.
@@ -42,11 +42,11 @@ def verify(module: Module, *, options: Options = DEFAULT) -> list[Finding]:
     with no_collection():
         calls = calls_of(proto)
         findings = [*check_fields(module), *check_structure(proto, calls)]
-        if not any(one.code in _REFERENCES for one in findings):
+        if not any(finding.code in _REFERENCES for finding in findings):
             index = Index(proto, calls)
             findings += check_types(proto, calls, options)
             findings += check_whole(proto, calls)
-            if not any(one.severity is Severity.error for one in findings):
+            if not any(finding.severity is Severity.error for finding in findings):
                 findings += _connections(index, options)
     return _located(findings, module)
 
@@ -64,7 +64,7 @@ def _connections(index: Index, options: Options) -> Iterator[Finding]:
 
 
 def check(module: Module) -> None:
-    """Raise for the first thing that is wrong with a module.
+    """Raise the first error of a module.
 
     Raises:
         HloVerifyError: with the finding's code and place.
@@ -74,7 +74,7 @@ def check(module: Module) -> None:
             raise HloVerifyError(
                 finding.message,
                 code=finding.code,
-                place=":".join(part for part in (module.path, finding.place) if part),
+                place=":".join(text for text in (module.path, finding.place) if text),
                 remedy=finding.remedy
                 or "the module was damaged or written wrongly; nki-hlo verify lists all findings",
             )
@@ -84,23 +84,23 @@ def _located(findings: list[Finding], module: Module) -> list[Finding]:
     """The findings with the user's source lines and the module's file; names are looked up once."""
     if not findings:
         return []
-    named = {one.computation for one in findings if one.instruction}
+    named = {finding.computation for finding in findings if finding.instruction}
     rows: dict[str, dict[str, Instruction]] = {}
     with suppress(HloError):  # ids that occur twice: the findings say so
         for body in module.computations:
             if body.name in named:
-                rows[body.name] = {one.proto.name: one for one in body.instructions}
+                rows[body.name] = {finding.proto.name: finding for finding in body.instructions}
     return [
-        replace(one, source=_source(rows.get(one.computation, {}).get(one.instruction)),
+        replace(finding, source=_source(rows.get(finding.computation, {}).get(finding.instruction)),
                 file=module.path)
-        for one in findings
+        for finding in findings
     ]  # fmt: skip
 
 
 def _source(view: Instruction | None) -> str:
     """``file:line`` of an instruction, as far as the module's references allow."""
     try:
-        found = view.source if view is not None else None
+        location = view.source if view is not None else None
     except (HloError, IndexError):
         return ""
-    return str(found) if found is not None else ""
+    return str(location) if location is not None else ""

@@ -42,7 +42,7 @@ def _schedule(proto: Message, calls: Calls) -> Iterator[Finding]:
                 "HLO-V016", f"the schedule orders a computation {number} that does not exist"
             )
             continue
-        yield from _sequence(row, [one & LOCAL_MASK for one in sequence.instruction_ids])
+        yield from _sequence(row, [inst_id & LOCAL_MASK for inst_id in sequence.instruction_ids])
 
 
 def _run_by_order(proto: Message, calls: Calls) -> set[int]:
@@ -50,37 +50,37 @@ def _run_by_order(proto: Message, calls: Calls) -> set[int]:
     fused = {
         number
         for rows in calls.values()
-        for one in rows
-        if one.opcode == "fusion"
-        for number in one.called_computation_ids
+        for inst in rows
+        if inst.opcode == "fusion"
+        for number in inst.called_computation_ids
     }
     reached, stack = {proto.entry_computation_id}, [proto.entry_computation_id]
     while stack:
-        for one in calls.get(stack.pop(), ()):
-            new = set(one.called_computation_ids) - reached
+        for inst in calls.get(stack.pop(), ()):
+            new = set(inst.called_computation_ids) - reached
             reached |= new
             stack += new
     return reached - fused
 
 
 def _sequence(row: Message, order: list[int]) -> Iterator[Finding]:
-    local = {one.id & LOCAL_MASK: one for one in row.instructions}
+    local = {inst.id & LOCAL_MASK: inst for inst in row.instructions}
     if sorted(order) != sorted(local):
         yield Finding("HLO-V016", f"the schedule lists {counted(len(order), 'instruction')}, the computation has "
                       f"{len(local)}, or not each once", computation=row.name)  # fmt: skip
         return
-    position = {number: at for at, number in enumerate(order)}
-    for number, one in local.items():
-        for other in (*one.operand_ids, *one.control_predecessor_ids):
-            if position[other & LOCAL_MASK] > position[number]:
-                yield Finding("HLO-V016", f"it is scheduled before %{local[other & LOCAL_MASK].name}, which it needs",
-                              computation=row.name, instruction=one.name)  # fmt: skip
+    position = {number: index for index, number in enumerate(order)}
+    for number, inst in local.items():
+        for needed_id in (*inst.operand_ids, *inst.control_predecessor_ids):
+            if position[needed_id & LOCAL_MASK] > position[number]:
+                yield Finding("HLO-V016", f"it is scheduled before %{local[needed_id & LOCAL_MASK].name}, which it needs",
+                              computation=row.name, instruction=inst.name)  # fmt: skip
                 return
 
 
 def _aliases(proto: Message) -> Iterator[Finding]:
     shape = proto.host_program_shape
-    parameters = [of(one) for one in shape.parameters]
+    parameters = [of(parameter) for parameter in shape.parameters]
     result = of(shape.result)
     written: set[tuple[int, ...]] = set()
     for entry in proto.input_output_alias.entries:
@@ -107,8 +107,8 @@ def _bytes(kind: Type) -> int:
     """Size of a buffer; of a tuple, that of its table."""
     if isinstance(kind, TupleType):
         return -len(kind.parts)
-    known = BY_NUMBER.get(kind.element)
-    return prod(kind.dimensions) * (known.bits if known else 0)
+    element_type = BY_NUMBER.get(kind.element)
+    return prod(kind.dimensions) * (element_type.bits if element_type else 0)
 
 
 def _parameter(parameters: list[Type], number: int, index: Any) -> Type | None:
@@ -119,14 +119,14 @@ def _single_use(proto: Message, calls: Calls) -> Iterator[Finding]:
     """A fused computation, or the body of an asynchronous start, has one caller."""
     callers: dict[int, list[Message]] = {}
     for rows in calls.values():
-        for one in rows:
-            for number in one.called_computation_ids:
-                callers.setdefault(number, []).append(one)
+        for caller in rows:
+            for number in caller.called_computation_ids:
+                callers.setdefault(number, []).append(caller)
     names = {row.id: row.name for row in proto.computations}
     for number, rows in callers.items():
-        owners = [one for one in rows if one.opcode in ("fusion", "async-start")]
-        if owners and len(rows) > 1 and any(one.opcode == "fusion" for one in owners):
-            listed = ", ".join(f"%{one.name}" for one in rows[:4])
+        owners = [caller for caller in rows if caller.opcode in ("fusion", "async-start")]
+        if owners and len(rows) > 1 and any(caller.opcode == "fusion" for caller in owners):
+            listed = ", ".join(f"%{caller.name}" for caller in rows[:4])
             yield Finding(
                 "HLO-V028", f"it is called by {listed}", computation=names.get(number, "")
             )

@@ -61,7 +61,7 @@ def outcome(text: str) -> bytes | str:
 def slowly(monkeypatch: pytest.MonkeyPatch) -> Any:
     def set_slow(slow: bool) -> None:
         for room in (literals, print_numbers):
-            monkeypatch.setattr(room, "_FEW", 1 << 40 if slow else 0)
+            monkeypatch.setattr(room, "_MAX_SCALAR_NUMBERS", 1 << 40 if slow else 0)
 
     return set_slow
 

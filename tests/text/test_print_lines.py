@@ -77,8 +77,8 @@ def test_lines_are_put_together_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch)
     proto = parse(HEAD + MORE["many operands"] + "}\n")
     expected = print_module(proto)
     monkeypatch.setattr(printer, "_MANY", 0)
-    monkeypatch.setattr(print_lines, "_AT_ONCE", 3)
-    monkeypatch.setattr(pieces, "_AT_ONCE", 2)
+    monkeypatch.setattr(print_lines, "_MAX_LINES_PER_BATCH", 3)
+    monkeypatch.setattr(pieces, "_MAX_PIECES_PER_BATCH", 2)
     assert print_module(proto) == expected
 
 
