@@ -104,7 +104,7 @@ def _find(module: Module, name: str) -> Instruction:
 def select_source(
     module: Module, place: SourceRange, computation: Computation | None = None
 ) -> list[Instruction]:
-    """Return the instructions of a module whose source (or a caller's) is in the range.
+    """Return the instructions whose source line (or a caller's) is in ``place``, a range of lines.
 
     Args:
         computation: the one to search; by default the entry, else the only one that has any.

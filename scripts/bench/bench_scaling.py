@@ -76,7 +76,7 @@ def built(text: str, target: str) -> Build:
 
 
 def faults_of(builds: list[Build], sizes: list[int]) -> Iterator[str]:
-    """What grows faster than it may."""
+    """Yield the measures that grow faster than allowed."""
     for index in range(1, len(builds)):
         small, large = builds[index - 1 : index + 1]
         if large.code == "out of time":
