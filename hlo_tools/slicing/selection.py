@@ -104,9 +104,11 @@ def _find(module: Module, name: str) -> Instruction:
 def select_source(
     module: Module, place: SourceRange, computation: Computation | None = None
 ) -> list[Instruction]:
-    """Return the instructions whose source line (or a caller's) is in ``place``, a range of lines.
+    """Return the instructions of a range of source lines, of their own or of a call.
 
     Args:
+        module: the module to search.
+        place: the range of source lines.
         computation: the one to search; by default the entry, else the only one that has any.
 
     Raises:
