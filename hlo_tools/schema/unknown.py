@@ -7,13 +7,13 @@ in old files and mean nothing any more; they count as known, but for those of :d
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, cast
 
 from hlo_tools.errors import HloUnsupportedError
+from nki_lang.base.unknown_fields import ALLOW_VARIABLE, unknown_fields_are_allowed
 
 if TYPE_CHECKING:
     from google._upb._message import Descriptor as UpbDescriptor
@@ -37,7 +37,7 @@ __all__ = [
     "unknown_fields",
 ]
 
-ALLOW: Final = "NKI_HLO_ALLOW_UNKNOWN_FIELDS"
+ALLOW: Final = ALLOW_VARIABLE
 """Environment variable that ``--allow-unknown-fields`` sets: unknown fields are passed over."""
 MEANINGFUL: Final = {"HloInstructionProto": frozenset({86})}
 """Message -> fields that XLA gave up and that change results: 86 is the sparsity of a dot."""
@@ -135,7 +135,7 @@ def unknown_fields(
 
 def are_allowed() -> bool:
     """Whether the process passes over unknown fields."""
-    return os.environ.get(ALLOW) == "1"
+    return unknown_fields_are_allowed()
 
 
 def refuse(message: Message, path: str = "") -> HloUnsupportedError:

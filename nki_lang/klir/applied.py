@@ -20,11 +20,15 @@ from nki_lang.ir.types import (
 )
 from nki_lang.klir import companion
 from nki_lang.klir.callers import CallerReader
+from nki_lang.klir.companion_keys import require_known_operands, unknown_entry
 from nki_lang.klir.control import MAX_LOOP_DEPTH
 from nki_lang.klir.registers import inferred
 from nki_lang.klir.table import row_of
 
 __all__ = ["Finisher", "TreeReader"]
+
+_REGION_ENTRIES = {"no_reorder": 3, "while": 4, "for": 7}
+"""Kind of a region -> entries of its list, the kind included."""
 
 
 def _no_companion(op: str) -> NkiFileError:
@@ -112,6 +116,7 @@ class Finisher:
             name: companion.operand_from_json(value, self.find)
             for name, value in note.get("operands", {}).items()
         }
+        require_known_operands(note.get("op", instruction.op), values, self.count - 1)
         if "op" in note:
             instruction.op, instruction.operands = str(note["op"]), _ordered(note["op"], values)
         else:
@@ -161,6 +166,10 @@ class TreeReader:
         return statements
 
     def region(self, entry: list[Any], depth: int) -> Any:
+        if len(entry) != _REGION_ENTRIES.get(entry[0]):
+            raise unknown_entry(
+                "regions", f"a region {str(entry[:1])[:80]} of {len(entry)} entries"
+            )
         position = entry[-2]
         location = None if position is None else SourceLocation(*position)
         if entry[0] == "no_reorder":
@@ -175,4 +184,8 @@ class TreeReader:
         return ForLoop(register, start, stop, step, body, location)
 
     def bound(self, value: Any) -> int | Register:
-        return value if type(value) is int else Register(value["register"])
+        if type(value) is int:
+            return value
+        if len(value) != 1:
+            raise unknown_entry("regions", f"a bound with the keys {sorted(value)}")
+        return Register(value["register"])

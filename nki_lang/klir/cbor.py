@@ -16,6 +16,7 @@ from struct import Struct
 
 __all__ = [
     "Damage",
+    "UnknownStructure",
     "array_head",
     "float32",
     "float64",
@@ -184,3 +185,11 @@ def read_float64(data: bytes, position: int) -> tuple[float, int]:
     if position + 9 > len(data):
         raise IndexError
     return _FLOAT64.unpack_from(data, position + 1)[0], position + 9
+
+
+class UnknownStructure(Damage):
+    """A well-formed structure whose tag, constructor or number of fields the schema lacks."""
+
+    def __init__(self, offset: int, message: str, structure: str) -> None:
+        super().__init__(offset, message)
+        self.structure = structure

@@ -15,6 +15,7 @@ from typing import Any, TypeGuard, cast
 from nki_lang.base.dtypes import BY_NAME, DType
 from nki_lang.base.errors import NkiFileError, NkiValidationError
 from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.unknown_fields import UPDATE
 from nki_lang.ir.types import Access, Engine, Register, Tensor, is_group
 
 __all__ = ["FORMAT", "PRIVATE_OPCODE", "VERSION", "dumps", "engine_named", "loads", "operand_from_json", "operand_to_json", "tensor_from_json", "tensor_to_json"]  # fmt: skip
@@ -71,7 +72,7 @@ def loads(data: bytes) -> dict[str, Any]:
         raise NkiFileError(
             f"the companion record has version {record.get('version')!r}, this reader reads {VERSION}",
             code="NKI-FILE-VERSION",
-            remedy="read it with the release that wrote it, or write the kernel again",
+            remedy=f"{UPDATE}, or write the kernel again with this version",
         )
     return record
 
@@ -193,8 +194,13 @@ def _operand(value: Any, tensor: Callable[[str], Tensor], depth: int) -> Any:
         return tuple([_operand(entry, tensor, depth + 1) for entry in value])
     if not is_record(value):
         return value
-    if len(value) != 1:
-        raise _damaged(f"an operand has the keys {sorted(value)}")
+    if len(value) != 1 or not value.keys() <= _KINDS.keys():
+        raise NkiFileError(
+            f"the companion record has an operand with the keys {sorted(value)}; this version "
+            f"knows operands of one key: {', '.join(_KINDS)}",
+            code="NKI-FILE-UNKNOWN-FIELD",
+            remedy=f"{UPDATE}, or write the kernel again",
+        )
     ((kind, inner),) = value.items()
     try:
         return _KINDS[kind](inner, tensor, depth + 1)

@@ -21,6 +21,7 @@ from nki_lang.ir.types import (
 from nki_lang.klir import companion
 from nki_lang.klir.applied import Finisher, TreeReader
 from nki_lang.klir.companion import PRIVATE_OPCODE
+from nki_lang.klir.companion_keys import require_known_keys
 from nki_lang.klir.control import Branch, LabelledBlock, recover
 from nki_lang.klir.reach import check_reach, check_size
 from nki_lang.klir.table import Row, row_of_operator
@@ -409,6 +410,7 @@ def _decodes_alone(node: Any, constants: dict[str, Any], target: str) -> bool:
 
 
 def _decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target: str) -> KernelIR:
+    require_known_keys(record)
     decoder = Decoder(record)
     inputs = tuple([decoder.tensor(tensor) for tensor in node.inputs])
     outputs = tuple([decoder.tensor(tensor) for tensor in node.outputs])

@@ -12,9 +12,10 @@ from nki_lang.base.atomic import atomic_file
 from nki_lang.base.errors import NkiFileError, NkiValidationError
 from nki_lang.base.plain_files import UnfitFileError, check_path, read_plain, shown
 from nki_lang.base.targets import current_target, target_of
+from nki_lang.base.unknown_fields import UPDATE
 from nki_lang.ir.types import KernelIR
 from nki_lang.klir import checksum, companion, constants, foreign, schema
-from nki_lang.klir.cbor import Damage
+from nki_lang.klir.cbor import Damage, UnknownStructure
 from nki_lang.klir.decode import decode
 from nki_lang.klir.encode import encode
 
@@ -79,24 +80,46 @@ def _damaged(offset: int, message: str) -> NkiFileError:
     )
 
 
+def _newer(unknown: UnknownStructure) -> NkiFileError:
+    return NkiFileError(
+        f"the kernel file has {unknown.structure} at byte {unknown.offset}, which this version "
+        "does not know",
+        code="NKI-FILE-UNKNOWN-FIELD",
+        remedy=f"{UPDATE}, or write the kernel again with this version",
+    )
+
+
 def _parse(data: bytes) -> Any:
     """Return the contents of a file, after checking its version and checksum."""
     state = schema.ReadState()
-    position = 0
+    position = header_end = end = 0
+    format_name = ""
     try:
         version, position = schema.reader("KLRFile")(data, position, state)
         if tuple(version)[:2] != schema.version()[:2]:
-            raise Damage(0, f"format version {'.'.join(map(str, version))}; this reader reads 0.0")
+            raise NkiFileError(
+                f"the kernel file has format version {'.'.join(map(str, version))}; this version "
+                "reads 0.0",
+                code="NKI-FILE-VERSION",
+                remedy=f"{UPDATE}, or write the kernel again with this version",
+            )
         header_end = position
         name, end = schema.reader("KLRMetaData")(data, position, state)
+        format_name = name.format
         contents, position = schema.reader("Contents")(data, end, state)
+    except UnknownStructure as unknown:
+        if not end:
+            raise _damaged(unknown.offset, unknown.message) from None
+        # Damage that looks like a newer structure fails the checksum.
+        checksum.require(format_name, data[:header_end], data[end:])
+        raise _newer(unknown) from None
     except Damage as damage:
         raise _damaged(damage.offset, damage.message) from None
     except IndexError:
         raise _damaged(len(data), "the file ends in the middle of a value") from None
     if position != len(data):
         raise _damaged(position, f"{len(data) - position} bytes follow the kernel")
-    checksum.require(name.format, data[:header_end], data[end:])
+    checksum.require(format_name, data[:header_end], data[end:])
     return contents
 
 

@@ -30,7 +30,7 @@ from importlib import resources
 from typing import Any
 
 from nki_lang.klir import cbor
-from nki_lang.klir.cbor import Damage
+from nki_lang.klir.cbor import Damage, UnknownStructure
 
 __all__ = ["ReadState", "Reader", "Writer", "constructors", "field_types", "head", "node", "reader", "version", "writer"]  # fmt: skip
 
@@ -246,17 +246,46 @@ def _optional_name_reader(name: str) -> Reader:
             return name_read, position + 8
         if data.startswith(_NONE_BYTES, position):
             return None, position + 4
+        if data.startswith(_SOME_HEAD, position):
+            raise _wrong_head(data, position + 4, f"a {name}", name)
         raise _wrong_head(data, position, f"an option of {name}")
 
     return read
 
 
-def _wrong_head(data: bytes, position: int, expected: str) -> Exception:
+def _wrong_head(data: bytes, position: int, expected: str, name: str = "") -> Exception:
+    """Return the error for four bytes that begin no value of the expected type.
+
+    Args:
+        expected: the type, in words.
+        name: its name in the schema, if it is one structure or sum type.
+    """
     if position + 4 > len(data):
         return IndexError()
-    return Damage(
-        position, f"expected {expected}, found the bytes {data[position : position + 4].hex(' ')}"
-    )
+    head_bytes = data[position : position + 4]
+    message = f"expected {expected}, found the bytes {head_bytes.hex(' ')}"
+    mark, tag, constructor, count = head_bytes
+    if mark == 0xD9 and 0x80 <= count < 0x98 and name:
+        structure = _unknown_structure(name, tag, constructor, count & 0x1F)
+        if structure:
+            return UnknownStructure(position, message, structure)
+    return Damage(position, message)
+
+
+def _unknown_structure(name: str, tag: int, constructor: int, count: int) -> str:
+    """Return what a well-formed head states that the schema lacks; "" if it has the type."""
+    entry = _type(name)
+    if tag != entry["tag"]:
+        is_known = any(type_["tag"] == tag for type_ in _schema()["types"].values())
+        return "" if is_known or tag == 0xFF else f"the tag {tag} in place of a {name}"
+    rows: dict[int, tuple[str, list[Any]]] = dict(enumerate(entry.get("constructors", ())))
+    if not rows:
+        rows = {entry.get("constructor", 0): (name, entry["fields"])}
+    if constructor not in rows:
+        return f"the constructor {constructor} of {name}"
+    label, fields = rows[constructor]
+    path = name if label == name else f"{name}.{label}"
+    return f"a {path} of {count} fields ({len(fields)} are known)"
 
 
 def _structure_reader(name: str) -> Reader:
@@ -266,7 +295,7 @@ def _structure_reader(name: str) -> Reader:
 
     def read(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
         if data[position : position + 4] != mark:
-            raise _wrong_head(data, position, f"a {name}")
+            raise _wrong_head(data, position, f"a {name}", name)
         position += 4
         values: list[Any] = []
         for field in fields:
@@ -290,7 +319,7 @@ def _sum_reader(name: str) -> Reader:
         def read_name(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
             name_read = names.get(data[position : position + 4])
             if name_read is None:
-                raise _wrong_head(data, position, f"a {name}")
+                raise _wrong_head(data, position, f"a {name}", name)
             return name_read, position + 4
 
         return read_name
@@ -298,7 +327,7 @@ def _sum_reader(name: str) -> Reader:
     def read(data: bytes, position: int, state: ReadState) -> tuple[Any, int]:
         entry = entries.get(data[position : position + 4])
         if entry is None:
-            raise _wrong_head(data, position, f"a {name}")
+            raise _wrong_head(data, position, f"a {name}", name)
         position += 4
         class_or_name, fields = entry
         if not fields:

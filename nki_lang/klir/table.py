@@ -63,7 +63,7 @@ from nki_lang.klir.codecs import (
 from nki_lang.klir.names import Names
 from nki_lang.klir.values import SOME_HEAD
 
-__all__ = ["ROW_OF_OP", "UNNAMED_OP_PREFIX", "Row", "row_of", "row_of_operator"]
+__all__ = ["ROW_OF_OP", "UNNAMED_OP_PREFIX", "Row", "operand_names", "row_of", "row_of_operator"]
 
 UNNAMED_OP_PREFIX = "klir."
 """Prefix, in our IR, of the names of operators that no public function creates."""
@@ -492,6 +492,20 @@ _TABLE = (
 
 ROW_OF_OP: MappingProxyType[str, Row] = MappingProxyType({row.op: row for row in _TABLE})
 
+_COUNTED_COLLECTIVE = (
+    "srcs", "dsts", "replica_group", "metadata_tensor", "recv_counts_known", "has_rdispls",
+    "priority",
+)  # fmt: skip
+_OPERANDS_WITHOUT_ROW: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "register_alloc": ("dst", "x"),
+        "topk": ("val_dst", "idx_dst", "src", "n"),
+        "all_gather_v": _COUNTED_COLLECTIVE,
+        "all_to_all_v": _COUNTED_COLLECTIVE,
+    }
+)
+"""Operands of the instructions that only the companion record expresses."""
+
 _BY_OPERATOR = {row.operator: row for row in _TABLE}
 _BRANCH_OPERATORS = frozenset({"cmpBranch"})
 
@@ -503,6 +517,12 @@ def row_of(op: str) -> Row | None:
         operator = op[len(UNNAMED_OP_PREFIX) :]
         return row_of_operator(operator) if operator in schema.constructors("Operator") else None
     return row
+
+
+def operand_names(op: str) -> tuple[str, ...] | None:
+    """Return the operands that an instruction may have; None for an unknown instruction."""
+    row = row_of(op)
+    return _OPERANDS_WITHOUT_ROW.get(op) if row is None else row.operands
 
 
 @cache

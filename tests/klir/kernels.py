@@ -22,7 +22,7 @@ from nki_lang.ir import (
     Tensor,
     WhileLoop,
 )
-from nki_lang.klir.table import ROW_OF_OP, Row
+from nki_lang.klir.table import ROW_OF_OP, Row, operand_names
 
 _WORDS = ("t", "acc.1", "odd name", 'qu"ote', "ünï", "0", "name")
 DTYPES = sorted(BY_NAME)
@@ -211,9 +211,8 @@ def _private(draw: Any, pool: list[Tensor]) -> Any:
         max_leaves=4,
     )  # fmt: skip
     op = draw(st.sampled_from(["topk", "all_gather_v", "new_op", "tensor_copy", "odd op"]))
-    return op, draw(
-        st.dictionaries(st.sampled_from(["dst", "n", "what ever"]), anything, max_size=3)
-    )
+    names = operand_names(op) or ("dst", "n", "what ever")
+    return op, draw(st.dictionaries(st.sampled_from(names), anything, max_size=3))
 
 
 def blocks(pool: list[Tensor], depth: int = 2) -> Any:
