@@ -68,6 +68,7 @@ def findings(file: Path) -> list[dict[str, str]]:
     """
     from neff.compiler.assembly.verify import verify as prove
     from neff.container import members_of, open_package, program_of
+    from neff.container.read import require_known_descriptors
     from neff.runtime.model import UNWRITTEN_REMEDY, LoadedModel
     from neff.runtime.order import order_of
     from neff.runtime.placement import UNWRITTEN, clashes
@@ -76,6 +77,7 @@ def findings(file: Path) -> list[dict[str, str]]:
     package = open_package(file)
     if not package.is_ours:
         return []
+    require_known_descriptors(package)
     program = program_of(package)
     try:
         model = LoadedModel(program, file.stem, str(file))  # what members_of relies on is checked

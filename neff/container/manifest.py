@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from neff.container.known_keys import MANIFEST_KEYS, require_known_keys
 from neff.container.strict_json import is_object
 from neff.encoding import DTYPE_CODES, DTYPES, VERSION
 from neff.errors import NeffFileError
@@ -105,6 +106,7 @@ def parse_manifest(document: Any, place: str) -> Manifest:
             place=place,
             remedy="update nki-hlo, or build the NEFF again with this version",
         )
+    require_known_keys(document, MANIFEST_KEYS, place)
     semaphores = [
         _Fields(row, f"{place}: subgraphs").number("semaphores")
         for row in fields.take("subgraphs", list)

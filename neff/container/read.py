@@ -20,6 +20,14 @@ from neff.container.header import (
     pack_header,
     unpack_header,
 )
+from neff.container.known_keys import (
+    DEFINITION,
+    ENGINE,
+    FIXED_MEMBERS,
+    SOURCE_KEYS,
+    Keys,
+    require_known_keys,
+)
 from neff.container.manifest import MANIFEST, Manifest, parse_manifest
 from neff.container.write import SOURCES, header_of
 from neff.encoding import SourceTable, decode_engine
@@ -29,7 +37,7 @@ from nki_lang.base.dtypes import Array
 from nki_lang.base.plain_files import UnfitFileError, read_plain
 from nki_lang.ir import Engine, Tensor
 
-__all__ = ["Package", "open_package", "program_of", "read"]
+__all__ = ["Package", "open_package", "program_of", "read", "require_known_descriptors"]
 
 _PIECE = 1 << 24
 
@@ -141,16 +149,27 @@ def program_of(package: Package) -> Program:
         )
     manifest = parse_manifest(package.document(MANIFEST), f"{package.place}: {MANIFEST}")
     program = manifest.program
-    sources = SourceTable.from_json(package.document(SOURCES), f"{package.place}: {SOURCES}")
+    sources = SourceTable.from_json(
+        _known(package, SOURCES, SOURCE_KEYS), f"{package.place}: {SOURCES}"
+    )
     known: dict[tuple[object, ...], Tensor] = {}
     for core, semaphores in enumerate(manifest.semaphores):
         program.subgraphs.append(_subgraph(package, program, core, semaphores, sources, known))
     for name, member in manifest.files.items():
         program.variables[name].value = _constant(package, program.variables[name], member)
     _check_members(package, manifest)
+    for member, keys in FIXED_MEMBERS.items():
+        _known(package, member, keys)
     if package.checked:  # the header has marks made from the hash
         _check_header(package, program)
     return program
+
+
+def _known(package: Package, member: str, keys: Keys) -> Any:
+    """A JSON member that has only keys that this version knows."""
+    document = package.document(member)
+    require_known_keys(document, keys, f"{package.place}: {member}")
+    return document
 
 
 def _content(path: str | os.PathLike[str], place: str, limits: Limits) -> memoryview:
@@ -190,7 +209,7 @@ def _subgraph(
     known: dict[tuple[object, ...], Tensor],
 ) -> SubGraph:
     folder = f"sg{core:02d}"
-    definition = package.document(f"{folder}/def.json")
+    definition = _known(package, f"{folder}/def.json", DEFINITION)
     place = f"{package.place}: {folder}/def.json"
     engines: dict[Engine, list[EngineStep]] = {}
     names = list(program.variables)
@@ -248,6 +267,18 @@ def _npy_body(data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], pl
             place=place,
         )
     return file.tell()
+
+
+def require_known_descriptors(package: Package) -> None:
+    """Refuse engines' JSON with keys that this version does not know; loading does not read it.
+
+    Raises:
+        NeffFileError: ``NEFF-UNKNOWN-FIELD``, or ``NEFF-JSON`` where one is damaged.
+    """
+    for member in package.members:
+        folder, _, name = member.partition("/")
+        if folder.startswith("sg") and name != "def.json" and name.endswith(".json"):
+            _known(package, member, ENGINE)
 
 
 def _check_members(package: Package, manifest: Manifest) -> None:

@@ -14,6 +14,7 @@ from neff.encoding.writer import HEADER
 from neff.errors import NeffFileError
 from neff.program import EngineLoop, EngineStep, Step
 from nki_lang.base.dtypes import DType
+from nki_lang.base.unknown_fields import UPDATE
 from nki_lang.ir import Access, Engine, Instruction, Register, Tensor
 
 __all__ = ["decode_engine"]
@@ -259,19 +260,15 @@ class _EngineReader:
             return Register(self.string(words.take(), words))
         if kind == 2:
             return _at(self.accesses, words.take(), "access", words.place)
-        raise _bad("NEFF-ENGINE-ACCESS", f"scalar offset of kind {kind}", words.place)
+        raise _unknown("NEFF-ENGINE-ACCESS", f"scalar offset of kind {kind}", words.place)
 
     def form(self, words: _Words) -> tuple[str, tuple[str, ...]]:
         opcode, name, count = words.take_many(3)
         operands = tuple(self.string(index, words) for index in words.take_many(count))
         label = self.string(name, words)
         if opcode not in OPCODE_NAMES:
-            raise _bad(
-                "NEFF-ENGINE-OPCODE",
-                f"opcode {opcode} ({label!r}) is not known",
-                words.place,
-                "update nki-hlo",
-            )
+            message = f"opcode {opcode} ({label!r}) is not known"
+            raise _unknown("NEFF-ENGINE-OPCODE", message, words.place)
         if OPCODE_NAMES[opcode] != label or len(set(operands)) != count:
             raise _bad("NEFF-ENGINE-FORM", f"opcode {opcode} is not {label!r}", words.place)
         return label, operands
@@ -287,7 +284,7 @@ class _EngineReader:
             elif kind == Tag.LOOP:
                 steps.append(self.loop(words, depth))
             else:
-                raise _bad("NEFF-ENGINE-RECORD", f"record of kind {kind}", words.place)
+                raise _unknown("NEFF-ENGINE-RECORD", f"record of kind {kind}", words.place)
         return steps
 
     def step(self, words: _Words) -> Step:
@@ -356,7 +353,7 @@ class _EngineReader:
             return tuple(self.operand(words, depth + 1) for _ in range(count))
         read = self._READERS.get(tag)
         if read is None:
-            raise _bad("NEFF-ENGINE-OPERAND", f"operand of kind {tag}", words.place)
+            raise _unknown("NEFF-ENGINE-OPERAND", f"operand of kind {tag}", words.place)
         return read(self, words.take(), words)
 
     def float_at(self, index: int, words: _Words) -> float:
@@ -371,7 +368,7 @@ class _EngineReader:
     def dtype(self, code: int, words: _Words) -> DType:
         found = DTYPES.get(code)
         if found is None:
-            raise _bad("NEFF-ENGINE-DTYPE", f"dtype code {code}", words.place)
+            raise _unknown("NEFF-ENGINE-DTYPE", f"dtype code {code}", words.place)
         return found
 
     def wide(self, index: int, words: _Words) -> int:
@@ -402,3 +399,8 @@ def _at(entries: Sequence[Any], index: int, what: str, place: str) -> Any:
 
 def _bad(code: str, message: str, place: str, remedy: str = "") -> NeffFileError:
     return NeffFileError(message, code=code, place=place, remedy=remedy)
+
+
+def _unknown(code: str, message: str, place: str) -> NeffFileError:
+    """The error of a code that this version does not know."""
+    return _bad(code, message, place, f"{UPDATE}; if it did not, build or copy the file again")
