@@ -15,13 +15,14 @@ import shutil
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.files.plain import read_beside
 from nki_lang.base.atomic import atomic_file
+from nki_lang.base.unknown_fields import REMEDY, unknown_key
 
 __all__ = [
     "Extraction",
@@ -56,6 +57,9 @@ class Extraction:
     when: int
     entries: tuple[str, ...]
     replaced: tuple[str, ...]
+
+
+_KEYS: Final = frozenset(field.name for field in fields(Extraction))
 
 
 def record_extraction(
@@ -150,6 +154,7 @@ def _path(cache: Path, script: str, arguments: Sequence[str], platform: str) -> 
 def _read(path: Path) -> Extraction | None:
     try:
         document: Any = json.loads(read_beside(path))
+        _require_known_keys(document, path)
         return Extraction(
             str(document["script"]),
             _texts(document["arguments"]),
@@ -160,6 +165,22 @@ def _read(path: Path) -> Extraction | None:
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _require_known_keys(document: Any, path: Path) -> None:
+    """Refuse a record of a newer version: pruning without it could remove what it needs.
+
+    Raises:
+        HloFileError: ``HLO-UNKNOWN-FIELD``.
+    """
+    key = unknown_key(document, _KEYS) if isinstance(document, dict) else None  # pyright: ignore[reportUnknownArgumentType]
+    if key is not None:
+        raise HloFileError(
+            f"this version does not know the key {key[:80]!r} of the record of an extraction",
+            code="HLO-UNKNOWN-FIELD",
+            place=str(path),
+            remedy=REMEDY,
+        )
 
 
 def _texts(values: object) -> tuple[str, ...]:

@@ -13,9 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
-from hlo_tools.errors import HloError
+from hlo_tools.errors import HloError, HloUnsupportedError
+from nki_lang.base.unknown_fields import REMEDY, unknown_fields_are_allowed
 
-__all__ = ["BackendConfig", "decode", "decode_backend_config", "encode"]
+__all__ = ["EMBEDDED", "BackendConfig", "decode", "decode_backend_config", "encode", "require_known_config"]  # fmt: skip
+
+EMBEDDED = "nki_hlo_embedded"
+"""Key of ``klir_binary`` with the kernel's files, where the module contains them."""
+KERNEL_VERSION = 1
+"""The only version seen."""
 
 LARGEST = 64 << 20
 """Characters that a configuration may have."""
@@ -95,6 +101,29 @@ def decode(text: str | bytes) -> BackendConfig:
         kernel_version=_get(record, "kernel_version", int, ""),
         extra={key: value for key, value in record.items() if key not in _KNOWN},
         extra_binary={key: value for key, value in binary.items() if key not in _KNOWN_BINARY},
+    )
+
+
+def require_known_config(config: BackendConfig) -> None:
+    """Refuse a configuration with a version or a key that this version does not know.
+
+    Whatever executes, builds or expands a kernel calls it; decoding and encoding keep all keys.
+
+    Raises:
+        HloUnsupportedError: code ``HLO-UNKNOWN-FIELD``.
+    """
+    keys = [
+        *config.extra,
+        *(f"klir_binary.{key}" for key in config.extra_binary if key != EMBEDDED),
+    ]
+    if (not keys and config.kernel_version == KERNEL_VERSION) or unknown_fields_are_allowed():
+        return
+    entry = f"the key {keys[0]:.80}" if keys else f"kernel_version {config.kernel_version}"
+    raise HloUnsupportedError(
+        f"the backend_config of kernel {config.func_name} has {entry}, which this version does not "
+        "know; what it says would be ignored",
+        code="HLO-UNKNOWN-FIELD",
+        remedy=REMEDY,
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.errors import HloError, HloFileError, HloVerifyError
-from hlo_tools.kernels.backend_config import BackendConfig, decode, encode
+from hlo_tools.kernels.backend_config import BackendConfig, decode, encode, require_known_config
 from hlo_tools.kernels.location import locate, read_kernel_file
 from hlo_tools.kernels.ranks import Place, current_place, meet, ranks_of
 from hlo_tools.types.element_types import Array
@@ -214,12 +214,14 @@ def resolve(backend_config: str | bytes, root: Path | None = None) -> KernelCall
         root: the folder that relative paths start from.
 
     Raises:
-        HloError: the configuration does not decode.
+        HloError: the configuration does not decode, or has keys that this version does not know.
         HloFileError: code ``HLO-KERNEL-MISSING`` or ``HLO-KERNEL-PATH``: no such file;
             ``HLO-KERNEL-DAMAGED``: the file is not a whole kernel, or not this one.
     """
     text = backend_config.decode("ascii", "replace") if isinstance(backend_config, bytes) else backend_config  # fmt: skip
-    return _calls.get(text, locate(decode(text), root))
+    config = decode(text)
+    require_known_config(config)
+    return _calls.get(text, locate(config, root))
 
 
 def _files(path: Path) -> tuple[Path, Path]:
@@ -267,6 +269,9 @@ def content_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+_OF_NEWER_VERSIONS = ("NKI-FILE-UNKNOWN-FIELD", "NKI-FILE-VERSION")
+
+
 def _load(config: BackendConfig, path: Path) -> KernelCall:
     try:
         kernel = klir.read(path)
@@ -275,7 +280,9 @@ def _load(config: BackendConfig, path: Path) -> KernelCall:
             f"{error.message.removeprefix(f'{path}: ')} [{error.code}]",
             code="HLO-KERNEL-DAMAGED",
             place=str(path),
-            remedy="copy the module's folder again, or trace the program again",
+            remedy=error.remedy
+            if error.code in _OF_NEWER_VERSIONS
+            else "copy the module's folder again, or trace the program again",
         ) from error
     _check_names(config, kernel, path)
     return KernelCall(config, path, kernel)

@@ -24,15 +24,14 @@ from typing import cast
 
 from hlo_tools.errors import HloFileError
 from hlo_tools.files.plain import read_plain
-from hlo_tools.kernels.backend_config import BackendConfig
+from hlo_tools.kernels.backend_config import EMBEDDED, BackendConfig
 from hlo_tools.kernels.cache import cache_folder, install, staging_folder, unwritable
+from nki_lang.base.unknown_fields import unknown_key
 
 __all__ = ["EMBEDDED", "digest_of", "files_of", "is_embedded", "pack", "unpack"]
 
-EMBEDDED = "nki_hlo_embedded"
-"""Key of ``klir_binary`` with the kernel's files, where the module contains them."""
-
 _VERSION = 1
+_RECORD_KEYS = frozenset({"version", "digest", "files"})
 _MOST_BYTES = 1 << 30
 """Bytes that the files of one kernel may have together."""
 _NAME = re.compile(r"^(shared_constants/)?[A-Za-z0-9_][A-Za-z0-9_.\-]*$")
@@ -101,6 +100,11 @@ def files_of(config: BackendConfig) -> dict[str, bytes]:
     record = cast(dict[str, object], found) if isinstance(found, dict) else {}
     if record.get("version") != _VERSION:
         raise _damaged(config, f"it is not a record of version {_VERSION}")
+    key = unknown_key(record, _RECORD_KEYS)
+    if key is not None:
+        raise _damaged(
+            config, f"a newer version wrote it: this one does not know its key {key!r:.80}"
+        )
     packed = record.get("files")
     if not isinstance(packed, dict) or config.binary not in packed:
         raise _damaged(config, f"it contains no file {config.binary!r:.80}")

@@ -14,10 +14,24 @@ from typing import Final, TypeVar, cast
 
 from hlo_tools.store.action import Action, digest_of
 from hlo_tools.store.places import Place, open_place
+from nki_lang.base.unknown_fields import UPDATE, unknown_fields_are_allowed, unknown_key
 
-__all__ = ["ACTIONS", "CONTENT", "USES", "Store", "open_store", "parse_record", "path_of"]
+__all__ = [
+    "ACTIONS",
+    "CONTENT",
+    "USES",
+    "Store",
+    "is_newer",
+    "open_store",
+    "parse_record",
+    "path_of",
+]
 
 SCHEMA: Final = "nki-store/1"
+_SCHEMAS: Final = "nki-store/"
+_RECORD_KEYS: Final = frozenset({"schema", "action", "files"})
+_ACTION_KEYS: Final = frozenset({"kind", "parts"})
+_FILE_KEYS: Final = frozenset({"sha256", "size"})
 ACTIONS: Final = "ac"
 CONTENT: Final = "cas"
 USES: Final = "use"
@@ -55,6 +69,8 @@ class Store:
         record = self._try(lambda: self.place.read(path_of(ACTIONS, action.digest), RECORD_LIMIT))
         if record is None:
             return None
+        if is_newer(record):  # its writer may find it again: it is not written over
+            return self._note(f"the record {action.digest} is of a newer version: {UPDATE}")
         named = parse_record(record, action)
         if named is None:
             self._damaged.add(action.digest)
@@ -195,6 +211,25 @@ def parse_record(content: bytes, action: Action | None = None) -> dict[str, tupl
     if not fits or (action is not None and found.text != action.text):
         return None
     return files
+
+
+def is_newer(content: bytes) -> bool:
+    """Return True for a record of another schema of ours, or with keys that are not known.
+
+    Its files count as needed all the same when a store is looked after.
+    """
+    try:
+        document: object = json.loads(content) if len(content) < RECORD_LIMIT else None
+        record = cast("dict[str, dict[str, dict[str, object]]]", document)
+        rows = [(record, _RECORD_KEYS), (record["action"], _ACTION_KEYS)]
+        rows += [(row, _FILE_KEYS) for row in record["files"].values()]
+        if any(unknown_key(row, keys) for row, keys in rows):
+            return True
+        schema: object = record["schema"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
+    is_ours = isinstance(schema, str) and schema.startswith(_SCHEMAS)
+    return is_ours and schema != SCHEMA and not unknown_fields_are_allowed()
 
 
 @cache

@@ -2,7 +2,8 @@
 
 ``dense.neff.provenance.json`` holds digests of the NEFF and of every input, the flags and the
 versions; no path, time or machine, so equal builds have equal statements. It is not signed: whatever
-signs in-toto statements can. Form: https://slsa.dev/spec/v1.0/provenance and
+signs in-toto statements can. As in-toto asks of readers, keys that are not known are passed over; the
+type of the build and of the predicate must be these. Form: https://slsa.dev/spec/v1.0/provenance and
 https://github.com/in-toto/attestation (Statement v1).
 """
 
@@ -150,6 +151,8 @@ def mismatches(file: Path, source: Source | None = None) -> Iterator[tuple[str, 
         made_by = str(statement["predicate"]["runDetails"]["builder"]["version"]["nki-hlo"])
     except (KeyError, TypeError, IndexError):
         raise _unusable(path, "it lacks what a build writes") from None
+    if definition.get("buildType") != _BUILD:
+        raise _unusable(path, f"its buildType is {definition.get('buildType')!r:.80}, not {_BUILD}")
     if _digest(file) not in subjects:
         yield str(file), f"its digest is not the one in {path.name}: it is another file"
     package = open_package(file, check_hash=False)

@@ -18,6 +18,7 @@ from neff.builds.sources import Source
 from neff.errors import NeffError
 from neff.options import Flags
 from neff.version import __version__, toolchain_digest
+from nki_lang.base.unknown_fields import unknown_key
 
 if TYPE_CHECKING:
     from neff.profile.explanation import Explanation
@@ -26,6 +27,7 @@ __all__ = ["Made", "action_of", "fetch", "keep", "make", "source_files"]
 
 _NEFF: Final = "module.neff"
 _REPORT: Final = "report.json"
+_REPORT_KEYS: Final = frozenset({"target", "warnings"})
 _HERE: Final = "{folder}"
 """Stands for the module's folder in what is kept: other machines have other folders."""
 
@@ -97,6 +99,8 @@ def fetch(store: Store, action: Action, source: Source, output: Path) -> Made | 
         kept = cast("dict[str, list[str]]", json.loads(files[_REPORT]))
         warnings = tuple(str(one).replace(_HERE, str(source.folder)) for one in kept["warnings"])
         target = str(kept["target"])
+        if unknown_key(kept, _REPORT_KEYS) is not None:
+            return None  # a newer version kept more: build
     except (ValueError, KeyError, TypeError):
         return None
     write_bytes(content, output)

@@ -20,7 +20,7 @@ __all__ = ["DEFINITION", "ENGINE", "FIXED_MEMBERS", "MANIFEST_KEYS", "SOURCE_KEY
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What an object, or each object in a list or table, may have.
+    """The keys that an object, or each object in a list or table, may have.
 
     Attributes:
         keys: the keys; None for names that the user chose.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hlo_tools.errors import HloFileError
 from hlo_tools.extract.record import (
     latest_entries,
     prune,
@@ -14,6 +15,7 @@ from hlo_tools.extract.record import (
     record_extraction,
     stale_entries,
 )
+from nki_lang.base.unknown_fields import ALLOW_VARIABLE
 
 FOLDER = "neuronxcc-0.1.0+nkihlo"
 
@@ -117,3 +119,18 @@ def test_a_damaged_record_is_left_out(cache: Path, damage: bytes) -> None:
     assert prune(cache) == []
     record(cache, 1)
     assert latest_entries(cache) == set(named(1))
+
+
+def test_a_record_of_a_newer_version_is_refused(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pruning without it could remove entries that it needs."""
+    record(cache, 0)
+    (path,) = (cache / ".extractions").iterdir()
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"x_newer": 1}))
+    for operation in (read_records, stale_entries, prune):
+        with pytest.raises(HloFileError, match="x_newer") as refused:
+            operation(cache)
+        assert refused.value.code == "HLO-UNKNOWN-FIELD" and refused.value.place == str(path)
+    monkeypatch.setenv(ALLOW_VARIABLE, "1")
+    assert len(read_records(cache)) == 1

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from hlo_tools import HloError
+from hlo_tools.errors import HloError, HloUnsupportedError
 from hlo_tools.kernels.backend_config import BackendConfig, decode, decode_backend_config, encode
+from hlo_tools.kernels.calls import resolve
+from nki_lang.base.unknown_fields import ALLOW_VARIABLE
 
 PRINTED = (
     "eyJrZXJuZWxfdmVyc2lvbiI6IDEsICJrbGlyX2JpbmFyeSI6IHsiYmluYXJ5IjogIi90bXAvbmtpX3RlbnNvcl9hZG"
@@ -75,3 +77,26 @@ def test_wrong_configurations_name_what_is_wrong(text: str, message: str) -> Non
         decode(text)
     assert caught.value.code == "HLO-CONFIG"
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"later": 1}, "the key later"),
+        ({"kernel_version": 2}, "kernel_version 2"),
+        (
+            {"klir_binary": {"binary": "a", "input_names": [], "output_names": [], "sha": "x"}},
+            r"the key klir_binary\.sha",
+        ),
+    ],
+)
+def test_a_kernel_of_a_later_version_is_not_executed(
+    changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(HloUnsupportedError, match=message) as refused:
+        resolve(packed(**changes))
+    assert refused.value.code == "HLO-UNKNOWN-FIELD" and "newer" in refused.value.remedy
+    monkeypatch.setenv(ALLOW_VARIABLE, "1")
+    with pytest.raises(HloError) as missing:  # the kernel file
+        resolve(packed(**changes))
+    assert missing.value.code in ("HLO-KERNEL-PATH", "HLO-KERNEL-MISSING")

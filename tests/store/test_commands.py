@@ -105,8 +105,12 @@ def test_a_warning_is_kept_without_the_folder(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "report", [b"", b"[]", b'{"target": 1}', b'{"warnings": 3, "target": "x"}']
-)
+    "report",
+    [
+        b"", b"[]", b'{"target": 1}', b'{"warnings": 3, "target": "x"}',
+        b'{"warnings": [], "target": "trn2", "x_newer": 1}',
+    ],
+)  # fmt: skip
 def test_a_result_of_another_kind_is_built_again(folder: Path, report: bytes) -> None:
     from neff.builds import make
 

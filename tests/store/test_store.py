@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hlo_tools.errors import HloError
 from hlo_tools.store import Action, Limits, Store, collect, entries, open_place, verify
 from hlo_tools.store.places import Place
+from nki_lang.base.unknown_fields import ALLOW_VARIABLE
 from tests.store.s3 import KEYS, proxy, server
 
 ONE = Action("neff", {"version": "1", "flags": "-O1"})
@@ -295,3 +298,30 @@ def test_a_folder_that_can_only_be_read_is_read_on(
     ]
     monkeypatch.undo()
     assert names(open_place(str(tmp_path))) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: record.update(schema="nki-store/2"),
+        lambda record: record.update(x_newer=1),
+        lambda record: record["action"].update(x_newer=1),
+        lambda record: record["files"]["a.neff"].update(x_newer=1),
+    ],
+    ids=["schema", "record", "action", "file"],
+)
+def test_a_record_of_a_newer_version_counts_as_not_there(
+    change: Callable[[Any], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(open_place(str(tmp_path / "store")))
+    store.put(ONE, FILES)
+    (path,) = (path for path in (tmp_path / "store" / "ac").rglob("*") if path.is_file())
+    record = json.loads(path.read_bytes())
+    change(record)
+    path.write_text(json.dumps(record))
+    assert store.get(ONE) is None
+    assert "newer version" in store.notes[-1]
+    store.put(ONE, FILES)
+    assert json.loads(path.read_bytes()) == record  # it is not written over
+    monkeypatch.setenv(ALLOW_VARIABLE, "1")
+    assert store.get(ONE) == FILES
