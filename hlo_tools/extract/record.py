@@ -167,13 +167,15 @@ def _read(path: Path) -> Extraction | None:
         return None
 
 
-def _require_known_keys(document: Any, path: Path) -> None:
+def _require_known_keys(document: object, path: Path) -> None:
     """Refuse a record of a newer version: pruning without it could remove what it needs.
 
     Raises:
         HloFileError: ``HLO-UNKNOWN-FIELD``.
     """
-    key = unknown_key(document, _KEYS) if isinstance(document, dict) else None  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(document, dict):
+        return
+    key = unknown_key(cast("dict[str, object]", document), _KEYS)
     if key is not None:
         raise HloFileError(
             f"this version does not know the key {key[:80]!r} of the record of an extraction",

@@ -50,18 +50,18 @@ def require_known_keys(record: dict[str, Any]) -> None:
         NkiFileError: code ``NKI-FILE-UNKNOWN-FIELD``.
     """
     _check(record, _RECORD_KEYS, "the top level")
-    cores: list[dict[str, Any]] = record.get("tensors") or []
+    cores: list[dict[str, dict[str, object]]] = record.get("tensors") or []
     for core, tensors in enumerate(cores):
         for name, note in tensors.items():
             _check(note, _TENSOR_KEYS, f"tensors[{core}].{name}")
     _check(record.get("callers"), _CALLER_KEYS, "callers")
-    notes: list[tuple[int, dict[str, Any]]] = record.get("instructions") or []
+    notes: list[tuple[int, dict[str, object]]] = record.get("instructions") or []
     for index, note in notes:
         if not note.keys() <= _NOTE_KEYS:
             _check(note, _NOTE_KEYS, f"instructions[{index}]")
 
 
-def require_known_operands(op: str, operands: dict[str, Any], index: int) -> None:
+def require_known_operands(op: str, operands: dict[str, object], index: int) -> None:
     """Refuse a note whose operands the instruction does not have.
 
     Args:

@@ -278,7 +278,7 @@ def _unknown_structure(name: str, tag: int, constructor: int, count: int) -> str
     if tag != entry["tag"]:
         is_known = any(type_["tag"] == tag for type_ in _schema()["types"].values())
         return "" if is_known or tag == 0xFF else f"the tag {tag} in place of a {name}"
-    constructors: list[tuple[str, list[Any]]] = entry.get("constructors", [])
+    constructors: list[tuple[str, list[object]]] = entry.get("constructors", [])
     rows = dict(enumerate(constructors))
     if not rows:
         rows = {entry.get("constructor", 0): (name, entry["fields"])}
