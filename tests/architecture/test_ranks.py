@@ -42,7 +42,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"kernel"},
     ],
     "nki_lang.base": [
-        {"plain_files"},
+        {"plain_files", "unknown_fields"},
         {"dtypes", "memory", "source", "atomic"},
         {"errors", "tracebacks"},
         {"services", "targets"},
