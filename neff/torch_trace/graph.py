@@ -13,7 +13,7 @@ from neff.errors import NeffCompileError
 from neff.torch_trace import refusals
 from neff.torch_trace.placement import identity_of, is_written, placed
 from neff.torch_trace.pytorch import Tensor, Tree, lazy_device, pytree, torch, xlac
-from neff.torch_trace.state import ModuleState, random_states
+from neff.torch_trace.state import FunctionState, ModuleState, random_states
 from neff.torch_trace.watching import RNG_SEED, ReadWatch, Watch, data_leaves
 from nki_lang.base.source import definition_of
 
@@ -84,7 +84,7 @@ def traced_graph(func: Callable[..., Tree], arguments: tuple[Tree, ...]) -> Trac
 
 def _traced(func: Tree, arguments: tuple[Tree, ...], place: str) -> TracedGraph:
     if not isinstance(func, torch.nn.Module):
-        return _graph(_run(func, arguments), None, place)
+        return _function_graph(func, arguments, place)
     module: Tree = copy.deepcopy(cast("object", func))
     state = ModuleState(module)
     graph = _graph(_run(module, arguments), state, place)
@@ -93,6 +93,21 @@ def _traced(func: Tree, arguments: tuple[Tree, ...], place: str) -> TracedGraph:
         again: Tree = copy.deepcopy(cast("object", func))
         state.copy_changes(again)
         _check_attributes(graph, names, again, arguments, place)
+    return graph
+
+
+def _function_graph(func: Tree, arguments: tuple[Tree, ...], place: str) -> TracedGraph:
+    host = FunctionState(func)
+    graph = _graph(_run(func, arguments), None, place)
+    names = host.changed()
+    if names:
+        what = f"the function changes {', '.join(names[:3])}, which its next call depends on"
+        try:
+            following = _graph(_run(func, arguments), None, place)
+        except NeffCompileError as error:
+            raise refusals.host_write(what, place) from error
+        if not _same_program(graph, following):
+            raise refusals.host_write(what, place)
     return graph
 
 

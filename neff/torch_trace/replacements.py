@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from types import NotImplementedType
 
+from neff.torch_trace.normalization import NORMALIZATIONS
+from neff.torch_trace.pooling import POOLINGS
 from neff.torch_trace.pytorch import Operator, Tensor, torch
 
 __all__ = ["REPLACEMENTS"]
@@ -17,7 +19,7 @@ __all__ = ["REPLACEMENTS"]
 MAX_SCAN_LENGTH = 1024
 """Longer scans are refused: they take a square of elements."""
 
-_Result = Tensor | tuple[Tensor, Tensor] | NotImplementedType
+_Result = Tensor | tuple[Tensor, ...] | NotImplementedType
 
 _LANCZOS = (
     676.520368121885098567009190444019, -1259.13921672240287047156078755283,
@@ -176,6 +178,8 @@ def _windows(extent: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
 def _table() -> dict[Operator, Callable[..., _Result]]:
     aten = torch.ops.aten
     return {
+        **NORMALIZATIONS,
+        **POOLINGS,
         aten.adaptive_max_pool2d.default: _adaptive_max_pool2d,
         aten.bucketize.Tensor: _bucketize,
         aten.index_put.default: _index_put,

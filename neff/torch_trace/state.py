@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
+from types import FunctionType, MethodType, ModuleType
 from typing import cast
 
 from neff.torch_trace.placement import identity_of, is_written, placed
 from neff.torch_trace.pytorch import Tensor, Tree, pytree, torch
 
-__all__ = ["ModuleState", "random_states"]
+__all__ = ["FunctionState", "ModuleState", "random_states"]
 
 
 _REGISTRIES = ("_parameters", "_buffers")
+MAX_SIGNATURE_DEPTH = 3
+"""Objects nested deeper in attributes of plain objects are not compared."""
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -126,11 +130,70 @@ def _torch_attributes() -> frozenset[str]:
     return frozenset(cast("dict[str, object]", vars(module)))
 
 
-def _signature_of(value: object) -> object:
+def _signature_of(value: object, depth: int = 0) -> object:
+    """Structure and simple values; of a plain object its attributes with the very tensors."""
     flat: tuple[list[object], object] = pytree.tree_flatten(value)
     leaves, structure = flat
-    simple = [leaf if isinstance(leaf, _SIMPLE) else None for leaf in leaves]
-    return str(structure), [type(leaf) for leaf in leaves], simple
+    contents = [_content_of(leaf, depth) for leaf in leaves]
+    return str(structure), [type(leaf) for leaf in leaves], contents
+
+
+def _content_of(leaf: object, depth: int) -> object:
+    if isinstance(leaf, _SIMPLE):
+        return leaf
+    if isinstance(leaf, torch.Tensor):
+        return _Identical(leaf) if depth else None
+    opaque = isinstance(leaf, (type, ModuleType, FunctionType, torch.nn.Module))
+    if opaque or depth >= MAX_SIGNATURE_DEPTH or not hasattr(leaf, "__dict__"):
+        return None
+    attributes = cast("dict[str, object]", vars(leaf))
+    return {name: _signature_of(value, depth + 1) for name, value in attributes.items()}
+
+
+class _Identical:
+    """Equal only for the same tensor, which it keeps alive, with no write in between."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+        self._version = tensor._version
+
+    def __eq__(self, value: object) -> bool:
+        if not isinstance(value, _Identical):
+            return False
+        return self._tensor is value._tensor and self._version == value._version
+
+    def __hash__(self) -> int:
+        return id(self._tensor)
+
+
+class FunctionState:
+    """What a function that is no module finds in its closure, its globals and its object."""
+
+    def __init__(self, func: object) -> None:
+        self._func = func
+        self._values = self._signature()
+
+    def changed(self) -> list[str]:
+        """Names whose values are no longer those of the construction."""
+        now = self._signature()
+        keys = self._values.keys() | now.keys()
+        return sorted(key for key in keys if self._values.get(key) != now.get(key))
+
+    def _signature(self) -> dict[str, object]:
+        func: Tree = self._func
+        values: dict[str, object] = {}
+        if isinstance(func, MethodType):
+            values["self"] = func.__self__
+            func = func.__func__
+        if not isinstance(func, FunctionType):
+            return {"self": _signature_of(func)}
+        for name, cell in zip(func.__code__.co_freevars, func.__closure__ or (), strict=True):
+            with suppress(ValueError):  # an empty cell
+                values[name] = cell.cell_contents
+        for name in func.__code__.co_names:
+            if name in func.__globals__:
+                values[name] = func.__globals__[name]
+        return {name: _signature_of(value, 1) for name, value in values.items()}
 
 
 def random_states() -> list[object]:

@@ -16,6 +16,7 @@ from neff.device.frameworks.user_lines import user_line
 from neff.torch_trace import refusals
 from neff.torch_trace.decompositions import decomposition_of
 from neff.torch_trace.expectations import as_expected, expected_results
+from neff.torch_trace.normalization import UPDATES
 from neff.torch_trace.pytorch import (
     Operator,
     Tensor,
@@ -29,6 +30,7 @@ from neff.torch_trace.pytorch import (
 )
 from neff.torch_trace.refusals import HostStepError
 from neff.torch_trace.replacements import REPLACEMENTS
+from neff.torch_trace.scalars import takes_scalars_as_vectors, vectors_of
 
 __all__ = ["ReadWatch", "Watch", "data_leaves", "host_steps"]
 
@@ -37,9 +39,19 @@ RNG_SEED = -127389
 """The identity that torch_xla gives the seed of its random numbers."""
 
 _TO_HOST = frozenset({"aten::_to_copy", "aten::copy_", "aten::_local_scalar_dense"})
-_NORMS = (torch.ops.aten.native_batch_norm.default, torch.ops.aten._batch_norm_impl_index.default)
+_NORMS = frozenset(
+    {
+        "_batch_norm_impl_index", "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts",
+        "batch_norm_update_stats", "cudnn_batch_norm", "miopen_batch_norm", "native_batch_norm",
+    }
+)  # fmt: skip
+"""Operators that write their statistics although their schema declares no write."""
 _STATISTICS = ("running_mean", "running_var")
-"""What these write in training without a word of it in their schema."""
+"""The arguments that these operators write in training."""
+_READING_METHODS = (
+    "__array__", "__dlpack__", "__dlpack_device__", "__format__", "__repr__", "data_ptr", "numpy",
+    "tolist",
+)  # fmt: skip
 _METRICS = ("TransferFromDeviceTime", "TensorsGraphSize")
 
 
@@ -160,6 +172,10 @@ class Watch(modes.TorchDispatchMode):
         written: Sequence[Tensor],
     ) -> Tree:  # fmt: skip
         """Add an operator to the graph, by itself or by its decomposition."""
+        if func in UPDATES and func not in self._within:
+            return self._updated(func, args, kwargs, written)
+        if not written and takes_scalars_as_vectors(func, args, kwargs):
+            return self._of_vectors(func, args, kwargs)
         replacement = REPLACEMENTS.get(func)
         if replacement is not None and func not in self._within:
             result = self._decomposed(func, replacement, args, kwargs)
@@ -199,6 +215,26 @@ class Watch(modes.TorchDispatchMode):
             result = func(*args, **kwargs)
             self._steps = host_steps()
         return as_expected(result, expected), refusals.no_form
+
+    def _updated(
+        self, func: Operator, args: tuple[Tree, ...], kwargs: dict[str, Tree],
+        written: Sequence[Tensor],
+    ) -> Tree:  # fmt: skip
+        """Compute results and new statistics, then write the statistics in place."""
+        results = self._decomposed(func, UPDATES[func], args, kwargs)
+        count = len(func._schema.returns)
+        if len(results) > count:
+            for tensor, value in zip(written, results[count:], strict=True):
+                tensor.copy_(value)
+        self._steps = host_steps()
+        return results[:count]
+
+    def _of_vectors(self, func: Operator, args: tuple[Tree, ...], kwargs: dict[str, Tree]) -> Tree:
+        """Run an operator along the dimension of a scalar as PyTorch does: on one element."""
+        args, kwargs = pytree.tree_map_only(torch.Tensor, _functional, (args, kwargs))
+        with self:
+            results = func(*vectors_of(args), **vectors_of(kwargs))
+            return pytree.tree_map_only(torch.Tensor, _plain_scalar, results)
 
     def _decomposed(
         self,
@@ -244,10 +280,7 @@ class Watch(modes.TorchDispatchMode):
 class ReadWatch(overrides.TorchFunctionMode):
     """Shows a :class:`Watch` the methods that read values past the dispatcher."""
 
-    _METHODS = frozenset(
-        getattr(torch.Tensor, name)
-        for name in ("__array__", "__dlpack__", "__format__", "__repr__", "numpy", "tolist")
-    )
+    _METHODS = frozenset(getattr(torch.Tensor, name) for name in _READING_METHODS)
 
     def __init__(self, watch: Watch) -> None:
         overrides.TorchFunctionMode.__init__(self)
@@ -289,6 +322,10 @@ def _plain(tensor: Tensor) -> Tree:
     return torch._from_functional_tensor(tensor)
 
 
+def _plain_scalar(tensor: Tensor) -> Tree:
+    return _plain(tensor.reshape(()))
+
+
 def _moved(tensor: Tensor) -> Tree:
     """A tensor of the host beside some of the device: a constant of the function."""
     if tensor.device.type != "cpu" or tensor.dim() == 0:
@@ -309,7 +346,8 @@ def _written(func: Operator, args: tuple[Tree, ...], kwargs: dict[str, Tree]) ->
     written: list[Tensor] = []
     for index, argument in enumerate(func._schema.arguments):
         writes = argument.alias_info is not None and argument.alias_info.is_write
-        if not writes and (argument.name not in _STATISTICS or func not in _NORMS):
+        norm = func._schema.name.removeprefix("aten::") in _NORMS
+        if not writes and not (norm and argument.name in _STATISTICS):
             continue
         value = args[index] if index < len(args) else kwargs.get(argument.name)
         written += [t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor)]

@@ -1,19 +1,24 @@
 """PyTorch's operators traced with one set of values and run with another, beside the CPU.
 
-Usage: python scripts/fuzz/fuzz_trace.py [--seed N] [--count N] [--minutes M] [--keep FOLDER] [--json FILE]
+Usage: python scripts/fuzz/fuzz_trace.py [--seed N] [--count N] [--minutes M] [--keep FOLDER]
+       [--json FILE] [--lines FILE] [--operators NAMES] [--slice N]
 
 Each seed is one operator of PyTorch's test database (``torch.testing``, with the package
-expecttest), in the order of their names: ``--count 700`` takes every one. ``torch_neuronx.trace``
-compiles it for the tensors of a sample; the result has to be torch's own for them and for
-tensors of the same shapes with other values, or the trace has to be refused with a code. Operators run in a
+expecttest), in the order of their names: ``--count 700`` takes every one, ``--operators a,b`` those
+named, ``--slice N`` the same N in every run, from every category in turn. ``--lines`` appends one line of JSON for each operator as soon as it ran, and skips the
+operators that the file already holds. ``torch_neuronx.trace`` compiles it for the tensors of a sample; the results, and the inputs that
+the operator writes, have to be torch's own for them and for tensors of the same shapes with other values, or the trace has to be refused with a code. Operators run in a
 child process, since a fault of torch_xla may end it. Exit code 1 when a result differs or is that of the
 examples, or the trace raises an error without a code.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import sys
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +34,10 @@ from driving import Driver
 
 DTYPES = ("float32", "int64", "bool", "complex64")
 """Each operator takes the first of them that it supports."""
+MAX_SILENT_SECONDS = 1800.0
+"""A child that answers later hangs; a sweep in the background of a busy machine is slow."""
+SLICE_SEED = 20
+"""Chooses the operators of ``--slice``."""
 SAMPLES = 2
 """Samples of an operator, at most."""
 MAX_ELEMENTS = 4096
@@ -43,12 +52,28 @@ SIGNS = {"linalg.eigh", "linalg.qr", "linalg.svd", "pca_lowrank", "qr", "svd", "
 """Their results have any sign."""
 
 
-def names() -> list[str]:
-    """Every operator's name with its variant."""
+def names() -> dict[str, str]:
+    """Return each operator's name with its variant, and its category."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     left_out = UNDEFINED | DEADLY | SIGNS
-    return sorted({op.formatted_name for op in op_db if op.name not in left_out})
+    return {op.formatted_name: _category(op) for op in op_db if op.name not in left_out}
+
+
+def _category(op: Any) -> str:
+    """Return a module of torch (``linalg``, ``fft``, ``nn``, ...) or the database's class."""
+    module, dot, _ = op.name.partition(".")
+    return module if dot else type(op).__name__
+
+
+def slice_of(categories: dict[str, str], count: int) -> list[str]:
+    """Draw operators, the same in every run, from every category in turn."""
+    draw = random.Random(SLICE_SEED)
+    members: dict[str, list[str]] = {}
+    for name in draw.sample(sorted(categories), len(categories)):
+        members.setdefault(categories[name], []).append(name)
+    turns = [(turn, category) for category in members for turn in range(len(members[category]))]
+    return [members[category][turn] for turn, category in sorted(turns)[:count]]
 
 
 def answers() -> None:
@@ -60,6 +85,8 @@ def answers() -> None:
     operators = {op.formatted_name: op for op in op_db}
 
     def answer(name: str) -> dict[str, Any]:
+        if not name:
+            return {"names": names()}
         outcomes, faults = Counter[str](), dict[str, str]()
         for sample, other in _pairs(operators[name]):
             outcome, told = _traced(operators[name], sample, other)
@@ -132,27 +159,35 @@ def _traced(op: Any, sample: Any, other: Any) -> tuple[str, str]:
     runs = [tuple(_leaves(s)[0][n].detach() for n in places) for s in (sample, other)]
     state = torch.random.get_rng_state()
     try:
-        wanted = [pytree.tree_leaves(function(*(t.clone() for t in run))) for run in runs]
+        wanted = [_results_and_inputs(function, run) for run in runs]
     except Exception:
         return "not on the CPU", ""
     if not places or not all(isinstance(t, torch.Tensor) for t in wanted[0] + wanted[1]):
         return "no tensors", ""
-    random = not torch.equal(state, torch.random.get_rng_state())
+    is_random = not torch.equal(state, torch.random.get_rng_state())
     try:
         traced = torch_neuronx.trace(function, runs[0])
-        results = [pytree.tree_leaves(traced(*(t.clone() for t in run))) for run in runs]
+        results = [_results_and_inputs(traced, run) for run in runs]
     except Exception as error:
         code = getattr(error, "code", "")
         return (
             (f"refused {code}", "") if code else ("error", f"{type(error).__name__}: {error}"[:400])
         )
-    if random:
+    if is_random:
         return "wrong", "random numbers are frozen"
     for want, have in zip(wanted, results, strict=True):
         told = _difference(want, have)
         if told:
             return "wrong", told
     return "correct", ""
+
+
+def _results_and_inputs(function: Any, run: tuple[Any, ...]) -> list[Any]:
+    """Return the results, then the inputs, which the function may have written."""
+    from torch.utils import _pytree as pytree
+
+    inputs = [tensor.clone() for tensor in run]
+    return [*pytree.tree_leaves(function(*inputs)), *inputs]
 
 
 def _difference(wanted: list[Any], results: list[Any]) -> str:
@@ -172,18 +207,60 @@ def _difference(wanted: list[Any], results: list[Any]) -> str:
     return ""
 
 
+class Lines:
+    """A file with one line of JSON for each operator."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path and path.exists() else []
+        self._rows = {row["operator"]: row for row in map(json.loads, lines)}
+
+    def row_of(self, operator: str) -> dict[str, Any] | None:
+        """Return what an earlier run wrote for an operator."""
+        return self._rows.get(operator)
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Add the row of an operator."""
+        if self._path:
+            with self._path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+
+def row_of(child: Child, name: str) -> dict[str, Any]:
+    """Run one operator."""
+    start = time.monotonic()
+    answer = child.ask(name)
+    if "outcomes" not in answer:
+        answer = {"outcomes": {"error": 1}, "faults": {"error": answer["error"]}}
+    return {"operator": name, **answer, "seconds": round(time.monotonic() - start, 1)}
+
+
 def main() -> int:
     """Run from the command line."""
-    driver, child = Driver(__doc__).parse(), Child("fuzz_trace:answers")
-    operators = names()
+    driver, child = Driver(__doc__), Child("fuzz_trace:answers", silent=MAX_SILENT_SECONDS)
+    driver.parser.add_argument("--lines", type=Path, help="append a line of JSON an operator")
+    driver.parser.add_argument("--operators", default="", help="names, instead of all of them")
+    driver.parser.add_argument(
+        "--slice", type=int, default=0, help="so many, from every category in turn"
+    )
+    options = driver.parse().options
+    lines = Lines(options.lines)
+    operators = [name for name in options.operators.split(",") if name]
+    categories = {} if operators else child.ask("")["names"]
+    if options.slice:
+        operators = slice_of(categories, options.slice)
+    operators = operators or sorted(categories)
     outcomes: Counter[str] = Counter()
     for seed in driver.seeds():
-        name = operators[seed % len(operators)]
-        answer = child.ask(name)
-        if "outcomes" not in answer:
-            answer = {"outcomes": {"error": 1}, "faults": {"error": answer["error"]}}
-        outcomes.update(answer["outcomes"])
-        for outcome, told in answer["faults"].items():
+        if seed >= len(operators):
+            break
+        name = operators[seed]
+        row = lines.row_of(name)
+        if row is None:
+            row = row_of(child, name)
+            lines.append(row)
+        outcomes.update(row["outcomes"])
+        for outcome, told in row["faults"].items():
             fault = {"seed": seed, "operator": name, "outcome": outcome, "fault": told}
             driver.found(fault, f"seed {seed}: {name}: {outcome}: {told}", f"{seed}.txt")
     child.stop()
