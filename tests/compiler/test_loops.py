@@ -24,7 +24,7 @@ F32 = np.float32
 @pytest.fixture(autouse=True)
 def _few_turns_are_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small bodies are unrolled for thousands of turns otherwise (test_stacking.py)."""
-    monkeypatch.setattr("neff.compiler.importing.loops._LIGHT_UNROLLED", 512)
+    monkeypatch.setattr("neff.compiler.importing.loops._MAX_UNROLLED_LIGHT_OPERATIONS", 512)
 
 
 def _floats(*shape: int, seed: int = 0) -> Any:

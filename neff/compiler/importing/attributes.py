@@ -1,4 +1,4 @@
-"""The attributes of an HLO instruction, read once when a module is imported."""
+"""Readers of the attributes of HLO instructions, used once when a module is imported."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from neff.compiler.expansions.spans import spans_of
 __all__ = ["ATTRIBUTES"]
 
 
-def _dimensions(one: Any) -> dict[str, Any]:
-    return {"dimensions": tuple(one.dimensions)}
+def _dimensions(row: Any) -> dict[str, Any]:
+    return {"dimensions": tuple(row.dimensions)}
 
 
-def _constant(one: Any) -> dict[str, Any]:
-    return {"value": Literal(one.literal).numpy()}
+def _constant(row: Any) -> dict[str, Any]:
+    return {"value": Literal(row.literal).numpy()}
 
 
-def _slice(one: Any) -> dict[str, Any]:
+def _slice(row: Any) -> dict[str, Any]:
     return {
-        "starts": tuple(part.start for part in one.slice_dimensions),
-        "limits": tuple(part.limit for part in one.slice_dimensions),
-        "strides": tuple(part.stride or 1 for part in one.slice_dimensions),
+        "starts": tuple(dimension.start for dimension in row.slice_dimensions),
+        "limits": tuple(dimension.limit for dimension in row.slice_dimensions),
+        "strides": tuple(dimension.stride or 1 for dimension in row.slice_dimensions),
     }
 
 
-def _pad(one: Any) -> dict[str, Any]:
+def _pad(row: Any) -> dict[str, Any]:
     return {
         "padding": tuple(
-            (part.edge_padding_low, part.edge_padding_high, part.interior_padding)
-            for part in one.padding_config.dimensions
+            (dimension.edge_padding_low, dimension.edge_padding_high, dimension.interior_padding)
+            for dimension in row.padding_config.dimensions
         )
     }
 
 
-def _dot(one: Any) -> dict[str, Any]:
-    numbers = one.dot_dimension_numbers
+def _dot(row: Any) -> dict[str, Any]:
+    numbers = row.dot_dimension_numbers
     return {
         "lhs_contracting": tuple(numbers.lhs_contracting_dimensions),
         "rhs_contracting": tuple(numbers.rhs_contracting_dimensions),
@@ -46,8 +46,8 @@ def _dot(one: Any) -> dict[str, Any]:
     }
 
 
-def _gather(one: Any) -> dict[str, Any]:
-    numbers = one.gather_dimension_numbers
+def _gather(row: Any) -> dict[str, Any]:
+    numbers = row.gather_dimension_numbers
     return {
         "offset_dims": tuple(numbers.offset_dims),
         "collapsed": tuple(numbers.collapsed_slice_dims),
@@ -55,12 +55,12 @@ def _gather(one: Any) -> dict[str, Any]:
         "index_vector": numbers.index_vector_dim,
         "operand_batching": tuple(numbers.operand_batching_dims),
         "start_batching": tuple(numbers.start_indices_batching_dims),
-        "sizes": tuple(one.gather_slice_sizes),
+        "sizes": tuple(row.gather_slice_sizes),
     }
 
 
-def _scatter(one: Any) -> dict[str, Any]:
-    numbers = one.scatter_dimension_numbers
+def _scatter(row: Any) -> dict[str, Any]:
+    numbers = row.scatter_dimension_numbers
     return {
         "window_dims": tuple(numbers.update_window_dims),
         "inserted": tuple(numbers.inserted_window_dims),
@@ -71,10 +71,10 @@ def _scatter(one: Any) -> dict[str, Any]:
     }
 
 
-def _convolution(one: Any) -> dict[str, Any]:
-    numbers = one.convolution_dimension_numbers
+def _convolution(row: Any) -> dict[str, Any]:
+    numbers = row.convolution_dimension_numbers
     return {
-        "spans": spans_of(one.window),
+        "spans": spans_of(row.window),
         "input": (
             numbers.input_batch_dimension, numbers.input_feature_dimension,
             *numbers.input_spatial_dimensions,
@@ -87,13 +87,13 @@ def _convolution(one: Any) -> dict[str, Any]:
             numbers.output_batch_dimension, numbers.output_feature_dimension,
             *numbers.output_spatial_dimensions,
         ),
-        "feature_groups": one.feature_group_count,
-        "batch_groups": one.batch_group_count,
+        "feature_groups": row.feature_group_count,
+        "batch_groups": row.batch_group_count,
     }  # fmt: skip
 
 
-def _triangular(one: Any) -> dict[str, Any]:
-    options = one.triangular_solve_options
+def _triangular(row: Any) -> dict[str, Any]:
+    options = row.triangular_solve_options
     return {
         "left": options.left_side,
         "lower": options.lower,
@@ -103,26 +103,26 @@ def _triangular(one: Any) -> dict[str, Any]:
 
 
 ATTRIBUTES: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "cholesky": lambda one: {"lower": one.cholesky_options.lower},
+    "cholesky": lambda row: {"lower": row.cholesky_options.lower},
     "triangular-solve": _triangular,
     "convolution": _convolution,
-    "reduce-window": lambda one: {"spans": spans_of(one.window)},
-    "select-and-scatter": lambda one: {"spans": spans_of(one.window)},
+    "reduce-window": lambda row: {"spans": spans_of(row.window)},
+    "select-and-scatter": lambda row: {"spans": spans_of(row.window)},
     "gather": _gather,
     "scatter": _scatter,
     "constant": _constant,
-    "compare": lambda one: {"direction": one.comparison_direction},
+    "compare": lambda row: {"direction": row.comparison_direction},
     "slice": _slice,
     "pad": _pad,
     "dot": _dot,
-    "dynamic-slice": lambda one: {"sizes": tuple(one.dynamic_slice_sizes)},
-    "reduce-precision": lambda one: {"bits": (one.exponent_bits, one.mantissa_bits)},
+    "dynamic-slice": lambda row: {"sizes": tuple(row.dynamic_slice_sizes)},
+    "reduce-precision": lambda row: {"bits": (row.exponent_bits, row.mantissa_bits)},
     **dict.fromkeys(
         ("batch-norm-grad", "batch-norm-inference", "batch-norm-training"),
-        lambda one: {"epsilon": one.epsilon, "feature": one.feature_index},
+        lambda row: {"epsilon": row.epsilon, "feature": row.feature_index},
     ),
     **dict.fromkeys(
         ("broadcast", "transpose", "reduce", "concatenate", "iota", "reverse"), _dimensions
     ),
 }
-"""Opcode -> its attributes, read from an instruction; opcodes without any are left out."""
+"""Opcode -> reader of its attributes; opcodes without attributes have no entry."""

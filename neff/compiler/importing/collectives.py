@@ -1,8 +1,8 @@
-"""Operations in which devices communicate, as the few that the NEFF's instructions have.
+"""Operations between devices, expressed by the few that the instructions of the NEFF have.
 
-Those work on whole arrays: what a device sends to each other one, or gets from it, stands along a
-first dimension, and views put it in the place that HLO names. They add and compare floats in
-float32; any other reduction is the exchange of the data, and arithmetic on each device.
+The instructions move whole arrays: the data for or from each device is a row along a first
+dimension, and views move the rows to the dimension that HLO names. The instructions add and compare
+floats in float32. Any other reduction is an exchange of the data and arithmetic on each device.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ Groups = tuple[tuple[int, ...], ...]
 COMMUNICATION = frozenset(
     {"all-gather", "all-reduce", "all-to-all", "collective-permute", "rank", "reduce-scatter"}
 )
-"""Opcodes of a graph's nodes that need other devices, or the number of the own one."""
+"""Opcodes of the graph's nodes that need other devices, or the number of this device."""
 
-_NATIVE = ("add", "maximum", "minimum")
-"""What the instructions reduce with, floats only."""
+_NATIVE_REDUCTIONS = ("add", "maximum", "minimum")
+"""Reductions that the instructions do, for floats only."""
 
 _CODE = "NEFF-COLLECTIVE"
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One operation.
+    """A collective operation to import.
 
     Attributes:
         row: the instruction.
         node: its name and place.
-        operands: what it is called with.
-        devices: that run the program together; None when that is not known.
-        applied: the operation of its reduction, "" for none and for any other computation.
-        combine: its computation of two scalars, done on whole arrays.
-        own: the number of the device; one node for the whole module.
+        operands: its operands.
+        devices: the devices that run the program together; None if their number is unknown.
+        applied: the opcode of its reduction; "" without one, and for any other computation.
+        combine: applies its computation of two scalars to whole arrays.
+        rank: the number of this device; one node of the module.
     """
 
     row: HloInstructionProto
@@ -59,13 +59,13 @@ class Collective:
     devices: Devices | None
     applied: str
     combine: Callable[[list[Node], tuple[int, ...]], Node]
-    own: Node
+    rank: Node
 
     def known_devices(self) -> Devices:
-        """The devices.
+        """Return the devices.
 
         Raises:
-            NeffCompileError: it is not known how many there are.
+            NeffCompileError: the number of devices is unknown.
         """
         if self.devices is None:
             raise uncovered(
@@ -75,18 +75,18 @@ class Collective:
         return self.devices
 
     def refuse(self, why: str, remedy: str = "") -> Exception:
-        """The error for an operation that these devices cannot do together."""
+        """Return the error for an operation that these devices cannot do together."""
         remedy = remedy or "nki-hlo verify checks groups; --replicas and --partitions must fit them"
         return uncovered(self.node, why, remedy, code=_CODE)
 
     def groups(self, *, complete: bool = True) -> Groups:
-        """The groups.
+        """Return the groups of devices that communicate.
 
         Args:
-            complete: every device must be in one.
+            complete: require that every device is in a group.
 
         Raises:
-            NeffCompileError: they name a device twice, none, or one that there is not.
+            NeffCompileError: a device is in two groups, in no group, or does not exist.
         """
         devices = self.known_devices()
         try:
@@ -102,18 +102,18 @@ class Collective:
         return tuple(tuple(group) for group in groups)
 
     def even_groups(self) -> Groups:
-        """The groups, which have to be of one size."""
+        """Return the groups; refuse groups of different sizes."""
         groups = self.groups()
         if len({len(group) for group in groups}) > 1:
             raise self.refuse("its groups are of different sizes")
         return groups
 
 
-# ------------------------------------------------------------- what instructions there are for
+# -------------------------------------------------------- operations that have instructions
 
 
 def gathered(like: Node, operand: Node, groups: Groups) -> Node:
-    """The operands of all members, one behind the other along a new first dimension."""
+    """Concatenate the operands of all members along a new first dimension."""
     count = len(groups[0])
     shape = (count, *operand.shape)
     if count == 1:
@@ -122,74 +122,81 @@ def gathered(like: Node, operand: Node, groups: Groups) -> Node:
 
 
 def exchanged(like: Node, operand: Node, groups: Groups) -> Node:
-    """Row ``j`` of member ``i`` becomes row ``i`` of member ``j``."""
+    """Exchange rows: row ``j`` of member ``i`` becomes row ``i`` of member ``j``."""
     if len(groups[0]) == 1:
         return operand
     return derived(like, "all-to-all", (operand,), operand.shape, groups=groups)
 
 
-def permuted(like: Node, operand: Node, kept: Node, pairs: Sequence[tuple[int, int]]) -> Node:
-    """The operand of the source for each target; ``kept`` for devices that are no target."""
+def permuted(like: Node, operand: Node, default: Node, pairs: Sequence[tuple[int, int]]) -> Node:
+    """Return the source's operand on each target, and ``default`` on devices that are no target."""
     moved = tuple(sorted(pairs))
-    return derived(like, "collective-permute", (operand, kept), operand.shape, pairs=moved)
+    return derived(like, "collective-permute", (operand, default), operand.shape, pairs=moved)
 
 
 def looked_up(call: Collective, table: Sequence[int], element: str = "s32") -> Node:
-    """A device's own entry of a table, a scalar."""
+    """Return a device's entry of a table, as a scalar."""
     kind, like = BY_NAME[element], call.node
     if len(set(table)) == 1:
         return derived(like, "constant", (), (), kind, value=np.asarray(table[0], kind.dtype))
     if table == list(range(len(table))) and element == "u32":
-        return call.own
+        return call.rank
     values = np.asarray(table, kind.dtype)
     entries = derived(like, "constant", (), values.shape, kind, value=values)
-    entry = derived(like, "dynamic-slice", (entries, call.own), (1,), kind, sizes=(1,))
+    entry = derived(like, "dynamic-slice", (entries, call.rank), (1,), kind, sizes=(1,))
     return derived(like, "reshape", (entry,), (), kind)
 
 
 # ----------------------------------------------------------------------------------- reductions
 
 
-def _row_of(like: Node, rows: Node, at: int) -> Node:
-    return derived(like, "reshape", (sliced(like, rows, 0, at, at + 1),), rows.shape[1:])
+def _row_of(like: Node, rows: Node, index: int) -> Node:
+    return derived(like, "reshape", (sliced(like, rows, 0, index, index + 1),), rows.shape[1:])
 
 
 def _folded(call: Collective, rows: Node) -> Node:
-    """The rows, reduced on the device in their order."""
+    """Reduce the rows on the device, in their order."""
     total = _row_of(call.node, rows, 0)
-    for at in range(1, rows.shape[0]):
-        total = call.combine([total, _row_of(call.node, rows, at)], total.shape)
+    for index in range(1, rows.shape[0]):
+        total = call.combine([total, _row_of(call.node, rows, index)], total.shape)
     return total
 
 
 def _is_native(call: Collective, operand: Node) -> bool:
-    return call.applied in _NATIVE and operand.element.kind == "float"
+    return call.applied in _NATIVE_REDUCTIONS and operand.element.kind == "float"
 
 
 def _folded_unevenly(call: Collective, operand: Node, groups: Groups) -> Node:
-    """Groups of different sizes: every device gets all operands, and takes those of its group."""
+    """Reduce over groups of different sizes: gather from all devices, then fold the own group's
+    rows.
+    """
     devices, like = call.known_devices(), call.node
     everyone = gathered(like, operand, (tuple(range(devices.count)),))
-    own = {member: group for group in groups for member in group}
+    group_of = {member: group for group in groups for member in group}
     total: Node | None = None
-    for at in range(max(map(len, groups))):
-        table = [own[one][at] if at < len(own[one]) else 0 for one in range(devices.count)]
+    for index in range(max(map(len, groups))):
+        table = [
+            group_of[device][index] if index < len(group_of[device]) else 0
+            for device in range(devices.count)
+        ]
         row = _dynamic_row(like, everyone, looked_up(call, table))
         if total is None:
             total = row
             continue
-        inside = [int(at < len(own[one])) for one in range(devices.count)]
+        inside = [int(index < len(group_of[device])) for device in range(devices.count)]
         takes = looked_up(call, inside, "pred")
-        made = call.combine([total, row], total.shape)
+        combined = call.combine([total, row], total.shape)
         chosen = derived(like, "broadcast", (takes,), total.shape, dimensions=())
-        total = derived(like, "select", (chosen, made, total), total.shape, total.element)
+        total = derived(like, "select", (chosen, combined, total), total.shape, total.element)
     assert total is not None
     return total
 
 
-def _dynamic_row(like: Node, rows: Node, at: Node) -> Node:
-    zero = derived(like, "constant", (), (), at.element, value=np.asarray(0, at.element.dtype))
-    indices = (at, *[zero] * (len(rows.shape) - 1))
+def _dynamic_row(like: Node, rows: Node, index: Node) -> Node:
+    zero = derived(
+        like, "constant", (), (), index.element, value=np.asarray(0, index.element.dtype)
+    )
+    indices = (index, *[zero] * (len(rows.shape) - 1))
     sizes = (1, *rows.shape[1:])
     row = derived(like, "dynamic-slice", (rows, *indices), sizes, rows.element, sizes=sizes)
     return derived(like, "reshape", (row,), rows.shape[1:])
@@ -200,23 +207,27 @@ def _all_reduce(call: Collective) -> list[Node]:
     if all(len(group) == 1 for group in groups):
         return call.operands
     native = list(
-        {id(one): one for one in call.operands if one.size and _is_native(call, one)}.values()
+        {
+            id(operand): operand
+            for operand in call.operands
+            if operand.size and _is_native(call, operand)
+        }.values()
     )
-    found = dict(zip(map(id, native), _reduced_together(call, native, groups), strict=True))
-    for one in call.operands:
-        if id(one) in found:
+    results = dict(zip(map(id, native), _reduced_together(call, native, groups), strict=True))
+    for operand in call.operands:
+        if id(operand) in results:
             continue
-        if not one.size:
-            found[id(one)] = one
+        if not operand.size:
+            results[id(operand)] = operand
         elif len({len(group) for group in groups}) > 1:
-            found[id(one)] = _folded_unevenly(call, one, groups)
+            results[id(operand)] = _folded_unevenly(call, operand, groups)
         else:
-            found[id(one)] = _folded(call, gathered(call.node, one, groups))
-    return [found[id(one)] for one in call.operands]
+            results[id(operand)] = _folded(call, gathered(call.node, operand, groups))
+    return [results[id(operand)] for operand in call.operands]
 
 
 def _reduced_together(call: Collective, operands: list[Node], groups: Groups) -> list[Node]:
-    """One instruction for all operands."""
+    """Reduce all operands by one instruction."""
     if not operands:
         return []
     like, applied = call.node, call.applied
@@ -224,8 +235,8 @@ def _reduced_together(call: Collective, operands: list[Node], groups: Groups) ->
     if len(operands) == 1:
         return [node]
     return [
-        derived(like, "result", (node,), one.shape, one.element, index=index)
-        for index, one in enumerate(operands)
+        derived(like, "result", (node,), operand.shape, operand.element, index=index)
+        for index, operand in enumerate(operands)
     ]
 
 
@@ -235,13 +246,13 @@ def _reduce_scatter(call: Collective) -> list[Node]:
     for operand in call.operands:
         rows = _parts(call, operand, dim, len(groups[0]))
         if len(groups[0]) > 1 and _is_native(call, operand):
-            made = derived(
+            reduced = derived(
                 call.node, "reduce-scatter", (rows,), rows.shape[1:],
                 groups=groups, applied=call.applied,
             )  # fmt: skip
         else:
-            made = _folded(call, exchanged(call.node, rows, groups))
-        results.append(made)
+            reduced = _folded(call, exchanged(call.node, rows, groups))
+        results.append(reduced)
     return results
 
 
@@ -249,55 +260,57 @@ def _reduce_scatter(call: Collective) -> list[Node]:
 
 
 def _parts(call: Collective, operand: Node, dim: int, count: int) -> Node:
-    """The operand, cut into equal parts along a dimension, one behind the other."""
+    """Cut the operand into equal parts along a dimension, and stack them along a new first one."""
     shape = operand.shape
     if shape[dim] % count:
         raise call.refuse(f"{shape[dim]} elements cannot be divided among {count} devices")
     cut = (*shape[:dim], count, shape[dim] // count, *shape[dim + 1 :])
     split = derived(call.node, "reshape", (operand,), cut)
-    order = (dim, *(one for one in range(len(cut)) if one != dim))
-    moved = [cut[one] for one in order]
+    order = (dim, *(axis for axis in range(len(cut)) if axis != dim))
+    moved = [cut[axis] for axis in order]
     return derived(call.node, "transpose", (split,), moved, dimensions=order)
 
 
 def _joined(call: Collective, rows: Node, dim: int) -> Node:
-    """The rows, one behind the other along a dimension of theirs."""
-    count, *part = rows.shape
+    """Concatenate the rows along dimension ``dim`` of a row."""
+    count, *shape = rows.shape
     order = (*range(1, dim + 1), 0, *range(dim + 1, len(rows.shape)))
-    moved = [rows.shape[one] for one in order]
-    turned = derived(call.node, "transpose", (rows,), moved, dimensions=order)
+    moved = [rows.shape[axis] for axis in order]
+    transposed = derived(call.node, "transpose", (rows,), moved, dimensions=order)
     return derived(
-        call.node, "reshape", (turned,), [*part[:dim], count * part[dim], *part[dim + 1 :]]
+        call.node, "reshape", (transposed,), [*shape[:dim], count * shape[dim], *shape[dim + 1 :]]
     )
 
 
 def _all_gather(call: Collective) -> list[Node]:
     groups, dim = call.even_groups(), call.row.dimensions[0]
-    return [_joined(call, gathered(call.node, one, groups), dim) for one in call.operands]
+    return [_joined(call, gathered(call.node, operand, groups), dim) for operand in call.operands]
 
 
 def _all_to_all(call: Collective) -> list[Node]:
-    """An array is cut along a dimension; of a tuple each element goes to one device."""
+    """Exchange parts of an array along a dimension, or the elements of a tuple, between devices."""
     groups = call.even_groups()
     count = len(groups[0])
     if not call.row.shape.tuple_shapes:
         dim = call.row.dimensions[0]
         return [
-            _joined(call, exchanged(call.node, _parts(call, one, dim, count), groups), dim)
-            for one in call.operands
+            _joined(call, exchanged(call.node, _parts(call, operand, dim, count), groups), dim)
+            for operand in call.operands
         ]
     if len(call.operands) != count:
         raise call.refuse(f"{len(call.operands)} operands cannot go to {count} devices")
     shape = call.operands[0].shape
-    rows = [derived(call.node, "reshape", (one,), (1, *shape)) for one in call.operands]
-    whole = derived(call.node, "concatenate", rows, (count, *shape), dimensions=(0,))
-    made = exchanged(call.node, whole, groups)
-    return [_row_of(call.node, made, at) for at in range(count)]
+    rows = [derived(call.node, "reshape", (operand,), (1, *shape)) for operand in call.operands]
+    stacked = derived(call.node, "concatenate", rows, (count, *shape), dimensions=(0,))
+    received = exchanged(call.node, stacked, groups)
+    return [_row_of(call.node, received, index) for index in range(count)]
 
 
-def _zeros(like: Node, one: Node) -> Node:
-    zero = derived(like, "constant", (), (), one.element, value=np.zeros((), one.element.dtype))
-    return derived(like, "broadcast", (zero,), one.shape, one.element, dimensions=())
+def _zeros(like: Node, operand: Node) -> Node:
+    zero = derived(
+        like, "constant", (), (), operand.element, value=np.zeros((), operand.element.dtype)
+    )
+    return derived(like, "broadcast", (zero,), operand.shape, operand.element, dimensions=())
 
 
 def _permute(call: Collective) -> list[Node]:
@@ -311,31 +324,33 @@ def _permute(call: Collective) -> list[Node]:
     for side in zip(*pairs, strict=True):
         if len(set(side)) < len(side):
             raise call.refuse("a device is the source, or the target, of two pairs")
-    zeros = [_zeros(call.node, one) for one in call.operands]
+    zeros = [_zeros(call.node, operand) for operand in call.operands]
     if not pairs:
         return zeros
     return [
-        permuted(call.node, one, zero, pairs) if devices.count > 1 else one
-        for one, zero in zip(call.operands, zeros, strict=True)
+        permuted(call.node, operand, zero, pairs) if devices.count > 1 else operand
+        for operand, zero in zip(call.operands, zeros, strict=True)
     ]
 
 
 def _broadcast(call: Collective) -> list[Node]:
-    """From the first of each group to as many others as have it already, again and again."""
+    """Send from the first member of each group, doubling the members that have the data in each
+    step.
+    """
     groups = call.groups(complete=False)
     first = [(group[0], group[0]) for group in groups if group]
     results: list[Node] = []
-    for one in call.operands:
-        found = one
+    for operand in call.operands:
+        received = operand
         if len(first) < call.known_devices().count:
-            found = permuted(call.node, one, _zeros(call.node, one), first)
+            received = permuted(call.node, operand, _zeros(call.node, operand), first)
         reached = 1
         while any(len(group) > reached for group in groups):
             sides = [(group[:reached], group[reached : 2 * reached]) for group in groups]
             pairs = [pair for side in sides for pair in zip(*side, strict=False)]
-            found = permuted(call.node, found, found, pairs)
+            received = permuted(call.node, received, received, pairs)
             reached *= 2
-        results.append(found)
+        results.append(received)
     return results
 
 
@@ -347,12 +362,13 @@ def _number(call: Collective) -> list[Node]:
     every = range(devices.count)
     of_partitions = call.row.opcode == "partition-id"
     table = [
-        one % devices.partitions if of_partitions else one // devices.partitions for one in every
+        device % devices.partitions if of_partitions else device // devices.partitions
+        for device in every
     ]
     return [looked_up(call, table, "u32")]
 
 
-_MEANINGS: dict[str, Callable[[Collective], list[Node]]] = {
+_RESULTS_BY_OPCODE: dict[str, Callable[[Collective], list[Node]]] = {
     "all-gather": _all_gather,
     "all-reduce": _all_reduce,
     "all-to-all": _all_to_all,
@@ -364,10 +380,10 @@ _MEANINGS: dict[str, Callable[[Collective], list[Node]]] = {
 }
 
 
-def _meaning(call: Collective) -> Tree:
-    """The results: one, or as many as the shape has; with a start, what its end takes."""
+def _results(call: Collective) -> Tree:
+    """Return the results in the form of the shape: an array, a tuple, or the state of a start."""
     name, started = call.row.opcode.removesuffix("-start"), call.row.opcode.endswith("-start")
-    results = _MEANINGS[name](call)
+    results = _RESULTS_BY_OPCODE[name](call)
     shape = call.row.shape
     if started and name != "all-reduce":
         shape = shape.tuple_shapes[1]
@@ -375,23 +391,23 @@ def _meaning(call: Collective) -> Tree:
     value = tuple(results) if shape.tuple_shapes else results[0]
     if not started or name == "all-reduce":
         return value
-    given = tuple(call.operands) if len(call.operands) > 1 else call.operands[0]
-    return (given, value, *((), ()) * (name == "collective-permute"))
+    operands = tuple(call.operands) if len(call.operands) > 1 else call.operands[0]
+    return (operands, value, *((), ()) * (name == "collective-permute"))
 
 
 def _check(call: Collective, results: list[Node], shape: ShapeProto) -> None:
-    """Refuse a module that was made for another number of devices."""
+    """Refuse a module whose shapes were computed for another number of devices."""
     parts = list(shape.tuple_shapes) or [shape]
-    for made, stated in zip(results, parts, strict=True):
-        if made.shape != tuple(stated.dimensions):
+    for result, stated in zip(results, parts, strict=True):
+        if result.shape != tuple(stated.dimensions):
             raise call.refuse(
-                f"{call.known_devices()} make {list(made.shape)}, the module states "
+                f"{call.known_devices()} make {list(result.shape)}, the module states "
                 f"{list(stated.dimensions)}"
             )
 
 
 COLLECTIVES: dict[str, Callable[[Collective], Tree]] = {
-    **dict.fromkeys(_MEANINGS, _meaning),
-    **dict.fromkeys(("all-gather-start", "all-reduce-start", "collective-permute-start"), _meaning),
+    **dict.fromkeys(_RESULTS_BY_OPCODE, _results),
+    **dict.fromkeys(("all-gather-start", "all-reduce-start", "collective-permute-start"), _results),
 }
-"""Opcode -> its results as nodes, in the form of its shape."""
+"""Opcode -> function that returns its results as nodes, in the form of its shape."""

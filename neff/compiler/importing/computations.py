@@ -1,4 +1,6 @@
-"""What a computation of a module is made of: which of its instructions are needed, what it applies."""
+"""Analyses of the computations of a module: needed instructions, and the operation that a reduction
+applies.
+"""
 
 from __future__ import annotations
 
@@ -13,45 +15,47 @@ __all__ = ["Needs", "passed_on", "root_of", "single_op"]
 
 
 def root_of(computation: HloComputationProto) -> int:
-    """The id of the root; the last instruction when none is named."""
+    """Return the id of the root: the last instruction if the computation names none."""
     return computation.root_id or computation.instructions[-1].id
 
 
 def single_op(computation: HloComputationProto) -> str:
-    """The opcode of a computation of two parameters and one operation over them; ``second`` for
-    one that returns its second parameter, "" for any other."""
-    by_id = {one.id: one for one in computation.instructions}
+    """Return the opcode of a computation of two parameters and one operation over them.
+
+    Return ``second`` for a computation that returns its second parameter, "" for any other.
+    """
+    by_id = {row.id: row for row in computation.instructions}
     root = by_id.get(computation.root_id) or computation.instructions[-1]
     if root.opcode == "parameter" and root.parameter_number == 1:
         return "second"
     operands = [by_id[ident] for ident in root.operand_ids if ident in by_id]
-    plain = len(operands) == 2 and all(one.opcode == "parameter" for one in operands)
-    if not plain or len({one.parameter_number for one in operands}) != 2:
+    plain = len(operands) == 2 and all(row.opcode == "parameter" for row in operands)
+    if not plain or len({row.parameter_number for row in operands}) != 2:
         return ""
     return root.opcode
 
 
 def passed_on(computation: HloComputationProto) -> frozenset[int]:
-    """Places of the tuple that a computation takes and returns which it returns as they came."""
-    by_id = {one.id: one for one in computation.instructions}
+    """Return the indices of the tuple elements that a computation returns unchanged."""
+    by_id = {row.id: row for row in computation.instructions}
     root = by_id.get(root_of(computation))
     if root is None or root.opcode != "tuple":
         return frozenset()
-    found: set[int] = set()
-    for place, ident in enumerate(root.operand_ids):
-        part = by_id.get(ident)
-        while part is not None and part.opcode == "copy" and part.operand_ids:
-            part = by_id.get(part.operand_ids[0])
-        if part is None or part.opcode != "get-tuple-element" or part.tuple_index != place:
+    indices: set[int] = set()
+    for index, ident in enumerate(root.operand_ids):
+        row = by_id.get(ident)
+        while row is not None and row.opcode == "copy" and row.operand_ids:
+            row = by_id.get(row.operand_ids[0])
+        if row is None or row.opcode != "get-tuple-element" or row.tuple_index != index:
             continue
-        source = by_id.get(part.operand_ids[0])
+        source = by_id.get(row.operand_ids[0])
         if source is not None and source.opcode == "parameter":
-            found.add(place)
-    return frozenset(found)
+            indices.add(index)
+    return frozenset(indices)
 
 
 class Needs:
-    """Which instructions of each computation the root and effects need.
+    """The instructions of each computation that its root and its effects need.
 
     Args:
         computations: id -> computation, of the module.
@@ -63,36 +67,36 @@ class Needs:
         self._acts: dict[int, bool] = {}
 
     def of(self, computation: HloComputationProto) -> frozenset[int]:
-        """Ids of the instructions that are needed."""
-        found = self._needed.get(computation.id)
-        if found is None:
-            found = self._needed[computation.id] = self._reached(computation)
-        return found
+        """Return the ids of the instructions that are needed."""
+        needed = self._needed.get(computation.id)
+        if needed is None:
+            needed = self._needed[computation.id] = self._reached(computation)
+        return needed
 
     def _reached(self, computation: HloComputationProto) -> frozenset[int]:
-        by_id = {one.id: one for one in computation.instructions}
+        by_id = {row.id: row for row in computation.instructions}
         stack = [root_of(computation)]
-        stack += [one.id for one in computation.instructions if self._has_effect(one)]
-        found: set[int] = set()
+        stack += [row.id for row in computation.instructions if self._has_effect(row)]
+        reached: set[int] = set()
         while stack:
             ident = stack.pop()
-            if ident in found or ident not in by_id:
+            if ident in reached or ident not in by_id:
                 continue
-            found.add(ident)
+            reached.add(ident)
             stack += by_id[ident].operand_ids
-        return frozenset(found)
+        return frozenset(reached)
 
-    def _has_effect(self, one: HloInstructionProto) -> bool:
-        if one.opcode in EFFECTS or one.custom_call_has_side_effect:
+    def _has_effect(self, row: HloInstructionProto) -> bool:
+        if row.opcode in EFFECTS or row.custom_call_has_side_effect:
             return True
-        return any(self._acting(ident) for ident in one.called_computation_ids)
+        return any(self._acting(ident) for ident in row.called_computation_ids)
 
     def _acting(self, ident: int) -> bool:
-        """True when the computation has an effect; of one that calls itself, what is known."""
-        known = self._acts.get(ident)
-        if known is not None or ident not in self._computations:
-            return bool(known)
+        """Return True if the computation has an effect. A recursive call counts as having none."""
+        acts = self._acts.get(ident)
+        if acts is not None or ident not in self._computations:
+            return bool(acts)
         self._acts[ident] = False
         rows = self._computations[ident].instructions
-        self._acts[ident] = any(self._has_effect(one) for one in rows)
+        self._acts[ident] = any(self._has_effect(row) for row in rows)
         return self._acts[ident]

@@ -1,4 +1,4 @@
-"""How many devices run a module together: its device assignment or its groups say."""
+"""The number of devices that run a module together, from its device assignment or its groups."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Devices", "devices_of"]
 
-MOST = 9999
-"""Replicas, and partitions, that a module may state; as many as the flags take."""
+MAX_REPLICAS = 9999
+"""Limit on the replicas, and on the partitions, that a module may state; the options have four
+digits.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The devices of a program; that of a replica's partition is
-    ``replica * partitions + partition``.
+    """The devices of a program.
+
+    The device of a replica's partition has the number ``replica * partitions + partition``.
     """
 
     replicas: int = 1
@@ -32,7 +35,7 @@ class Devices:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Return the number of devices."""
         return self.replicas * self.partitions
 
     def __str__(self) -> str:
@@ -40,62 +43,66 @@ class Devices:
 
 
 def devices_of(module: Module, replicas: int = 0, partitions: int = 0) -> Devices | None:
-    """The devices that a module is for.
+    """Return the devices that a module is for.
 
     Args:
         module: the module, partitioned.
-        replicas, partitions: how many of them there are; when 0, what the module's
-            ``device_assignment`` says, else found from the groups.
+        replicas, partitions: their numbers; if 0, the module's ``device_assignment`` states
+            them, or they follow from the groups.
 
     Returns:
-        None when nothing states how many there are.
+        The devices; None when nothing states their number.
 
     Raises:
-        NeffCompileError: ``NEFF-COLLECTIVE``; the module states more than there can be.
+        NeffCompileError: ``NEFF-COLLECTIVE``; the module states more than the limit.
     """
     if not replicas and not partitions:
         replicas, partitions = _stated(module)
     if replicas and partitions:
         return Devices(replicas, partitions)
-    found = {"replicas": 0, "partitions": 0, "devices": 0}
-    rows = [row for one in module.proto.computations for row in one.instructions]
+    counts = {"replicas": 0, "partitions": 0, "devices": 0}
+    rows = [row for computation in module.proto.computations for row in computation.instructions]
     for row in rows:
         mode, count = _named(row)
         if mode:
-            found[mode] = max(found[mode], count)
-    partitions = partitions or found["partitions"]
-    replicas = replicas or found["replicas"]
-    if found["devices"] and not partitions:
-        partitions = max(1, found["devices"] // max(1, replicas))
-    if found["devices"] and not replicas:
-        replicas = max(1, found["devices"] // partitions)
+            counts[mode] = max(counts[mode], count)
+    partitions = partitions or counts["partitions"]
+    replicas = replicas or counts["replicas"]
+    if counts["devices"] and not partitions:
+        partitions = max(1, counts["devices"] // max(1, replicas))
+    if counts["devices"] and not replicas:
+        replicas = max(1, counts["devices"] // partitions)
     if not replicas and not partitions:
         return None
     return Devices(*_possible(module, max(1, replicas), max(1, partitions)))
 
 
 def _possible(module: Module, replicas: int, partitions: int) -> tuple[int, int]:
-    if max(replicas, partitions) > MOST:
+    if max(replicas, partitions) > MAX_REPLICAS:
         raise NeffCompileError(
             f"the module states {replicas} replicas of {partitions} partitions",
             code="NEFF-COLLECTIVE",
             place=module.path or module.name,
-            remedy=f"at most {MOST} of each; --replicas and --partitions win over the module",
+            remedy=f"at most {MAX_REPLICAS} of each; --replicas and --partitions win over the module",
         )
     return replicas, partitions
 
 
 def _stated(module: Module) -> tuple[int, int]:
-    """Replicas and partitions of the device assignment; 0 for one device, which says nothing."""
+    """Return replicas and partitions of the device assignment; 0 if it names one device only."""
     stated = module.proto.device_assignment
     counts = _possible(module, stated.replica_count, stated.computation_count)
     return counts if min(counts) > 0 and max(counts) > 1 else (0, 0)
 
 
 def _named(row: HloInstructionProto) -> tuple[str, int]:
-    """What an instruction's ids number, and how many there are at least."""
+    """Return the kind of ids in an instruction's groups, and the smallest number of such
+    devices.
+    """
     if row.opcode.startswith("collective-permute"):
-        ids: Iterable[int] = (one for p in row.source_target_pairs for one in (p.source, p.target))
+        ids: Iterable[int] = (
+            device for pair in row.source_target_pairs for device in (pair.source, pair.target)
+        )
         return "partitions" if row.channel_id else "replicas", 1 + max(ids, default=-1)
     try:
         groups = replica_groups_of(row)

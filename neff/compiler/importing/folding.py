@@ -1,6 +1,6 @@
-"""Small constant expressions are evaluated while the module is imported.
+"""Evaluates small constant expressions while the module is imported.
 
-What is folded is exact in every implementation: integers, comparisons, selections, and float
+Only operations that are exact in every implementation are folded: integers, comparisons, selections, and float
 operations that IEEE 754 defines to the last bit.
 """
 
@@ -16,23 +16,23 @@ from nki_lang.base.dtypes import Array
 
 __all__ = ["fold"]
 
-_LIMIT = 4096
-"""Elements of a result that is folded at most; a larger one is cheaper to compute."""
+_MAX_FOLDED_ELEMENTS = 4096
+"""Limit on the elements of a folded result; a larger one is cheaper to compute on the device."""
 
 
 def fold(node: Node) -> Node:
-    """A constant of the node's value when that is known and small, else the node itself."""
+    """Return a constant if the node's value is known and small, else the node."""
     rule = _RULES.get(node.opcode)
-    if rule is None or node.size > _LIMIT or not node.operands:
+    if rule is None or node.size > _MAX_FOLDED_ELEMENTS or not node.operands:
         return node
     values = [operand.value for operand in node.operands]
     if any(value is None for value in values) or node.element.dtype is None:
         return node
     with np.errstate(all="ignore"):
-        found = rule(node, *values)
-    if found is None:
+        folded = rule(node, *values)
+    if folded is None:
         return node
-    value = np.asarray(found).astype(node.element.dtype, copy=False).reshape(node.shape)
+    value = np.asarray(folded).astype(node.element.dtype, copy=False).reshape(node.shape)
     return node.like("constant", value=np.ascontiguousarray(value).reshape(node.shape))
 
 
@@ -63,7 +63,7 @@ def _concatenate(node: Node, *parts: Array) -> Array:
 
 
 def _bitcast(node: Node, a: Array) -> Array | None:
-    """None where the elements change their size."""
+    """Reinterpret the bits; return None if the element size changes."""
     dtype = node.element.dtype
     return a.view(dtype) if dtype is not None and a.dtype.itemsize == dtype.itemsize else None
 
@@ -84,7 +84,7 @@ def _broadcast(node: Node, value: Array) -> Array | None:
 def _slice(node: Node, value: Array) -> Array:
     fields = node.attributes
     cut = zip(fields["starts"], fields["limits"], fields["strides"], strict=True)
-    return value[tuple(slice(*part) for part in cut)]
+    return value[tuple(slice(*bounds) for bounds in cut)]
 
 
 def _compare(node: Node, a: Array, b: Array) -> Any:
@@ -159,4 +159,4 @@ _RULES: dict[str, Callable[..., Any]] = {
     "concatenate": _concatenate,
     "bitcast-convert": _bitcast,
 }
-"""How each opcode is evaluated; None as the result leaves the node alone."""
+"""Opcode -> its evaluation; a result of None leaves the node unchanged."""

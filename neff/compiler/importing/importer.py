@@ -1,4 +1,4 @@
-"""From an HLO module to a graph: calls inlined, tuples flattened, dead code dropped.
+"""Builds the graph of an HLO module: calls inlined, tuples flattened, dead code dropped.
 
 Loops and branches become nodes of the graph, or are unrolled (loops.py).
 """
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Function", "Importer"]
 
 _DEPTH_LIMIT = 200
-"""Nesting of calls, against modules that call themselves."""
+"""Limit on nested calls; it stops modules that call themselves."""
 
 _REMEDY = "the module is inconsistent; nki-hlo verify reports where. Create it again"
 
@@ -72,12 +72,12 @@ class Importer:
         self._functions = functions
         self._module, self._devices = module, devices
         count = devices.count if devices else 1
-        self._own = Node("rank", (), (), BY_NAME["u32"], {"count": count}, "rank")
+        self._rank = Node("rank", (), (), BY_NAME["u32"], {"count": count}, "rank")
         self._proto = proto = module.proto
         self._computations = {entry.id: entry for entry in proto.computations}
         self._needs = Needs(self._computations)
         self._parameters: dict[int, Node] = {}
-        self._depth = self._made = self._loops = 0
+        self._depth = self._imported_nodes = self._loops = 0
         self._shape: tuple[int, ...] | None = None
 
     def run(self) -> Graph:
@@ -121,7 +121,7 @@ class Importer:
     def _parameter(self, instruction: HloInstructionProto) -> Tree:
         def make(shape: ShapeProto) -> Tree:
             if BY_NUMBER.get(shape.element_type, INVALID).name == "tuple":
-                return tuple(make(part) for part in shape.tuple_shapes)
+                return tuple(make(element_shape) for element_shape in shape.tuple_shapes)
             node = self._array("parameter", (), shape, instruction)
             node.attributes["number"] = len(self._parameters)
             self._parameters[len(self._parameters)] = node
@@ -146,27 +146,29 @@ class Importer:
                     values[instruction.id] = self._instruction(instruction, values, arguments)
         finally:
             self._depth -= 1
-        return _found(values, root_of(computation), computation.name)
+        return _value_of(values, root_of(computation), computation.name)
 
     def _instruction(
         self, row: HloInstructionProto, values: dict[int, Tree], arguments: list[Tree]
     ) -> Tree:
         if row.opcode == "parameter":
             return _argument(row, arguments)
-        operands = [_found(values, ident, row.name) for ident in row.operand_ids]
+        operands = [_value_of(values, ident, row.name) for ident in row.operand_ids]
         function = self._functions.get(row.opcode)
         return function(self, row, operands) if function else self.operation(row, operands)
 
     def inlined(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
-        """The results of the called computation."""
+        """Return the results of the called computation."""
         return self._computation(self._called(row), operands)
 
     def async_start(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
-        """The operands, the results and no context, as the shape of an async-start states."""
+        """Return operands, results and no context, the tuple that the shape of an async-start
+        states.
+        """
         return tuple(operands), self.inlined(row, operands), ()
 
     def operation(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
-        """An instruction that is a node of the graph, or is expanded into several."""
+        """Import an instruction that is a node of the graph, or is expanded into several."""
         opcode = row.opcode
         node = self._array(opcode, tuple(leaves_of(tuple(operands))), row.shape, row)
         node.attributes.update(self._attributes(row, node))
@@ -179,17 +181,17 @@ class Importer:
         if opcode == "select-and-scatter":
             return self._select_and_scatter(row, node)
         if opcode in REWRITES:
-            known = fold(node)
-            node = REWRITES[opcode](node) if known is node else known
+            folded = fold(node)
+            node = REWRITES[opcode](node) if folded is node else folded
         if opcode == "reduce-window" and is_slid(node):
             region = self._called(row)
             results = reduce_long_window(node, partial(self._combined, region))
             return tuple(results) if len(results) > 1 else results[0]
         if opcode in EXPANSIONS:
-            first, *others = EXPANSIONS[opcode](node)
+            first, *more_results = EXPANSIONS[opcode](node)
             if opcode == "reduce-window" and not first.attributes["applied"]:
                 return self._reduced(self._called(row), first)
-            return (first, *others) if others else first
+            return (first, *more_results) if more_results else first
         if BY_NUMBER.get(row.shape.element_type, INVALID).kind == "none":
             raise uncovered(node)
         if opcode == "reduce" and not node.attributes["applied"]:
@@ -197,7 +199,7 @@ class Importer:
         return fold(_with_known_starts(node))
 
     def reduce(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
-        """A reduce; with several operands, argmax and argmin have their own instructions."""
+        """Import a reduce; argmax and argmin have instructions of their own."""
         if len(operands) <= 2:
             return self.operation(row, operands)
         node = self._array("reduce", tuple(operands), row.shape, row)
@@ -212,7 +214,7 @@ class Importer:
         return self._reduced(region, node)
 
     def _reduced(self, region: HloComputationProto, node: Node) -> Tree:
-        """A reduce by a computation that the engines do not have."""
+        """Return a reduce by a computation that the engines do not have."""
         half = len(node.operands) // 2
         operands, starts = node.operands[:half], node.operands[half:]
         combine = partial(self._combined, region)
@@ -222,12 +224,12 @@ class Importer:
     def _combined(
         self, region: HloComputationProto, arguments: list[Node], shape: tuple[int, ...]
     ) -> list[Node]:
-        """The results of a reduction's computation, done on whole arrays."""
+        """Return the results of a reduction's computation, applied to whole arrays."""
         results = self._applied_to_all(region, arguments, shape)
         return list(results) if isinstance(results, tuple) else [results]
 
     def collective(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
-        """An operation in which devices communicate."""
+        """Import an operation between devices."""
         reduces = bool(row.called_computation_ids)
         applied = single_op(self._called(row)) if reduces else ""
 
@@ -235,33 +237,33 @@ class Importer:
             return self._applied_to_all(self._called(row), pair, shape)
 
         node = self._placeholder(row)
-        call = Collective(row, node, operands, self._devices, applied, combine, self._own)
+        call = Collective(row, node, operands, self._devices, applied, combine, self._rank)
         return COLLECTIVES[row.opcode](call)
 
     def topk(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
-        """The largest or smallest elements of each row, and their indices."""
+        """Return the largest or smallest elements of each row, and their indices."""
         return top(self._placeholder(row), operands[0], row.k, row.largest)
 
     def random_bits(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
-        """The new state and the bits of a counter-based generator."""
+        """Return the new state and the bits of a counter-based generator."""
         shape = row.shape.tuple_shapes[1]
         bits = self._array(row.opcode, (), shape, row)
         return random_bits(bits, operands[0], row.rng_algorithm, bits.element)
 
     def sort(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
-        """A sort: the comparison takes whole arrays of paired elements."""
+        """Import a sort; its comparison takes whole arrays of paired elements."""
         region = self._called(row)
 
         def before(pairs: list[Node], shape: tuple[int, ...]) -> Node:
             return self._applied_to_all(region, pairs, shape)
 
-        found = sorted_rows(self._placeholder(row), operands, row.dimensions[0], before)
-        return tuple(found) if len(found) > 1 else found[0]
+        results = sorted_rows(self._placeholder(row), operands, row.dimensions[0], before)
+        return tuple(results) if len(results) > 1 else results[0]
 
     def _applied_to_all(
         self, region: HloComputationProto, arguments: list[Node], shape: tuple[int, ...]
     ) -> Node:
-        """A computation of scalars, done on whole arrays."""
+        """Apply a computation of scalars to whole arrays."""
         self._shape = shape
         try:
             return self._computation(region, arguments)
@@ -269,7 +271,7 @@ class Importer:
             self._shape = None
 
     def _spread(self, constant: Node) -> Node:
-        """A number of a computation that is applied to whole arrays."""
+        """Broadcast a constant of a computation that is applied to whole arrays."""
         shape = self._shape or ()
         scalar = replace(constant, shape=())
         return replace(
@@ -279,49 +281,56 @@ class Importer:
 
     def _called(self, row: HloInstructionProto, number: int = 0) -> HloComputationProto:
         idents = row.called_computation_ids
-        found = self._computations.get(idents[number]) if number < len(idents) else None
-        if found is None:
+        computation = self._computations.get(idents[number]) if number < len(idents) else None
+        if computation is None:
             raise NeffCompileError(
                 f"{row.opcode} {row.name} calls a computation that the module does not have",
                 code="NEFF-MODULE",
                 place=self._place(row),
                 remedy=_REMEDY,
             )
-        return found
+        return computation
 
     def loop(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
-        """A while: a loop on the device, or its iterations in sequence."""
+        """Import a while: a loop on the device, or its iterations in sequence."""
         state = operands[0]
         body, condition = self._called(row, 0), self._called(row, 1)
         self._loops += 1
-        found = While(
+        loop = While(
             self._placeholder(row),
             self._loops,
-            lambda given: self._computation(body, [given]),
-            lambda given: self._computation(condition, [given]),
-            lambda: self._made,
+            lambda carried: self._computation(body, [carried]),
+            lambda carried: self._computation(condition, [carried]),
+            lambda: self._imported_nodes,
             _leaf_numbers(state, passed_on(body)),
             frozenset(OPERATIONS),
         )
-        return looped(found, state)
+        return looped(loop, state)
 
     def conditional(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
-        """The branch taken if that is known; else a branch, or all of them and a choice."""
-        chosen_by, given = operands[0], operands[1:]
-        bodies = [partial(self._on_one, self._called(row, at)) for at in range(len(given))]
+        """Return the branch's result if the index is known; else import a branch or a choice."""
+        chosen_by, arguments = operands[0], operands[1:]
+        bodies = [
+            partial(self._on_one, self._called(row, index)) for index in range(len(arguments))
+        ]
         if chosen_by.value is None:
             self._loops += 1
             branches = Branches(
-                self._placeholder(row), self._loops, chosen_by, given, bodies, frozenset(OPERATIONS)
+                self._placeholder(row),
+                self._loops,
+                chosen_by,
+                arguments,
+                bodies,
+                frozenset(OPERATIONS),
             )
-            found, every = branched(branches)
-            return self._choice(row, chosen_by, found) if every else found
+            result, every = branched(branches)
+            return self._choice(row, chosen_by, result) if every else result
         if chosen_by.value.dtype == np.bool_:
             branch = 0 if chosen_by.value.item() else 1
         else:
             branch = int(chosen_by.value.item())
-            branch = branch if 0 <= branch < len(given) else len(given) - 1
-        return bodies[branch](given[branch])
+            branch = branch if 0 <= branch < len(arguments) else len(arguments) - 1
+        return bodies[branch](arguments[branch])
 
     def _on_one(self, computation: HloComputationProto, argument: Tree) -> Tree:
         return self._computation(computation, [argument])
@@ -329,14 +338,16 @@ class Importer:
     def _choice(self, row: HloInstructionProto, which: Node, results: list[Tree]) -> Tree:
         if not isinstance(results[0], tuple):
             return chosen(self._placeholder(row), which, results)
-        return tuple(self._choice(row, which, list(parts)) for parts in zip(*results, strict=True))
+        return tuple(
+            self._choice(row, which, list(elements)) for elements in zip(*results, strict=True)
+        )
 
     def _select_and_scatter(self, row: HloInstructionProto, node: Node) -> Node:
         select, scatter = self._called(row, 0), self._called(row, 1)
         node.attributes["applied"] = single_op(scatter)
 
-        def keeps(best: Node, other: Node, shape: tuple[int, ...]) -> Node:
-            return self._applied_to_all(select, [best, other], shape)
+        def keeps(best: Node, candidate: Node, shape: tuple[int, ...]) -> Node:
+            return self._applied_to_all(select, [best, candidate], shape)
 
         return select_and_scatter(node, keeps)
 
@@ -344,7 +355,7 @@ class Importer:
         self, opcode: str, operands: tuple[Any, ...], shape: ShapeProto, row: HloInstructionProto
     ) -> Node:
         element = BY_NUMBER.get(shape.element_type, INVALID)
-        self._made += 1
+        self._imported_nodes += 1
         extents = tuple(shape.dimensions) if self._shape is None else self._shape
         return Node(opcode, operands, extents, element, {}, row.name, self._place(row))
 
@@ -352,7 +363,7 @@ class Importer:
         return self._array(row.opcode, (), row.shape, row)
 
     def _place(self, row: HloInstructionProto) -> str:
-        """``file:line`` of the user's program, or the framework's name of the operation."""
+        """Return ``file:line`` of the user's program, or the framework's name of the operation."""
         metadata = self._module.resolve_metadata(row.metadata)
         frames = frames_of(metadata, self._proto.stack_frame_index)
         if frames:
@@ -361,21 +372,23 @@ class Importer:
 
     def _attributes(self, row: HloInstructionProto, node: Node) -> dict[str, Any]:
         reader = ATTRIBUTES.get(row.opcode)
-        found = reader(row) if reader else {}
+        attributes = reader(row) if reader else {}
         if row.opcode in ("reduce", "reduce-window"):
-            found["applied"] = self._applied(row, node)
-        return found
+            attributes["applied"] = self._applied(row, node)
+        return attributes
 
     def _applied(self, row: HloInstructionProto, node: Node) -> str:
-        """The operation that a reduce applies, under HLO's name; "" for more than row."""
+        """Return the HLO opcode that a reduce applies; "" for a computation of several
+        operations.
+        """
         region = self._called(row)
-        found = single_op(region)
-        if not found and node.element.name == "pred":
-            found = truth_of(lambda numbers: self._computation(region, numbers))
-        return found if found in REDUCERS else ""
+        opcode = single_op(region)
+        if not opcode and node.element.name == "pred":
+            opcode = truth_of(lambda numbers: self._computation(region, numbers))
+        return opcode if opcode in REDUCERS else ""
 
     def scatter(self, row: HloInstructionProto, operands: list[Node]) -> Tree:
-        """A scatter; one of several operands has a node for each result."""
+        """Import a scatter; a scatter of several operands has a node for each result."""
         count = len(operands) // 2
         first = operands[0]
         node = self._array("scatter", tuple(operands), row.shape, row)
@@ -385,8 +398,8 @@ class Importer:
             for operand in (*operands[:count], *operands[-count:])
         ]
         region = self._called(row)
-        found = tuple(leaves_of(self._computation(region, scalars)))
-        fields = {"region": Region(tuple(scalars), found), "applied": single_op(region)}
+        results = tuple(leaves_of(self._computation(region, scalars)))
+        fields = {"region": Region(tuple(scalars), results), "applied": single_op(region)}
         node.attributes.update(ATTRIBUTES["scatter"](row), **fields)
         if count == 1:
             return node
@@ -396,7 +409,7 @@ class Importer:
         )
 
     def custom_call(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
-        """A kernel call, an annotation, or a target that other operations replace."""
+        """Import a kernel call, an annotation, or a target that other operations replace."""
         target = row.custom_call_target
         if target in IDENTITIES:
             if not operands:
@@ -427,7 +440,7 @@ class Importer:
 
         def result(shape: ShapeProto) -> Tree:
             if BY_NUMBER.get(shape.element_type, INVALID).name == "tuple":
-                return tuple(result(part) for part in shape.tuple_shapes)
+                return tuple(result(element_shape) for element_shape in shape.tuple_shapes)
             node = self._array("result", (kernel,), shape, row)
             node.attributes["index"] = kernel.attributes.setdefault("results", 0)
             kernel.attributes["results"] += 1
@@ -436,7 +449,7 @@ class Importer:
         return result(row.shape)
 
     def _known_call(self, row: HloInstructionProto, operands: list[Tree]) -> Tree:
-        """A custom call that is made of other operations."""
+        """Import a custom call that is composed of other operations."""
         node = self._placeholder(row)
         shapes, elements = shapes_of(row.shape)
         node.shape, node.element = shapes[0], elements[0]
@@ -446,18 +459,18 @@ class Importer:
 
         config = bytes(row.backend_config).decode("utf-8", "replace")
         call = CustomCall(node, operands, shapes, config, apply)
-        made = CUSTOM_CALLS[row.custom_call_target](call)
-        found = tuple(
-            each
-            if each.element == element
-            else derived(node, "convert", (each,), each.shape, element)
-            for each, element in zip(made, elements, strict=False)
+        results = CUSTOM_CALLS[row.custom_call_target](call)
+        converted = tuple(
+            result
+            if result.element == element
+            else derived(node, "convert", (result,), result.shape, element)
+            for result, element in zip(results, elements, strict=False)
         )
-        return found if row.shape.tuple_shapes else found[0]
+        return converted if row.shape.tuple_shapes else converted[0]
 
 
 def _argument(row: HloInstructionProto, arguments: list[Tree]) -> Tree:
-    """What a parameter is called with."""
+    """Return the argument of a parameter."""
     if not 0 <= row.parameter_number < len(arguments):
         raise NeffCompileError(
             f"parameter {row.parameter_number} is not passed by its caller",
@@ -468,7 +481,7 @@ def _argument(row: HloInstructionProto, arguments: list[Tree]) -> Tree:
     return arguments[row.parameter_number]
 
 
-def _found(values: dict[int, Tree], ident: int, where: str) -> Tree:
+def _value_of(values: dict[int, Tree], ident: int, where: str) -> Tree:
     if ident not in values:
         raise NeffCompileError(
             f"operand {ident} is not defined before it",
@@ -480,7 +493,7 @@ def _found(values: dict[int, Tree], ident: int, where: str) -> Tree:
 
 
 def _with_known_starts(node: Node) -> Node:
-    """A dynamic slice whose start is known while compiling is a slice (starts are clamped)."""
+    """Return a static slice if the starts are known while compiling (starts are clamped)."""
     if node.opcode not in ("dynamic-slice", "dynamic-update-slice"):
         return node
     updates = node.opcode == "dynamic-update-slice"
@@ -488,33 +501,33 @@ def _with_known_starts(node: Node) -> Node:
     indices = [row.value for row in node.operands[1 + updates :]]
     if any(value is None for value in indices):
         return node
-    whole = node.operands[0].shape
+    extents = node.operands[0].shape
     starts = tuple(
         min(max(int(value.item()), 0), extent - size)
-        for value, extent, size in zip(indices, whole, sizes, strict=True)
+        for value, extent, size in zip(indices, extents, sizes, strict=True)
         if value is not None
     )
     limits = tuple(start + size for start, size in zip(starts, sizes, strict=True))
-    found: dict[str, Any] = {"starts": starts, "limits": limits, "strides": (1,) * len(whole)}
+    fields: dict[str, Any] = {"starts": starts, "limits": limits, "strides": (1,) * len(extents)}
     opcode = "update-slice" if updates else "slice"
-    return node.like(opcode, *node.operands[: 1 + updates], **found)
+    return node.like(opcode, *node.operands[: 1 + updates], **fields)
 
 
 def _spread_scalar(operand: Node, node: Node) -> Node:
-    """The bounds of a clamp and the predicate of a select may be scalars for all elements."""
+    """Broadcast a scalar bound of a clamp, or a scalar predicate of a select."""
     if operand.shape or not node.shape:
         return operand
     return derived(node, "broadcast", (operand,), node.shape, operand.element, dimensions=())
 
 
-def _leaf_numbers(tree: Tree, places: frozenset[int]) -> frozenset[int]:
-    """Numbers of the leaves of some parts of a tuple."""
+def _leaf_numbers(tree: Tree, indices: frozenset[int]) -> frozenset[int]:
+    """Return the numbers of the leaves of some elements of a tuple."""
     if not isinstance(tree, tuple):
         return frozenset()
-    found: set[int] = set()
+    numbers: set[int] = set()
     number = 0
-    for place, part in enumerate(cast("tuple[Tree, ...]", tree)):
-        count = len(leaves_of(part))
-        found.update(range(number, number + count) if place in places else ())
+    for index, element in enumerate(cast("tuple[Tree, ...]", tree)):
+        count = len(leaves_of(element))
+        numbers.update(range(number, number + count) if index in indices else ())
         number += count
-    return frozenset(found)
+    return frozenset(numbers)

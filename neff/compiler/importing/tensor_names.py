@@ -1,4 +1,4 @@
-"""What a program's inputs are called: as the module states, or as the framework names them."""
+"""The names of a program's inputs: stated in the module, or given by the framework."""
 
 from __future__ import annotations
 
@@ -20,36 +20,40 @@ if TYPE_CHECKING:
 __all__ = ["framework_names", "stated_names"]
 
 _NUMBER = re.compile(r"(\.\d+)+$")
-_MADE_UP = re.compile(r"(parameter|param|Arg|p|input)_?\d*", re.IGNORECASE)
-"""Names that importers give to parameters without one."""
+_GENERATED_NAME = re.compile(r"(parameter|param|Arg|p|input)_?\d*", re.IGNORECASE)
+"""Names that importers generate for parameters without a name."""
 _POSITIONAL = re.compile(r"(input|output)\d+")
 
 
 def stated_names(module: HloModuleProto, entry: HloComputationProto) -> dict[str, str]:
-    """Frontend attributes of the module; tensor names also from its parameters and its root.
+    """Return the module's frontend attributes, with tensor names from its parameters and its root.
 
     nkipy writes ``neff_input_names`` on each parameter and ``neff_output_names`` on the root.
     """
-    found = dict(module.frontend_attributes.map)
-    named = {
+    attributes = dict(module.frontend_attributes.map)
+    input_names = {
         row.parameter_number: row.frontend_attributes.map.get("neff_input_names", "")
         for row in entry.instructions
         if row.opcode == "parameter"
     }
-    if named and all(named.values()):
-        found.setdefault("neff_input_names", ",".join(named[number] for number in sorted(named)))
+    if input_names and all(input_names.values()):
+        attributes.setdefault(
+            "neff_input_names", ",".join(input_names[number] for number in sorted(input_names))
+        )
     for row in entry.instructions:
         if row.id == entry.root_id and "neff_output_names" in row.frontend_attributes.map:
-            found.setdefault("neff_output_names", row.frontend_attributes.map["neff_output_names"])
-    return found
+            attributes.setdefault(
+                "neff_output_names", row.frontend_attributes.map["neff_output_names"]
+            )
+    return attributes
 
 
 def framework_names(entry: HloComputationProto) -> str:
-    """The inputs' names in the framework's program, as a JSON list.
+    """Return the inputs' names in the framework's program, as a JSON list.
 
     JAX states an argument's path as the parameter's ``op_name`` (``params['w']``, here
-    ``params.w``). Otherwise the instruction's name counts, without its number. An input that has
-    neither is ``inputN``, and of several alike all but the first have a number.
+    ``params.w``). Otherwise the instruction's name without its number is used. An input that has
+    neither is ``inputN``; repeated names get a number, except the first.
     """
     rows = sorted(
         (row for row in entry.instructions if row.opcode == "parameter"),
@@ -63,18 +67,20 @@ def framework_names(entry: HloComputationProto) -> str:
         names += parts if base else [f"input{len(names) + index}" for index in range(leaves)]
     unique: dict[str, None] = {}
     for name in names:
-        further = (f"{name}_{number}" for number in count(2))
-        unique[next(one for one in chain([name], further) if one not in unique)] = None
+        numbered = (f"{name}_{number}" for number in count(2))
+        unique[
+            next(candidate for candidate in chain([name], numbered) if candidate not in unique)
+        ] = None
     return json.dumps(list(unique))
 
 
 def _name(row: HloInstructionProto) -> str:
-    """The framework's name of a parameter, or ""."""
+    """Return the framework's name of a parameter, or ""."""
     path = row.metadata.op_name
     if not path or "/" in path:
         path = _NUMBER.sub("", row.name)
     name = re.sub(r"\W+", ".", path, flags=re.ASCII).strip(".")
-    return "" if _MADE_UP.fullmatch(name) or _POSITIONAL.fullmatch(name) else name
+    return "" if _GENERATED_NAME.fullmatch(name) or _POSITIONAL.fullmatch(name) else name
 
 
 def _leaves(shape: ShapeProto) -> int:

@@ -1,7 +1,7 @@
-"""A graph in which 64-bit integers are pairs of words: every value of theirs is exact.
+"""Rewrites a graph so that 64-bit integers are pairs of words, and every value is exact.
 
-Done when the bounds of the values do not show that 32 bits are enough, or when the words
-themselves are asked for (``word`` and ``pair``, which random bits are made with).
+This is needed if the bounds of the values do not prove that 32 bits are enough, or if the graph
+uses the words (``word`` and ``pair``, from random bits).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Rule = Callable[["_Splitter", Node, list["Node | Pair"]], "Node | Pair"]
 
 
 def with_pairs(graph: Graph) -> Graph:
-    """The graph, with 64-bit integers as pairs where that is needed.
+    """Return the graph with 64-bit integers as pairs where needed.
 
     Raises:
-        NeffCompileError: ``NEFF-INT64``; an operation that is not there for pairs.
+        NeffCompileError: ``NEFF-INT64``; an operation has no form for pairs.
     """
     if not any(node.element.name in WIDE for node in graph.nodes):
         return graph
@@ -39,56 +39,58 @@ def with_pairs(graph: Graph) -> Graph:
 
 class _Splitter:
     def __init__(self) -> None:
-        self._made: dict[int, Node | Pair] = {}
+        self._replacements: dict[int, Node | Pair] = {}
         self._nodes: list[Node] = []
 
     def run(self, graph: Graph) -> Graph:
-        """The graph over words; inputs and outputs keep their types."""
+        """Return the graph over words; inputs and outputs keep their types."""
         for node in graph.nodes:
-            self._made[id(node)] = self.split(node)
+            self._replacements[id(node)] = self.split(node)
         results = [self._result(node) for node in graph.results]
         nodes = _ordered(results, graph.parameters)
         return replace(graph, nodes=nodes, results=results, pairs=True)
 
     def split(self, node: Node) -> Node | Pair:
-        """The node over what its operands have become."""
-        operands = [self._made[id(one)] for one in node.operands]
+        """Return the node over its operands' replacements."""
+        operands = [self._replacements[id(operand)] for operand in node.operands]
         rule = _RULES.get(node.opcode)
-        if rule is not None and (_is_wide(node) or any(type(one) is Pair for one in operands)):
+        if rule is not None and (
+            _is_wide(node) or any(type(operand) is Pair for operand in operands)
+        ):
             return rule(self, node, operands)
-        if _is_wide(node) or any(type(one) is Pair for one in operands):
+        if _is_wide(node) or any(type(operand) is Pair for operand in operands):
             raise uncovered(node, f"{node.opcode} of 64-bit integers", code="NEFF-INT64")
-        plain = [one for one in operands if isinstance(one, Node)]
-        if all(new is old for new, old in zip(plain, node.operands, strict=True)):
+        narrow = [operand for operand in operands if isinstance(operand, Node)]
+        if all(new is old for new, old in zip(narrow, node.operands, strict=True)):
             return node
-        return replace(node, operands=tuple(plain), attributes=dict(node.attributes))
+        return replace(node, operands=tuple(narrow), attributes=dict(node.attributes))
 
     def region(self, region: Region) -> Region:
-        """A scatter's computation: of 64-bit scalars both words, the low ones first."""
+        """Split a scatter's computation: a 64-bit scalar becomes two words, low words first."""
         inside = _Splitter()
         parameters: list[Pair | Node] = []
-        for one in region.parameters:
-            made: Pair | Node = one
-            if _is_wide(one):
-                made = Pair(*(derived(one, "parameter", (), (), _U32) for _ in range(2)))
-            inside._made[id(one)] = made
-            parameters.append(made)
+        for scalar in region.parameters:
+            parameter: Pair | Node = scalar
+            if _is_wide(scalar):
+                parameter = Pair(*(derived(scalar, "parameter", (), (), _U32) for _ in range(2)))
+            inside._replacements[id(scalar)] = parameter
+            parameters.append(parameter)
         for node in _ordered(list(region.results), list(region.parameters)):
-            if id(node) not in inside._made:
-                inside._made[id(node)] = inside.split(node)
-        results = [inside._made[id(one)] for one in region.results]
+            if id(node) not in inside._replacements:
+                inside._replacements[id(node)] = inside.split(node)
+        results = [inside._replacements[id(scalar)] for scalar in region.results]
         return Region(tuple(_flat(parameters)), tuple(_flat(results)))
 
     def _result(self, node: Node) -> Node:
-        found = self._made[id(node)]
-        if isinstance(found, Node):
-            return found
-        return paired(node, found)
+        replacement = self._replacements[id(node)]
+        if isinstance(replacement, Node):
+            return replacement
+        return paired(node, replacement)
 
 
 def paired(like: Node, pair: Pair) -> Node:
-    """A pair as 64-bit elements, which only leave the program."""
-    parts = tuple(_as(one, _word_type(like)) for one in pair)
+    """Return a pair as 64-bit elements, which only leave the program."""
+    parts = tuple(_as(word, _word_type(like)) for word in pair)
     return derived(like, "pair", parts, like.shape, like.element)
 
 
@@ -96,8 +98,12 @@ def _word_type(node: Node) -> str:
     return "s32" if node.element.name == "s64" else "u32"
 
 
-def _as(one: Node, element: str) -> Node:
-    return one if one.element.name == element else one.like("bitcast-convert", one, element=element)
+def _as(word: Node, element: str) -> Node:
+    return (
+        word
+        if word.element.name == element
+        else word.like("bitcast-convert", word, element=element)
+    )
 
 
 def _is_wide(node: Node) -> bool:
@@ -109,32 +115,32 @@ def _is_signed(node: Node) -> bool:
 
 
 def _flat(values: Sequence[Node | Pair]) -> list[Node]:
-    lows = [one.low if isinstance(one, Pair) else one for one in values]
-    highs = [one.high for one in values if isinstance(one, Pair)]
+    lows = [operand.low if isinstance(operand, Pair) else operand for operand in values]
+    highs = [operand.high for operand in values if isinstance(operand, Pair)]
     return lows + highs
 
 
 def _ordered(results: list[Node], parameters: list[Node]) -> list[Node]:
-    """All that the results need, operands first."""
-    found: dict[int, Node] = {id(node): node for node in parameters}
+    """Return all nodes that the results need, operands first."""
+    ordered: dict[int, Node] = {id(node): node for node in parameters}
     stack = [(node, False) for node in reversed(results)]
     while stack:
         node, ready = stack.pop()
-        if id(node) in found:
+        if id(node) in ordered:
             continue
         if ready:
-            found[id(node)] = node
+            ordered[id(node)] = node
             continue
         stack.append((node, True))
         stack += [(operand, False) for operand in reversed(node.operands)]
-    return list(found.values())
+    return list(ordered.values())
 
 
 # -- rules ----------------------------------------------------------------------------------------
 
 
 def _pairs(operands: Sequence[Node | Pair]) -> list[Pair]:
-    return [one for one in operands if isinstance(one, Pair)]
+    return [operand for operand in operands if isinstance(operand, Pair)]
 
 
 def _index(operand: Node | Pair, node: Node) -> Node:
@@ -142,37 +148,39 @@ def _index(operand: Node | Pair, node: Node) -> Node:
 
 
 def _each_word(shared: int) -> Rule:
-    """Done with the low words and with the high ones; from operand ``shared`` on, operands are
-    indices, the same for both. Predicates are the same for both anyway."""
+    """Return a rule that computes the low words and the high words separately.
+
+    From operand ``shared`` on, operands are indices, the same for both words; so are predicates.
+    """
 
     def rule(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node | Pair:
         count = len(operands) if shared < 0 else shared
         tail = [
-            _index(one, old)
-            for one, old in zip(operands[count:], node.operands[count:], strict=True)
+            _index(operand, old)
+            for operand, old in zip(operands[count:], node.operands[count:], strict=True)
         ]
         if not _is_wide(node):
-            plain = [one for one in operands[:count] if isinstance(one, Node)]
-            return replace(node, operands=(*plain, *tail), attributes=dict(node.attributes))
-        made = [
+            narrow = [operand for operand in operands[:count] if isinstance(operand, Node)]
+            return replace(node, operands=(*narrow, *tail), attributes=dict(node.attributes))
+        words_of_result = [
             replace(
-                node, operands=(*(_word(one, at) for one in operands[:count]), *tail),
+                node, operands=(*(_word(operand, word) for operand in operands[:count]), *tail),
                 element=_U32, attributes=dict(node.attributes),
             )
-            for at in (0, 1)
+            for word in (0, 1)
         ]  # fmt: skip
-        return Pair(*made)
+        return Pair(*words_of_result)
 
     return rule
 
 
-def _word(one: Node | Pair, at: int) -> Node:
-    return one[at] if isinstance(one, Pair) else one
+def _word(operand: Node | Pair, word: int) -> Node:
+    return operand[word] if isinstance(operand, Pair) else operand
 
 
 def _parameter(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair:
     kind = BY_NAME[_word_type(node)]
-    low, high = (derived(node, "word", (node,), node.shape, kind, word=at) for at in (0, 1))
+    low, high = (derived(node, "word", (node,), node.shape, kind, word=word) for word in (0, 1))
     return Pair(_as(low, "u32"), _as(high, "u32"))
 
 
@@ -182,39 +190,47 @@ def _iota(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair:
 
 
 def _constant(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair:
-    made = words.constant(node, node.attributes["value"])
-    for one in made:
-        one.attributes.update({k: v for k, v in node.attributes.items() if k != "value"})
-    return made
+    pair = words.constant(node, node.attributes["value"])
+    for word in pair:
+        word.attributes.update({k: v for k, v in node.attributes.items() if k != "value"})
+    return pair
 
 
 def _convert(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node | Pair:
-    (one,) = operands
+    (operand,) = operands
     kind = node.element
-    if isinstance(one, Node):
-        if one.element.name == "f64":
+    if isinstance(operand, Node):
+        if operand.element.name == "f64":
             raise uncovered(node, "float64 to 64-bit integers", code="NEFF-F64")
-        return words.from_float(one, _is_signed(node)) if one.element.kind == "float" else (
-            words.from_word(one)
+        return words.from_float(operand, _is_signed(node)) if operand.element.kind == "float" else (
+            words.from_word(operand)
         )  # fmt: skip
     if _is_wide(node):
-        return one
+        return operand
     if kind.name == "f64":
         raise uncovered(node, "64-bit integers to float64", code="NEFF-F64")
     if kind.kind == "float":
-        found = words.to_float(one, _is_signed(node.operands[0]))
-        return found if kind.name == "f32" else found.like("convert", found, element=kind.name)
+        converted = words.to_float(operand, _is_signed(node.operands[0]))
+        return (
+            converted
+            if kind.name == "f32"
+            else converted.like("convert", converted, element=kind.name)
+        )
     if kind.kind == "pred":
-        zero = words.number(one.low, 0)
-        return words.compared(one, "NE", zero, signed=False)
-    return one.low if kind.name == "u32" else one.low.like("convert", one.low, element=kind.name)
+        zero = words.number(operand.low, 0)
+        return words.compared(operand, "NE", zero, signed=False)
+    return (
+        operand.low
+        if kind.name == "u32"
+        else operand.low.like("convert", operand.low, element=kind.name)
+    )
 
 
 def _bitcast(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node | Pair:
-    (one,) = operands
-    if isinstance(one, Node) or not _is_wide(node):
+    (operand,) = operands
+    if isinstance(operand, Node) or not _is_wide(node):
         raise uncovered(node, "the bits of float64", code="NEFF-F64")
-    return one
+    return operand
 
 
 def _compare(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node:
@@ -257,69 +273,73 @@ _BITS = ("and", "or", "xor")
 
 
 def _reduce(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node | Pair:
-    """Neighbours in pairs, both words together."""
+    """Reduce neighbours in pairs, both words together."""
     value, start = _pairs(operands)
     applied, signed = node.attributes["applied"], _is_signed(node)
 
     def combine(arguments: list[Node], shape: tuple[int, ...]) -> list[Node]:
         a, b = Pair(*arguments[:2]), Pair(*arguments[2:])
         if applied in _BITS:
-            return [one.like(applied, one, other) for one, other in zip(a, b, strict=True)]
+            return [left.like(applied, left, right) for left, right in zip(a, b, strict=True)]
         return list(_BINARY[applied](a, b, signed))
 
     return Pair(*reduced(node, list(value), list(start), node.attributes["dimensions"], combine))
 
 
 def _scatter(splitter: _Splitter, node: Node, operands: list[Node | Pair]) -> Node | Pair:
-    """The words are operands of their own."""
+    """Scatter the two words as separate operands."""
     count = len(operands) // 2
     indices = _index(operands[count], node.operands[count])
-    if not any(isinstance(one, Pair) for one in (*operands[:count], *operands[-count:])):
-        plain = [one for one in operands if isinstance(one, Node)]
-        plain[count:count] = [indices] if isinstance(operands[count], Pair) else []
-        return replace(node, operands=tuple(plain), attributes=dict(node.attributes))
+    if not any(isinstance(operand, Pair) for operand in (*operands[:count], *operands[-count:])):
+        narrow = [operand for operand in operands if isinstance(operand, Node)]
+        narrow[count:count] = [indices] if isinstance(operands[count], Pair) else []
+        return replace(node, operands=tuple(narrow), attributes=dict(node.attributes))
     if count > 1:
         raise uncovered(node, "a scatter of several 64-bit operands", code="NEFF-INT64")
-    every = (*_flat([operands[0]]), indices, *_flat([operands[-1]]))
-    made = replace(node, operands=every, element=_U32, attributes=dict(node.attributes))
+    flat = (*_flat([operands[0]]), indices, *_flat([operands[-1]]))
+    scatter = replace(node, operands=flat, element=_U32, attributes=dict(node.attributes))
     region = splitter.region(node.attributes["region"])
     old_low, new_low, old_high, new_high = region.parameters
     parameters = (old_low, old_high, new_low, new_high)
-    made.attributes["region"] = Region(parameters, region.results)
-    return Pair(*(derived(made, "result", (made,), node.shape, _U32, index=at) for at in (0, 1)))
+    scatter.attributes["region"] = Region(parameters, region.results)
+    return Pair(
+        *(derived(scatter, "result", (scatter,), node.shape, _U32, index=index) for index in (0, 1))
+    )
 
 
 def _loop(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node:
-    """The state has the low words where the integers were, and the high ones behind all."""
+    """Replace the state's integers by their low words, and append the high words."""
     first = int(node.attributes["gated"])
-    made = replace(node, operands=(*_words_of(operands[:first]), *_flat(operands[first:])))
-    made.attributes = dict(node.attributes, high=_high_places(operands[first:]))
-    return made
+    loop = replace(node, operands=(*_words_of(operands[:first]), *_flat(operands[first:])))
+    loop.attributes = dict(node.attributes, high=_high_places(operands[first:]))
+    return loop
 
 
 def _turn(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node:
     first, parts = 1 + int(node.attributes["gated"]), node.attributes["parts"]
     count = (len(operands) - first) // parts
-    chunks = [operands[first + at * count : first + (at + 1) * count] for at in range(parts)]
+    chunks = [
+        operands[first + index * count : first + (index + 1) * count] for index in range(parts)
+    ]
     flat = [word for chunk in chunks for word in _flat(chunk)]
-    made = replace(node, operands=(*_words_of(operands[:first]), *flat))
-    made.attributes = dict(node.attributes, high=_high_places(chunks[0]))
-    return made
+    turn = replace(node, operands=(*_words_of(operands[:first]), *flat))
+    turn.attributes = dict(node.attributes, high=_high_places(chunks[0]))
+    return turn
 
 
 def _words_of(operands: Sequence[Node | Pair]) -> list[Node]:
-    """Nodes; of pairs (an index of branches is never one of 64 bits) the low words."""
-    return [one.low if isinstance(one, Pair) else one for one in operands]
+    """Return the nodes; for pairs the low words (an index of branches never has 64 bits)."""
+    return [operand.low if isinstance(operand, Pair) else operand for operand in operands]
 
 
 def _high_places(state: Sequence[Node | Pair]) -> dict[int, int]:
-    """Place of a low word -> place of the high one."""
-    wide = [place for place, one in enumerate(state) if isinstance(one, Pair)]
-    return {place: len(state) + number for number, place in enumerate(wide)}
+    """Return index of a low word -> index of its high word."""
+    wide_indices = [index for index, operand in enumerate(state) if isinstance(operand, Pair)]
+    return {index: len(state) + number for number, index in enumerate(wide_indices)}
 
 
-def _of_loop(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair:
-    """A part of a loop's state."""
+def _loop_element(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair:
+    """Split an element of a loop's state."""
     (loop,) = operands
     assert isinstance(loop, Node)
     if loop.opcode not in ("loop", "turn"):
@@ -342,14 +362,14 @@ def _counter(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair:
                                    **node.attributes))  # fmt: skip
 
 
-def _given_word(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node:
-    """A word that the graph asks for."""
+def _word_of_pair(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node:
+    """Return a word that the graph uses."""
     word: int = node.attributes["word"]
     return _pairs(operands)[0][word]
 
 
-def _given_pair(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair:
-    low, high = (one for one in operands if isinstance(one, Node))
+def _pair_of_words(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair:
+    low, high = (operand for operand in operands if isinstance(operand, Node))
     return Pair(low, high)
 
 
@@ -365,7 +385,7 @@ _RULES: dict[str, Rule] = {
         words.absolute(_pairs(operands)[0]) if _is_signed(node) else operands[0]
     ),
     "bitcast-convert": _bitcast,
-    "carried": _of_loop,
+    "carried": _loop_element,
     "clamp": _clamp,
     "compare": _compare,
     "constant": _constant,
@@ -378,14 +398,14 @@ _RULES: dict[str, Rule] = {
     "iota": _iota,
     "loop": _loop,
     "negate": _unary(words.negate),
-    "pair": _given_pair,
+    "pair": _pair_of_words,
     "parameter": _parameter,
     "popcnt": _unary(words.ones),
     "reduce": _reduce,
-    "result": _of_loop,
+    "result": _loop_element,
     "scatter": _scatter,
     "sign": lambda _, node, operands: words.sign(_pairs(operands)[0], _is_signed(node)),
     "turn": _turn,
-    "word": _given_word,
+    "word": _word_of_pair,
 }  # fmt: skip
-"""Opcode -> what it becomes when it has to do with 64-bit integers."""
+"""Opcode -> rule for nodes of, or over, 64-bit integers."""

@@ -1,4 +1,4 @@
-"""Products of matrices and what stands around them, in the order that costs least."""
+"""Reorders matrix products and their neighbours so that they cost least."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ import numpy as np
 from neff.compiler.graph.nodes import Node, derived
 from neff.compiler.graph.rows import product_rows, source_of, squeezed
 
-__all__ = ["by_rows", "divided_behind", "exchanged", "joined", "of_nothing"]
+__all__ = [
+    "by_rows",
+    "division_after_product",
+    "exchanged",
+    "joined",
+    "reduction_of_unit_dimensions",
+]
 
 Uses = dict[int, int]
-"""How often each node is read, by ``id``."""
+"""Number of readers of each node, by ``id``."""
 
-_WIDE = frozenset({"f32", "bf16"})
-_ROWS, _COLUMNS = 32, 16
-"""Rows, and elements of one, from which on a reduction by rows is worth while."""
+_PRODUCT_TYPES = frozenset({"f32", "bf16"})
+_MIN_REDUCED_ROWS, _MIN_REDUCED_COLUMNS = 32, 16
+"""From this many rows, and elements of a row, on a reduction by rows is faster."""
 
 
 _STARTS = {"add": 0.0, "maximum": -np.inf, "minimum": np.inf}
@@ -25,10 +31,11 @@ _STARTS = {"add": 0.0, "maximum": -np.inf, "minimum": np.inf}
 _NO_NEGATIVE_ZERO = frozenset({"abs", "exponential", "logistic"})
 
 
-def of_nothing(node: Node, uses: Uses) -> Node | None:
-    """A reduction over dimensions of one element as its operand: gradients of broadcasts have them.
+def reduction_of_unit_dimensions(node: Node, uses: Uses) -> Node | None:
+    """Return the operand of a reduction over dimensions of one element, as gradients of broadcasts
+    have.
 
-    A sum from 0.0 on makes 0.0 of -0.0, so it stays an addition unless there can be no -0.0.
+    A sum from 0.0 maps -0.0 to 0.0, so it stays an addition unless -0.0 is impossible.
     """
     operand, start = node.operands[0], node.operands[-1]
     op = node.attributes["applied"]
@@ -42,15 +49,15 @@ def of_nothing(node: Node, uses: Uses) -> Node | None:
         or any(operand.shape[dim] != 1 for dim in dimensions)
     ):
         return None
-    found = derived(node, "reshape", (operand,), node.shape)
+    reshaped = derived(node, "reshape", (operand,), node.shape)
     if op != "add" or np.signbit(float(start.splat)) or operand.opcode in _NO_NEGATIVE_ZERO:
-        return found
+        return reshaped
     zeros = derived(node, "broadcast", (start,), node.shape, dimensions=())
-    return derived(node, "add", (found, zeros), node.shape)
+    return derived(node, "add", (reshaped, zeros), node.shape)
 
 
 def by_rows(node: Node, uses: Uses) -> Node | None:
-    """A reduction of everything as one of each row, which joins who makes the rows, and the rest."""
+    """Reduce rows first, which fuses with the producer of the rows, then reduce their results."""
     operand, start = node.operands[0], node.operands[-1]
     op, rank = node.attributes["applied"], len(operand.shape)
     if (
@@ -61,8 +68,8 @@ def by_rows(node: Node, uses: Uses) -> Node | None:
         or op not in _STARTS
         or start.splat is None
         or float(start.splat) != _STARTS[op]
-        or prod(operand.shape[:-1]) < _ROWS
-        or operand.shape[-1] < _COLUMNS
+        or prod(operand.shape[:-1]) < _MIN_REDUCED_ROWS
+        or operand.shape[-1] < _MIN_REDUCED_COLUMNS
     ):
         return None
     rows = derived(
@@ -72,8 +79,7 @@ def by_rows(node: Node, uses: Uses) -> Node | None:
 
 
 def exchanged(node: Node, uses: Uses) -> Node | None:
-    """A transpose that puts a product's rows innermost: of the operands in the other order, whose
-    columns these are."""
+    """Swap the operands of a product whose transpose has the product's rows innermost."""
     (product,) = node.operands
     if product.opcode != "dot" or uses.get(id(product), 0) > 1:
         return None
@@ -85,29 +91,30 @@ def exchanged(node: Node, uses: Uses) -> Node | None:
     order: tuple[int, ...] = node.attributes["dimensions"]
     if not batch <= order[-1] < middle:
         return None
-    turned = (*range(batch), *range(middle, rank), *range(batch, middle))
-    made = derived(
-        node, "dot", (right, left), [product.shape[dim] for dim in turned], product.element,
+    swapped = (*range(batch), *range(middle, rank), *range(batch, middle))
+    product_swapped = derived(
+        node, "dot", (right, left), [product.shape[dim] for dim in swapped], product.element,
         lhs_batch=fields["rhs_batch"], rhs_batch=fields["lhs_batch"],
         lhs_contracting=fields["rhs_contracting"], rhs_contracting=fields["lhs_contracting"],
     )  # fmt: skip
-    order = tuple(turned.index(dim) for dim in order)
+    order = tuple(swapped.index(dim) for dim in order)
     if order == tuple(range(rank)):
-        return made
-    return derived(node, "transpose", (made,), node.shape, node.element, dimensions=order)
+        return product_swapped
+    return derived(
+        node, "transpose", (product_swapped,), node.shape, node.element, dimensions=order
+    )
 
 
 def joined(node: Node, uses: Uses) -> Node | None:
-    """A sum of arrays that are zero but for a part each, as gradients of slices are: the parts side
-    by side."""
+    """Concatenate the operands of a sum of zero-padded arrays, as gradients of slices are."""
     leaves: list[Node] = []
     stack = [node]
     while stack:
-        one = stack.pop()
-        if one.opcode == "add":
-            stack += one.operands
-        elif one.opcode == "pad" and one.operands[1].splat == 0:
-            leaves.append(one)
+        term = stack.pop()
+        if term.opcode == "add":
+            stack += term.operands
+        elif term.opcode == "pad" and term.operands[1].splat == 0:
+            leaves.append(term)
         else:
             return None
     dims = {
@@ -120,29 +127,33 @@ def joined(node: Node, uses: Uses) -> Node | None:
         return None
     (dim,) = dims
     leaves.sort(key=lambda leaf: leaf.attributes["padding"][dim][0])
-    at = 0
+    offset = 0
     for leaf in leaves:
         low, high, _ = leaf.attributes["padding"][dim]
-        if low != at or high < 0:
+        if low != offset or high < 0:
             return None
-        at += leaf.operands[0].shape[dim]
-    if at != node.shape[dim]:
+        offset += leaf.operands[0].shape[dim]
+    if offset != node.shape[dim]:
         return None
     parts = tuple(leaf.operands[0] for leaf in leaves)
     return derived(node, "concatenate", parts, node.shape, node.element, dimensions=(dim,))
 
 
-def divided_behind(node: Node, uses: Uses) -> Node | None:
-    """``(exp(x) / rows) @ y`` as ``(exp(x) @ y) / rows``: there are fewer columns to divide.
+def division_after_product(node: Node, uses: Uses) -> Node | None:
+    """Compute ``(exp(x) / rows) @ y`` as ``(exp(x) @ y) / rows``, which divides fewer columns.
 
-    Only behind exponentials, as softmax has them: they are at most one, so sums stay in range.
+    Only for exponentials, as in softmax: they are at most one, so sums stay in range.
     """
     left, right = node.operands
     casts: list[Node] = []
     while left.opcode == "convert" and left.element.kind == "float":
         casts.append(left)
         left = left.operands[0]
-    if left.opcode != "divide" or node.element.name not in _WIDE or left.element.name not in _WIDE:
+    if (
+        left.opcode != "divide"
+        or node.element.name not in _PRODUCT_TYPES
+        or left.element.name not in _PRODUCT_TYPES
+    ):
         return None
     top, below = left.operands
     inner = top

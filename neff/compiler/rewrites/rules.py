@@ -1,9 +1,9 @@
-"""The table of rewrite rules: what each looks at, and the node that takes its place.
+"""The table of rewrite rules: the nodes that each matches, and their replacement.
 
-A rule looks at one node, whose operands were looked at before, and at what these are computed from.
-Functions are exact in the engines' meaning and sums are taken in another order, so results differ
-from the long form by rounding only. :mod:`neff.compiler.lowering.expressions` has the second table,
-of what becomes one instruction.
+A rule matches a node, whose operands were rewritten before, and the nodes that these read.
+Functions have the engines' semantics and sums are taken in another order, so results differ from
+the original by rounding only. :mod:`neff.compiler.lowering.expressions` has the second table: the
+patterns that become one instruction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from neff.compiler.rewrites.stacking import stacked
 __all__ = ["RULES", "Rule", "rewritten"]
 
 Uses = dict[int, int]
-"""How often each node is read, by ``id``."""
+"""Number of readers of each node, by ``id``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class Rule:
     """One rewrite.
 
     Attributes:
-        name: of the rule, for ``--explain`` and tests.
-        opcode: of the nodes that it looks at.
-        what: what it does.
-        apply: the node that takes the place, or None where the rule does not apply.
-        level: the lowest ``optlevel`` that has it.
+        name: name of the rule, for ``--explain`` and tests.
+        opcode: opcode of the nodes that it matches.
+        what: what it does, for the documentation.
+        apply: returns the replacement, or None if the rule does not apply.
+        level: the lowest ``optlevel`` that applies it.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Rule:
 def _function(
     find: Callable[[Node], Node | None], name: str
 ) -> Callable[[Node, Uses], Node | None]:
-    """A rule that puts a function of the scalar engine in; ``find`` returns its operand."""
+    """Return a rule that emits a function of the scalar engine; ``find`` returns its operand."""
 
     def apply(node: Node, uses: Uses) -> Node | None:
-        held = HELD.get(node.element.name)
-        if held is None or held.kind != "float":
+        tile_type = HELD.get(node.element.name)
+        if tile_type is None or tile_type.kind != "float":
             return None
         operand = find(node)
         return None if operand is None else node.like(name, operand)
@@ -79,9 +79,9 @@ RULES: tuple[Rule, ...] = (
          "a transposed product is the product of the operands in the other order",
          products_moved.exchanged, level=2),
     Rule("division-behind", "dot", "(exp(x) / rows) @ y is (exp(x) @ y) / rows",
-         products_moved.divided_behind, level=2),
+         products_moved.division_after_product, level=2),
     Rule("reduction-of-nothing", "reduce", "a reduction over dimensions of one element is its operand, and a sum that with 0.0 added",
-         products_moved.of_nothing),
+         products_moved.reduction_of_unit_dimensions),
     Rule("reduction-by-rows", "reduce", "a reduction of everything reduces rows first",
          products_moved.by_rows, level=2),
     Rule("joined-pads", "add", "a sum of padded parts is the parts side by side",
@@ -95,23 +95,23 @@ RULES: tuple[Rule, ...] = (
     Rule("stacked-slices", "update-slice", "updates of all of an array are their values side by side",
          stacked),
 )  # fmt: skip
-"""In the order in which they are tried; the first that applies is taken."""
+"""Rules in the order in which they are tried; the first that applies wins."""
 
 
 def rewritten(node: Node, uses: Uses, level: int = 2) -> tuple[Node, str]:
-    """The node, or what the first rule that applies makes of it; and the rule's name.
+    """Return the node, or its replacement by the first rule that applies; and the rule's name.
 
     Args:
-        node: whose operands were looked at.
-        uses: how often each node is read.
+        node: the node; its operands were rewritten before.
+        uses: number of readers of each node.
         level: ``optlevel``.
     """
     for rule in _BY_OPCODE.get(node.opcode, ()):
         if rule.level > level:
             continue
-        found = rule.apply(node, uses)
-        if found is not None:
-            return found, rule.name
+        replacement = rule.apply(node, uses)
+        if replacement is not None:
+            return replacement, rule.name
     return node, ""
 
 

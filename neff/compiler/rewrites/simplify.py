@@ -1,4 +1,4 @@
-"""The same graph with less to do: equal nodes once, and idioms as one operation of the engines."""
+"""Simplifies a graph: merges equal nodes, and rewrites idioms to operations of the engines."""
 
 from __future__ import annotations
 
@@ -11,36 +11,45 @@ from nki_lang.base.dtypes import Array
 
 __all__ = ["live", "simplified"]
 
-_LARGEST = 4096
-"""Elements of a constant that are compared with those of others."""
+_MAX_COMPARED_ELEMENTS = 4096
+"""Limit on the elements of constants that are compared; larger ones cost more time than they
+save.
+"""
 
-_APART = frozenset({"parameter", "kernel", "result", "loop", "turn", "carried", "counter"})
+_UNMERGED_OPCODES = frozenset(
+    {"parameter", "kernel", "result", "loop", "turn", "carried", "counter"}
+)
 
 
 def simplified(graph: Graph, level: int = 2, record: Record | None = None) -> Graph:
-    """A graph with the same results; nodes that change are made anew.
+    """Return a graph with the same results; changed nodes are copies.
 
     Args:
-        graph: it is not changed.
-        level: ``optlevel``, which says which rules there are.
-        record: gets what was rewritten.
+        graph: the graph; it is not changed.
+        level: ``optlevel``, which selects the rules.
+        record: receives the rewrites.
     """
-    made: dict[int, Node] = {}
-    known: dict[Any, Node] = {}
+    replacements: dict[int, Node] = {}
+    merged: dict[Any, Node] = {}
     uses = dict.fromkeys(map(id, graph.nodes), 0)
-    for one in (*graph.results, *(operand for node in graph.nodes for operand in node.operands)):
-        uses[id(one)] += 1
+    for operand in (
+        *graph.results,
+        *(operand for node in graph.nodes for operand in node.operands),
+    ):
+        uses[id(operand)] += 1
     for node in graph.nodes:
-        found = _with(node, tuple(made[id(operand)] for operand in node.operands))
-        if node.opcode not in _APART:
-            found, rule = rewritten(found, uses, level)
+        replacement = _with(node, tuple(replacements[id(operand)] for operand in node.operands))
+        if node.opcode not in _UNMERGED_OPCODES:
+            replacement, rule = rewritten(replacement, uses, level)
             if rule and record is not None:
                 record.rewrites.append(Rewrite(rule, node.name, node.place))
-            key = _key(found)
-            found = found if key is None else known.setdefault(key, found)
-            uses[id(found)] = uses.get(id(found), 0) + uses[id(node)] * (found is not node)
-        made[id(node)] = found
-    results = [made[id(node)] for node in graph.results]
+            key = _key(replacement)
+            replacement = replacement if key is None else merged.setdefault(key, replacement)
+            uses[id(replacement)] = uses.get(id(replacement), 0) + uses[id(node)] * (
+                replacement is not node
+            )
+        replacements[id(node)] = replacement
+    results = [replacements[id(node)] for node in graph.results]
     return Graph(
         graph.name,
         graph.parameters,
@@ -53,19 +62,19 @@ def simplified(graph: Graph, level: int = 2, record: Record | None = None) -> Gr
 
 
 def _with(node: Node, operands: tuple[Node, ...]) -> Node:
-    if all(one is other for one, other in zip(operands, node.operands, strict=True)):
+    if all(new is old for new, old in zip(operands, node.operands, strict=True)):
         return node
     fields = node.opcode, operands, node.shape, node.element, node.attributes
     return Node(*fields, node.name, node.place)
 
 
 def _key(node: Node) -> Any:
-    """Equal for nodes with equal values; None for one that is compared with no other."""
+    """Return a key that is equal for nodes of equal value; None for a node that is never merged."""
     fields: list[Any] = []
     for name, value in sorted(node.attributes.items()):
         if name == "value":
             array: Array = value
-            if array.size > _LARGEST:
+            if array.size > _MAX_COMPARED_ELEMENTS:
                 return None
             fields.append((array.dtype.str, array.shape, array.tobytes()))
         else:
@@ -80,7 +89,7 @@ def _key(node: Node) -> Any:
 
 
 def live(results: list[Node], parameters: list[Node]) -> list[Node]:
-    """Nodes that the results need, operands first, in the order in which they were made."""
+    """Return the nodes that the results need, operands first, in order of creation."""
     ordered: dict[int, Node] = {id(node): node for node in parameters}
     stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(results)]
     while stack:

@@ -1,4 +1,4 @@
-"""Chains of updates of slices that are one concatenation: what an unrolled scan stacks."""
+"""Rewrites chains of slice updates to one concatenation: an unrolled scan stacks its results so."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from neff.compiler.graph.nodes import Node, derived
 __all__ = ["stacked"]
 
 Uses = dict[int, int]
-"""How often each node is read, by ``id``."""
+"""Number of readers of each node, by ``id``."""
 
 
 def stacked(node: Node, uses: Uses) -> Node | None:
-    """Updates of slices that are all of the array, side by side: what an unrolled scan stacks.
+    """Concatenate the values of slice updates that cover the array, as an unrolled scan has.
 
-    The last update must be that of the array's begin or end, as it is in scans, so that a chain is
-    walked twice at most.
+    The last update must write the begin or the end of the array, as in scans, so that a chain is
+    walked at most twice.
     """
     dim = _updated(node)
     extent = node.shape[dim] if dim is not None else 0
     if dim is None or (_start(node, dim) != 0 and _limit(node, dim) != extent):
         return None
     parts: dict[int, Node] = {}
-    covered, one = 0, node
-    while one.opcode == "update-slice" and _updated(one) == dim:
-        if one is not node and uses.get(id(one), 0) > 1:
+    covered, update_node = 0, node
+    while update_node.opcode == "update-slice" and _updated(update_node) == dim:
+        if update_node is not node and uses.get(id(update_node), 0) > 1:
             return None
-        update = one.operands[1]
-        if _start(one, dim) in parts or update.element is not node.element:
+        update = update_node.operands[1]
+        if _start(update_node, dim) in parts or update.element is not node.element:
             return None
-        parts[_start(one, dim)] = update
+        parts[_start(update_node, dim)] = update
         covered += update.shape[dim]
-        one = one.operands[0]
+        update_node = update_node.operands[0]
         if covered >= extent:
             break
-    at = 0
+    offset = 0
     for start in sorted(parts):
-        if start != at:
+        if start != offset:
             return None
-        at += parts[start].shape[dim]
-    if at != extent or len(parts) < 2:
+        offset += parts[start].shape[dim]
+    if offset != extent or len(parts) < 2:
         return None
     ordered = tuple(parts[start] for start in sorted(parts))
     return derived(node, "concatenate", ordered, node.shape, node.element, dimensions=(dim,))
 
 
 def _updated(node: Node) -> int | None:
-    """The one dimension of which an update has a part, without gaps; None for any other update."""
+    """Return the only dimension that an update covers in part, without gaps; else None."""
     if node.opcode != "update-slice" or any(step != 1 for step in node.attributes["strides"]):
         return None
     update = node.operands[1]
