@@ -1,1 +1,1 @@
-"""Operations that the engines lack, as graphs of those that they have."""
+"""Expands operations that the engines lack into graphs of operations that they have."""

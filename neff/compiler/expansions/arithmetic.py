@@ -1,4 +1,4 @@
-"""Operations that the engines lack, as graphs of those that they have."""
+"""Expands integer division, bit counts, narrow shifts and iotas that the engines lack."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from neff.compiler.graph.nodes import Node
 
 __all__ = ["REWRITES"]
 
-_EXACT = frozenset({"s32", "s64"})
-"""Types whose division the engines do as they are."""
+_NATIVE_DIVISION_TYPES = frozenset({"s32", "s64"})
+"""Types whose division the engines do directly."""
 
-_BITS = {"s8": 8, "u8": 8, "s16": 16, "u16": 16, "s32": 32, "u32": 32}
+_TYPE_BITS = {"s8": 8, "u8": 8, "s16": 16, "u16": 16, "s32": 32, "u32": 32}
 
 
 def _full(like: Node, value: Any, element: str = "") -> Node:
-    """A number everywhere."""
+    """Return a number, broadcast to the shape of ``like``."""
     kind = BY_NAME[element] if element else like.element
     number = np.asarray(value).astype(kind.dtype)
     scalar = Node("constant", (), (), kind, {"value": number}, like.name, like.place)
@@ -34,46 +34,48 @@ def _compare(direction: str, a: Node, b: Node) -> Node:
     return a.like("compare", a, b, element="pred", direction=direction)
 
 
-def _divided(node: Node, want: str) -> Node:
-    """Division of integers other than s32: narrow ones in s32, u32 by half of the dividend; and that
-    of floor divisions of floats."""
+def _divided(node: Node, opcode: str) -> Node:
+    """Divide integers other than s32, and floats of floor divisions.
+
+    Narrow integers are divided in s32, u32 by way of half the dividend.
+    """
     a, b = node.operands
     if is_floor_quotient(node):
         return exact_quotient(node)
-    if node.element.kind == "float" or node.element.name in _EXACT:
+    if node.element.kind == "float" or node.element.name in _NATIVE_DIVISION_TYPES:
         return node
     if node.element.name != "u32":
-        if node.element.name not in _BITS:
+        if node.element.name not in _TYPE_BITS:
             return node
-        wide = (each.like("convert", each, element="s32") for each in (a, b))
-        return node.like("convert", node.like(want, *wide, element="s32"))
-    quotient, rest = _unsigned(node, a, b)
-    return quotient if want == "divide" else rest
+        wide = (operand.like("convert", operand, element="s32") for operand in (a, b))
+        return node.like("convert", node.like(opcode, *wide, element="s32"))
+    quotient, remainder = _unsigned(node, a, b)
+    return quotient if opcode == "divide" else remainder
 
 
 def _unsigned(node: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    """Quotient and remainder of u32; by zero all ones, and the dividend."""
-    one, none = _full(node, 1), _full(node, 0)
-    half = node.like("shift-right-logical", a, one)
-    signed = (each.like("bitcast-convert", each, element="s32") for each in (half, b))
-    part = node.like("bitcast-convert", node.like("divide", *signed, element="s32"))
-    quotient = node.like("shift-left", part, one)
-    rest = node.like("subtract", a, node.like("multiply", quotient, b))
-    more = _compare("GE", rest, b)
-    quotient = node.like("add", quotient, node.like("select", more, one, none))
-    rest = node.like("subtract", rest, node.like("select", more, b, none))
+    """Return quotient and remainder of u32; by zero all ones, and the dividend."""
+    unit, zero = _full(node, 1), _full(node, 0)
+    half = node.like("shift-right-logical", a, unit)
+    signed = (operand.like("bitcast-convert", operand, element="s32") for operand in (half, b))
+    half_quotient = node.like("bitcast-convert", node.like("divide", *signed, element="s32"))
+    quotient = node.like("shift-left", half_quotient, unit)
+    remainder = node.like("subtract", a, node.like("multiply", quotient, b))
+    too_small = _compare("GE", remainder, b)
+    quotient = node.like("add", quotient, node.like("select", too_small, unit, zero))
+    remainder = node.like("subtract", remainder, node.like("select", too_small, b, zero))
     large = _compare("LT", b.like("bitcast-convert", b, element="s32"), _full(node, 0, "s32"))
     fits = _compare("GE", a, b)
-    quotient = node.like("select", large, node.like("select", fits, one, none), quotient)
+    quotient = node.like("select", large, node.like("select", fits, unit, zero), quotient)
     under = node.like("select", fits, node.like("subtract", a, b), a)
-    rest = node.like("select", large, under, rest)
-    return quotient, rest
+    remainder = node.like("select", large, under, remainder)
+    return quotient, remainder
 
 
 def _unsigned_word(node: Node) -> tuple[Node, int]:
-    """The operand's bits as u32, and how many it has."""
+    """Return the operand's bits as u32, and their number."""
     operand = node.operands[0]
-    bits = _BITS.get(operand.element.name, 0)
+    bits = _TYPE_BITS.get(operand.element.name, 0)
     if not bits:
         return operand, 0
     if bits == 32:
@@ -84,7 +86,7 @@ def _unsigned_word(node: Node) -> tuple[Node, int]:
 
 
 def _ones(word: Node) -> Node:
-    """How many bits of a u32 are set."""
+    """Return the number of bits of a u32 that are set."""
 
     def moved(value: Node, by: int) -> Node:
         return value.like("shift-right-logical", value, _full(value, by))
@@ -114,31 +116,34 @@ def _leading_zeros(node: Node) -> Node:
 
 
 def _shifted(node: Node) -> Node:
-    """A shift of 8 or 16 bits in 32: what is shifted out at the top is cut off, and a distance
-    of the narrow type's size or more shifts everything out (sign-extended, it is unsigned)."""
+    """Do a shift of 8 or 16 bits in 32 bits.
+
+    Bits that leave the narrow type at the top are cut off. A distance of the type's size or more
+    shifts everything out: sign-extended, it is unsigned.
+    """
     value, by = node.operands
-    if _BITS.get(node.element.name, 32) == 32:
+    if _TYPE_BITS.get(node.element.name, 32) == 32:
         return node
     wide = value.like("convert", value, element="s32")
     if node.opcode == "shift-right-logical":
-        mask = (1 << _BITS[node.element.name]) - 1
+        mask = (1 << _TYPE_BITS[node.element.name]) - 1
         wide = wide.like("and", wide, _full(wide, mask))
     elif node.opcode == "shift-right-arithmetic":
-        wide = _signed(wide, _BITS[node.element.name])
-    far = by.like("convert", by, element="s32")
-    return node.like("convert", wide.like(node.opcode, wide, far))
+        wide = _signed(wide, _TYPE_BITS[node.element.name])
+    wide_distance = by.like("convert", by, element="s32")
+    return node.like("convert", wide.like(node.opcode, wide, wide_distance))
 
 
 def _signed(wide: Node, bits: int) -> Node:
-    """The low bits of words as signed numbers; those of unsigned types have no sign yet."""
+    """Return the low bits of words as signed numbers; unsigned types have no sign extension yet."""
     by = _full(wide, 32 - bits)
     return wide.like("shift-right-arithmetic", wide.like("shift-left", wide, by), by)
 
 
 def _counted(node: Node) -> Node:
-    """Counting beyond a narrow integer's largest value, which wraps around."""
+    """Return an iota beyond a narrow integer's largest value, which wraps around."""
     (dimension,) = node.attributes["dimensions"]
-    if node.element.name not in _BITS or node.element.bits == 32:
+    if node.element.name not in _TYPE_BITS or node.element.bits == 32:
         return node
     if node.shape[dimension] <= np.iinfo(node.element.dtype).max + 1:
         return node
@@ -160,4 +165,4 @@ REWRITES: dict[str, Callable[[Node], Node]] = {
     "shift-right-arithmetic": _shifted,
     "shift-right-logical": _shifted,
 }
-"""Opcode -> the same as other operations, or the node itself where the engines have it."""
+"""Opcode -> its expansion; the expansion returns the node itself where the engines have it."""

@@ -1,5 +1,7 @@
-"""Operations on bit patterns that the engines lack, as graphs of words: bitcasts between sizes,
-the high half of a product, and rounding to any number of bits."""
+"""Expands operations on bit patterns that the engines lack into graphs of words.
+
+They are bitcasts between sizes, the high half of a product, and rounding to any number of bits.
+"""
 
 from __future__ import annotations
 
@@ -21,35 +23,48 @@ def _full(like: Node, value: int) -> Node:
     return derived(like, "broadcast", (scalar,), like.shape, dimensions=())
 
 
-def _as(one: Node, element: str) -> Node:
-    return one if one.element.name == element else one.like("convert", one, element=element)
+def _as(operand: Node, element: str) -> Node:
+    return (
+        operand
+        if operand.element.name == element
+        else operand.like("convert", operand, element=element)
+    )
 
 
-def _cast(one: Node, element: str) -> Node:
-    """The same bits as another type of the same size."""
-    return one if one.element.name == element else one.like("bitcast-convert", one, element=element)
+def _cast(operand: Node, element: str) -> Node:
+    """Return the same bits as another type of the same size."""
+    return (
+        operand
+        if operand.element.name == element
+        else operand.like("bitcast-convert", operand, element=element)
+    )
 
 
-def _shift(one: Node, by: int, opcode: str) -> Node:
-    return one if not by else one.like(opcode, one, _full(one, by))
+def _shift(word: Node, by: int, opcode: str) -> Node:
+    return word if not by else word.like(opcode, word, _full(word, by))
 
 
 # -- bitcasts -------------------------------------------------------------------------------------
 
 
 def resized(node: Node) -> Node:
-    """A ``bitcast-convert`` between types of different sizes: the narrow type has one more
-    dimension, the last, with the lowest bits first; the node itself between equal sizes.
+    """Expand a ``bitcast-convert`` between types of different sizes.
+
+    The narrow type has an additional last dimension, with the lowest bits first. Between equal sizes
+    the node itself is returned.
 
     Raises:
-        NeffCompileError: ``NEFF-F64``, ``NEFF-COMPLEX`` or ``NEFF-OP``; a type that is not made
+        NeffCompileError: ``NEFF-F64``, ``NEFF-COMPLEX`` or ``NEFF-OP``; a type that does not consist
             of bytes that the engines hold.
     """
     (operand,) = node.operands
     source, target = operand.element, node.element
     if source.bits == target.bits:
         return node
-    if any(one.bits < 8 or one.kind not in ("int", "uint", "float") for one in (source, target)):
+    if any(
+        element.bits < 8 or element.kind not in ("int", "uint", "float")
+        for element in (source, target)
+    ):
         raise uncovered(node, f"bitcast-convert of {source} to {target} is not covered")
     if "f64" in (source.name, target.name):
         raise uncovered(node, "the bits of float64 are not covered", code="NEFF-F64")
@@ -76,24 +91,24 @@ def _split(node: Node, operand: Node, source: ElementType, target: ElementType) 
 def _joined(node: Node, operand: Node, source: ElementType, target: ElementType) -> Node:
     rank = len(operand.shape) - 1
     narrow, wide = _UNSIGNED[source.itemsize], _UNSIGNED[target.itemsize]
-    total: Node | None = None
+    combined: Node | None = None
     for number in range(operand.shape[-1]):
         begin = (0,) * rank + (number,)
         end = (*operand.shape[:-1], number + 1)
-        part = derived(
+        word = derived(
             node, "slice", (operand,), (*operand.shape[:-1], 1), starts=begin, limits=end,
             strides=(1,) * (rank + 1),
         )  # fmt: skip
-        part = _as(_cast(derived(node, "reshape", (part,), node.shape), narrow), _word(target))
-        part = _shift(part, number * source.bits, "shift-left")
-        total = part if total is None else total.like("or", total, part)
-    if total is None:
+        word = _as(_cast(derived(node, "reshape", (word,), node.shape), narrow), _word(target))
+        word = _shift(word, number * source.bits, "shift-left")
+        combined = word if combined is None else combined.like("or", combined, word)
+    if combined is None:
         raise uncovered(node, "bitcast-convert of nothing to elements")
-    return _cast(_as(total, wide), target.name)
+    return _cast(_as(combined, wide), target.name)
 
 
 def _word(element: ElementType) -> str:
-    """The type in which parts of the element are shifted."""
+    """Return the type in which parts of the element are shifted."""
     return "u64" if element.itemsize == 8 else "u32"
 
 
@@ -101,7 +116,7 @@ def _word(element: ElementType) -> str:
 
 
 def high_half(node: Node) -> Node:
-    """``mulhi``: the upper half of the bits of a product.
+    """Return the upper half of the bits of a product (``mulhi``).
 
     Raises:
         NeffCompileError: ``NEFF-INT64``; 64-bit operands.
@@ -116,27 +131,29 @@ def high_half(node: Node) -> Node:
     high = _high_word(_cast(a, "u32"), _cast(b, "u32"))
     if node.element.kind == "uint":
         return high
-    for one, other in ((a, b), (b, a)):
-        below = one.like("shift-right-arithmetic", one, _full(one, 31))  # all ones if negative
-        taken = _cast(one.like("and", below, other), "u32")
-        high = high.like("subtract", high, taken)
+    for sign_source, factor in ((a, b), (b, a)):
+        sign_mask = sign_source.like(
+            "shift-right-arithmetic", sign_source, _full(sign_source, 31)
+        )  # all ones if negative
+        correction = _cast(sign_source.like("and", sign_mask, factor), "u32")
+        high = high.like("subtract", high, correction)
     return _cast(high, "s32")
 
 
 def _high_word(a: Node, b: Node) -> Node:
-    """Of u32 operands, by halves of words."""
+    """Return the high word of a product of u32, by halves of words."""
 
-    def low(one: Node) -> Node:
-        return one.like("and", one, _full(one, 0xFFFF))
+    def low(word: Node) -> Node:
+        return word.like("and", word, _full(word, 0xFFFF))
 
-    def top(one: Node) -> Node:
-        return _shift(one, 16, "shift-right-logical")
+    def top(word: Node) -> Node:
+        return _shift(word, 16, "shift-right-logical")
 
-    def times(one: Node, other: Node) -> Node:
-        return one.like("multiply", one, other)
+    def times(word: Node, factor: Node) -> Node:
+        return word.like("multiply", word, factor)
 
-    def plus(one: Node, other: Node) -> Node:
-        return one.like("add", one, other)
+    def plus(word: Node, factor: Node) -> Node:
+        return word.like("add", word, factor)
 
     first = plus(times(top(a), low(b)), top(times(low(a), low(b))))
     second = plus(times(low(a), top(b)), low(first))
@@ -145,52 +162,59 @@ def _high_word(a: Node, b: Node) -> Node:
 
 # -- precision ------------------------------------------------------------------------------------
 
-_ROUNDED = frozenset({(8, 7), (8, 23)})
-"""(exponent bits, mantissa bits) of float32 that a cast to a type and back leaves."""
+_FREE_ROUNDINGS = frozenset({(8, 7), (8, 23)})
+"""(exponent bits, mantissa bits) of float32 values that need no rounding of their own."""
 
 
 def reduced_precision(node: Node) -> Node:
-    """``reduce-precision`` on the bits of float32, or of float16 where the type has its exponents:
-    nearest even, then the exponent's range, as XLA does it (what is too small for a normal number
-    becomes zero)."""
+    """Round on the bits of float32, or of float16 where the type has its exponents
+    (``reduce-precision``).
+
+    The mantissa is rounded to nearest even, then the exponent is limited, as in XLA: a value too small
+    for a normal number becomes zero.
+    """
     exponent, mantissa = node.attributes["bits"]
     element = node.element
     if element.kind != "float" or element.name == "f64":
         return node
     half = element.name in ("f16", "f8e5m2")
-    if not half and (exponent, mantissa) in _ROUNDED:
+    if not half and (exponent, mantissa) in _FREE_ROUNDINGS:
         return node
-    own_exponent, own_mantissa = (5, 10) if half else (8, 23)
+    exponent_bits, mantissa_bits = (5, 10) if half else (8, 23)
     value = _as(node.operands[0], "f16" if half else "f32")
-    found = bits = _as(_cast(value, "u16" if half else "u32"), "u32")
-    if mantissa < own_mantissa:
-        cut = own_mantissa - mantissa
+    rounded = bits = _as(_cast(value, "u16" if half else "u32"), "u32")
+    if mantissa < mantissa_bits:
+        cut = mantissa_bits - mantissa
         odd = bits.like("and", _shift(bits, cut, "shift-right-logical"), _full(bits, 1))
-        found = bits.like("add", bits, bits.like("add", odd, _full(bits, (1 << (cut - 1)) - 1)))
-        found = found.like("and", found, _full(found, 0xFFFFFFFF & -(1 << cut)))
-    if exponent < own_exponent:
-        found = _in_range(found, exponent, (own_exponent, own_mantissa))
-    lost = value.like("compare", value, value, element="pred", direction="NE")
-    found = _cast(_as(found, "u16" if half else "u32"), value.element.name)
-    return _as(value.like("select", lost, value, found), element.name)
+        rounded = bits.like("add", bits, bits.like("add", odd, _full(bits, (1 << (cut - 1)) - 1)))
+        rounded = rounded.like("and", rounded, _full(rounded, 0xFFFFFFFF & -(1 << cut)))
+    if exponent < exponent_bits:
+        rounded = _in_range(rounded, exponent, (exponent_bits, mantissa_bits))
+    is_nan = value.like("compare", value, value, element="pred", direction="NE")
+    rounded = _cast(_as(rounded, "u16" if half else "u32"), value.element.name)
+    return _as(value.like("select", is_nan, value, rounded), element.name)
 
 
 def _in_range(bits: Node, exponent: int, layout: tuple[int, int]) -> Node:
-    """Infinity above the exponents of so many bits, zero below; the sign stays.
+    """Return infinity above the exponents of ``exponent`` bits, zero below; the sign stays.
 
-    ``layout`` is the numbers of exponent and mantissa bits that the bits have.
+    ``layout`` is the number of exponent bits and of mantissa bits of the values.
     """
     width, mantissa = layout
     bias, reach = (1 << (width - 1)) - 1, (1 << (exponent - 1)) - 1
-    endless_exponent = ((1 << width) - 1) << mantissa
+    exponent_mask = ((1 << width) - 1) << mantissa
     sign = bits.like("and", bits, _full(bits, 1 << (width + mantissa)))
-    own = bits.like("and", bits, _full(bits, endless_exponent))
+    exponent_field = bits.like("and", bits, _full(bits, exponent_mask))
 
     def compared(direction: str, limit: int) -> Node:
         return bits.like(
-            "compare", own, _full(bits, limit << mantissa), element="pred", direction=direction
+            "compare",
+            exponent_field,
+            _full(bits, limit << mantissa),
+            element="pred",
+            direction=direction,
         )
 
-    endless = bits.like("or", sign, _full(bits, endless_exponent))
-    found = bits.like("select", compared("GT", bias + reach), endless, bits)
-    return bits.like("select", compared("LE", bias - reach), sign, found)
+    infinity = bits.like("or", sign, _full(bits, exponent_mask))
+    limited = bits.like("select", compared("GT", bias + reach), infinity, bits)
+    return bits.like("select", compared("LE", bias - reach), sign, limited)

@@ -1,4 +1,4 @@
-"""Custom calls that frameworks emit beside kernels: top-k, resizing of images, QR.
+"""Imports custom calls of frameworks other than kernels: top-k, resizing of images, QR.
 
 ``TopK`` is XLA's, ``AwsNeuronTopK`` the vendor's (nkipy writes it), ``ApproxTopK`` JAX's; the
 resizing ones are torch_xla's (NHWC; the configuration holds two digits, ``align_corners`` and
@@ -32,19 +32,19 @@ IDENTITIES = frozenset(
      "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape", "xla.sdy.PropagationBarrier",
      "xla.sdy.Sharding", "xla.sdy.ShardingGroup", "annotate_device_placement"}
 )  # fmt: skip
-"""Custom calls that only say where data is; on one device they do nothing."""
+"""Custom calls that only state where data is; on one device they do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CustomCall:
-    """One call.
+    """A custom call to import.
 
     Attributes:
-        node: its name and place; a node of the first result's type.
-        operands: what it is called with.
-        shapes: of its results.
+        node: a node with its name and location, of the first result's type.
+        operands: its operands.
+        shapes: shapes of its results.
         config: its backend configuration.
-        apply: the computation that it names, done on whole arrays.
+        apply: applies the computation that it names to whole arrays.
     """
 
     node: Node
@@ -55,9 +55,11 @@ class CustomCall:
 
 
 def shapes_of(shape: ShapeProto) -> tuple[list[tuple[int, ...]], list[ElementType]]:
-    """The extents and the type of each result."""
+    """Return the extents and the type of each result."""
     parts = list(shape.tuple_shapes) or [shape]
-    return [tuple(part.dimensions) for part in parts], [BY_NUMBER[p.element_type] for p in parts]
+    return [tuple(element.dimensions) for element in parts], [
+        BY_NUMBER[element.element_type] for element in parts
+    ]
 
 
 def _top_k(call: CustomCall) -> tuple[Node, ...]:
@@ -68,75 +70,81 @@ def _top_k(call: CustomCall) -> tuple[Node, ...]:
 
 
 def _approximate_top_k(call: CustomCall) -> tuple[Node, ...]:
-    """Exact: sorted by the comparison, and the first elements."""
+    """Return an exact top-k: sort by the comparison, and take the first elements."""
     operand, places = call.operands[:2]
     stated = re.search(r"reduction_dim\"?\s*[:=]\s*(\d+)", call.config)
     dim = int(stated.group(1)) if stated else len(operand.shape) - 1
 
-    found = sorted_rows(call.node, [operand, places], dim, call.apply)
-    return tuple(sliced(call.node, one, dim, 0, call.shapes[0][dim]) for one in found)
+    sorted_operands = sorted_rows(call.node, [operand, places], dim, call.apply)
+    return tuple(sliced(call.node, rows, dim, 0, call.shapes[0][dim]) for rows in sorted_operands)
 
 
 # -- resizing -------------------------------------------------------------------------------------
 
 
-def _weights(size: int, wide: int, config: str, nearest: bool) -> npt.NDArray[np.float32]:
-    """What each of ``wide`` results takes of each of ``size`` elements."""
+def _weights(size: int, results: int, config: str, nearest: bool) -> npt.NDArray[np.float32]:
+    """Return the weight of each of ``size`` elements in each of ``results`` results."""
     digits = re.findall(r"[01]", config)
     corners, centres = (digits[:2] == ["1", "0"], digits[1:2] == ["1"])
-    at = np.arange(wide, dtype=np.float32)
+    position = np.arange(results, dtype=np.float32)
     if corners:
-        at = at * np.float32((size - 1) / (wide - 1) if wide > 1 else 0)
+        position = position * np.float32((size - 1) / (results - 1) if results > 1 else 0)
     elif centres:
-        at = (at + np.float32(0.5)) * np.float32(size / wide) - np.float32(0.5)
+        position = (position + np.float32(0.5)) * np.float32(size / results) - np.float32(0.5)
     else:
-        at = at * np.float32(size / wide)
+        position = position * np.float32(size / results)
     if nearest:
-        at = np.round(at) if corners else np.floor(at + (np.float32(0.5) if centres else 0))
-    at = np.clip(at, 0, size - 1)
-    low = np.floor(at).astype(int)
-    share = (at - low).astype(np.float32)
-    found = np.zeros((wide, size), np.float32)
-    rows = np.arange(wide)
-    np.add.at(found, (rows, low), 1 - share)
-    np.add.at(found, (rows, np.minimum(low + 1, size - 1)), share)
-    return found
+        position = (
+            np.round(position)
+            if corners
+            else np.floor(position + (np.float32(0.5) if centres else 0))
+        )
+    position = np.clip(position, 0, size - 1)
+    low = np.floor(position).astype(int)
+    share = (position - low).astype(np.float32)
+    weights = np.zeros((results, size), np.float32)
+    rows = np.arange(results)
+    np.add.at(weights, (rows, low), 1 - share)
+    np.add.at(weights, (rows, np.minimum(low + 1, size - 1)), share)
+    return weights
 
 
 def _resized(nearest: bool, gradient: bool) -> Callable[[CustomCall], tuple[Node, ...]]:
-    """Images (N, H, W, C), one dimension after the other; the gradient goes back."""
+    """Return a rule that resizes images (N, H, W, C) by one dimension at a time, or their
+    gradient.
+    """
 
     def rule(call: CustomCall) -> tuple[Node, ...]:
-        found, shape = call.operands[0], call.shapes[0]
-        if len(shape) != 4 or found.element.kind != "float":
+        image, shape = call.operands[0], call.shapes[0]
+        if len(shape) != 4 or image.element.kind != "float":
             raise uncovered(call.node, "only images (N, H, W, C) of floats are resized")
-        element = found.element
-        found = found if element.name == "f32" else found.like("convert", found, element="f32")
+        element = image.element
+        image = image if element.name == "f32" else image.like("convert", image, element="f32")
         for dim in (1, 2):
-            size, wide = found.shape[dim], shape[dim]
+            size, wide = image.shape[dim], shape[dim]
             pair = (wide, size) if gradient else (size, wide)
             table = _weights(*pair, call.config, nearest)
-            found = _weighted(call.node, found, table.T if gradient else table, dim)
+            image = _weighted(call.node, image, table.T if gradient else table, dim)
         return (
-            found if element.name == "f32" else found.like("convert", found, element=element.name),
+            image if element.name == "f32" else image.like("convert", image, element=element.name),
         )
 
     return rule
 
 
 def _weighted(like: Node, image: Node, table: npt.NDArray[np.float32], dim: int) -> Node:
-    """Along one dimension, the product with a table."""
+    """Multiply with a table along one dimension."""
     weights = derived(
         like, "constant", (), table.shape, BY_NAME["f32"], value=np.ascontiguousarray(table)
     )
-    rest = [extent for d, extent in enumerate(image.shape) if d != dim]
-    made = derived(
-        like, "dot", (image, weights), (*rest, table.shape[0]), lhs_batch=(), rhs_batch=(),
+    other_extents = [extent for d, extent in enumerate(image.shape) if d != dim]
+    product = derived(
+        like, "dot", (image, weights), (*other_extents, table.shape[0]), lhs_batch=(), rhs_batch=(),
         lhs_contracting=(dim,), rhs_contracting=(1,),
     )  # fmt: skip
     order = [*range(dim), 3, *range(dim, 3)]
-    shape = [made.shape[d] for d in order]
-    return derived(like, "transpose", (made,), shape, dimensions=tuple(order))
+    shape = [product.shape[d] for d in order]
+    return derived(like, "transpose", (product,), shape, dimensions=tuple(order))
 
 
 CUSTOM_CALLS: dict[str, Callable[[CustomCall], tuple[Node, ...]]] = {
@@ -152,4 +160,4 @@ CUSTOM_CALLS: dict[str, Callable[[CustomCall], tuple[Node, ...]]] = {
     "ResizeNearestGrad": _resized(True, True),
     "TopK": _top_k,
 }
-"""Target of a custom call -> its results."""
+"""Target of a custom call -> rule that returns its results."""

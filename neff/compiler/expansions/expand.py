@@ -1,4 +1,4 @@
-"""Compound opcodes as graphs of simple ones: batch normalisation, and those with windows.
+"""Expands compound opcodes into graphs of simple ones: batch normalization, and windows.
 
 ``torch_xla`` writes layer normalisation this way too.
 """
@@ -20,38 +20,38 @@ __all__ = ["EXPANSIONS"]
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """Makes nodes that stand for a part of ``node``.
+    """Creates the nodes of the expansion of ``node``.
 
     Attributes:
         node: the compound operation.
-        whole: the operand whose shape the work is done in.
+        like: the operand in whose shape the nodes are computed.
         feature: dimension of the features.
     """
 
     node: Node
-    whole: Node
+    like: Node
     feature: int
 
     def make(self, opcode: str, *operands: Node, **fields: Any) -> Node:
-        """An elementwise node, or a broadcast, in the shape of the whole."""
-        like = self.whole
+        """Return an elementwise node, or a broadcast, in the shape of ``like``."""
+        like = self.like
         return Node(
             opcode, operands, like.shape, like.element, fields, self.node.name, self.node.place
         )
 
     def spread(self, value: Node) -> Node:
-        """A value for each feature, in the shape of the whole."""
+        """Broadcast a value for each feature to the shape of ``like``."""
         return self.make("broadcast", value, dimensions=(self.feature,))
 
     def number(self, value: float) -> Node:
-        """A number in the shape of the whole."""
-        dtype = self.whole.element.dtype
-        constant = Node("constant", (), (), self.whole.element, {"value": np.asarray(value, dtype)})
+        """Broadcast a number to the shape of ``like``."""
+        dtype = self.like.element.dtype
+        constant = Node("constant", (), (), self.like.element, {"value": np.asarray(value, dtype)})
         return self.make("broadcast", constant, dimensions=())
 
     def total(self, value: Node) -> Node:
-        """The sum over everything but the features."""
-        like = self.whole
+        """Return the sum over all dimensions but the features."""
+        like = self.like
         zero = Node("constant", (), (), like.element, {"value": np.asarray(0, like.element.dtype)})
         dims = tuple(dim for dim in range(len(like.shape)) if dim != self.feature)
         fields = {"dimensions": dims, "applied": "add"}
@@ -61,16 +61,16 @@ class _Maker:
         )  # fmt: skip
 
     def mean(self, value: Node) -> Node:
-        """The mean over everything but the features, for each feature."""
+        """Return the mean over all dimensions but the features, for each feature."""
         total = self.total(value)
-        count = self.whole.size // max(1, self.whole.shape[self.feature])
-        share = np.asarray(1 / max(1, count), self.whole.element.dtype)
+        count = self.like.size // max(1, self.like.shape[self.feature])
+        share = np.asarray(1 / max(1, count), self.like.element.dtype)
         factor = Node("constant", (), (), total.element, {"value": share})
         factor = total.like("broadcast", factor, dimensions=())
         return total.like("multiply", total, factor)
 
     def scale_of(self, variance: Node) -> Node:
-        """``1 / sqrt(variance + epsilon)`` in the shape of the whole."""
+        """Return ``1 / sqrt(variance + epsilon)`` in the shape of ``like``."""
         epsilon = self.number(self.node.attributes["epsilon"])
         return self.make("rsqrt", self.make("add", self.spread(variance), epsilon))
 
@@ -116,4 +116,4 @@ EXPANSIONS: dict[str, Callable[[Node], tuple[Node, ...]]] = {
     "reduce-window": lambda node: (reduce_window(node),),
     "triangular-solve": lambda node: (triangular_solve(node),),
 }
-"""Compound opcode -> its results as nodes; a single result is not a tuple in HLO."""
+"""Compound opcode -> function that returns its results as nodes."""

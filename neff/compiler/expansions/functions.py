@@ -1,5 +1,4 @@
-"""Elementwise functions as graphs of those that the engines have: hyperbolic and
-inverse ones."""
+"""Expands hyperbolic functions and inverse functions into functions that the engines have."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ def _number(like: Node, value: float) -> Node:
 
 
 def _in_float32(rule: Callable[[Node], Node]) -> Callable[[Node], Node]:
-    """Computed in float32 whatever the type; other than real floats are left alone."""
+    """Return a rewrite that computes in float32 for any real float type; others are unchanged."""
 
     def rewrite(node: Node) -> Node:
         if node.element.kind != "float" or node.element.name == "f64":
@@ -53,13 +52,13 @@ def _less(a: Node, b: Node) -> Node:
 
 
 def _negative(x: Node) -> Node:
-    """Whether the sign bit is set."""
+    """Return True where the sign bit is set."""
     bits = x.like("bitcast-convert", x, element="s32")
     return _less(bits, _number(bits, 0))
 
 
 def _signed(value: Node, sign: Node) -> Node:
-    """A value that is not negative, with the sign of another."""
+    """Return a nonnegative value with the sign of another value."""
     return value.like("select", _negative(sign), value.like("negate", value), value)
 
 
@@ -67,27 +66,33 @@ _ARCTAN = (
     9.9999999755e-01, -3.3333282296e-01, 1.9998230640e-01, -1.4261573680e-01, 1.0940198964e-01,
     -8.3720639438e-02, 5.7463557778e-02, -3.0717508836e-02, 1.0680719410e-02, -1.7437011358e-03,
 )  # fmt: skip
-"""arctan(x) / x as a polynomial in x * x on [0, 1]: a Chebyshev fit, 9e-8 off at most."""
+"""Coefficients of arctan(x) / x as a polynomial in x * x on [0, 1]: a Chebyshev fit, error below
+9e-8.
+"""
 
 
-_TINY = 2.0**-64
+_MIN_RATIO_OPERAND = 2.0**-64
 
 
 def _arctan2(node: Node) -> Node:
-    """The angle of (x, y): the arctangent of the lesser over the greater, then its octant."""
+    """Return the angle of (x, y): the arctangent of the lesser over the greater, then its
+    octant.
+    """
     if node.element.kind != "float":
         return node
-    y, x = (each.like("convert", each, element="f32") for each in node.operands)
+    y, x = (operand.like("convert", operand, element="f32") for operand in node.operands)
     high, wide = y.like("abs", y), x.like("abs", x)
     big = y.like("maximum", high, wide)
-    none = _number(y, 0)
-    tiny = _compare("GT", _number(y, _TINY), big)  # its reciprocal may be beyond float32
-    scale = y.like("select", tiny, _number(y, 1 / _TINY), _number(y, 1))
-    high, wide, big = (_product(each, scale) for each in (high, wide, big))
-    safe = y.like("select", _compare("EQ", big, none), _number(y, 1), big)
+    zero = _number(y, 0)
+    tiny = _compare(
+        "GT", _number(y, _MIN_RATIO_OPERAND), big
+    )  # its reciprocal may overflow float32
+    scale = y.like("select", tiny, _number(y, 1 / _MIN_RATIO_OPERAND), _number(y, 1))
+    high, wide, big = (_product(operand, scale) for operand in (high, wide, big))
+    safe = y.like("select", _compare("EQ", big, zero), _number(y, 1), big)
     ratio = y.like("divide", y.like("minimum", high, wide), safe)
-    same = y.like("and", _compare("EQ", high, wide), _compare("GT", big, none), element="pred")
-    ratio = y.like("select", same, _number(y, 1), ratio)  # infinity over infinity as well
+    same = y.like("and", _compare("EQ", high, wide), _compare("GT", big, zero), element="pred")
+    ratio = y.like("select", same, _number(y, 1), ratio)  # also for infinity over infinity
     square = y.like("multiply", ratio, ratio)
     angle = _number(y, _ARCTAN[-1])
     for factor in _ARCTAN[-2::-1]:
@@ -99,19 +104,19 @@ def _arctan2(node: Node) -> Node:
     angle = y.like("select", back, y.like("subtract", _number(y, np.pi), angle), angle)
     down = _negative(y)
     angle = y.like("select", down, y.like("negate", angle), angle)
-    lost = y.like("or", _compare("NE", x, x), _compare("NE", y, y), element="pred")
-    return node.like("convert", y.like("select", lost, _number(y, np.nan), angle))
+    is_nan = y.like("or", _compare("NE", x, x), _compare("NE", y, y), element="pred")
+    return node.like("convert", y.like("select", is_nan, _number(y, np.nan), angle))
 
 
 def _cosh(x: Node) -> Node:
-    """(e^(|x| - ln 2) + e^(-|x| - ln 2)); so it is endless no sooner than it must be."""
+    """Return (e^(|x| - ln 2) + e^(-|x| - ln 2)), which overflows only where cosh does."""
     log2, size = _number(x, np.log(2)), x.like("abs", x)
     up = x.like("exponential", _difference(size, log2))
     return _sum(up, x.like("exponential", _difference(x.like("negate", size), log2)))
 
 
 def _sinh(x: Node) -> Node:
-    """Of e^|x| - 1 where that is exact enough, of e^(|x| - ln 2) beyond."""
+    """Use e^|x| - 1 where that is exact enough, and e^(|x| - ln 2) for larger |x|."""
     size, half = x.like("abs", x), _number(x, 0.5)
     less = x.like("exponential-minus-one", size)
     ratio = x.like("divide", less, _sum(less, _number(x, 1)))
@@ -125,31 +130,31 @@ def _sinh(x: Node) -> Node:
 
 
 def _asin(x: Node) -> Node:
-    """atan2(x, sqrt((1 - x) * (1 + x)))."""
-    one = _number(x, 1)
-    side = x.like("sqrt", _product(_difference(one, x), _sum(one, x)))
+    """Return atan2(x, sqrt((1 - x) * (1 + x)))."""
+    unit = _number(x, 1)
+    side = x.like("sqrt", _product(_difference(unit, x), _sum(unit, x)))
     return _arctan2(x.like("atan2", x, side))
 
 
 def _acos(x: Node) -> Node:
-    one = _number(x, 1)
-    side = x.like("sqrt", _product(_difference(one, x), _sum(one, x)))
+    unit = _number(x, 1)
+    side = x.like("sqrt", _product(_difference(unit, x), _sum(unit, x)))
     return _arctan2(x.like("atan2", side, x))
 
 
 def _asinh(x: Node) -> Node:
-    """log1p(|x| + x^2 / (1 + sqrt(1 + x^2))); log(2 |x|) where the square is endless."""
-    one, size = _number(x, 1), x.like("abs", x)
+    """Return log1p(|x| + x^2 / (1 + sqrt(1 + x^2))); log(2 |x|) where the square overflows."""
+    unit, size = _number(x, 1), x.like("abs", x)
     square = _product(size, size)
-    root = x.like("sqrt", _sum(one, square))
-    near = _sum(size, x.like("divide", square, _sum(one, root)))
+    root = x.like("sqrt", _sum(unit, square))
+    near = _sum(size, x.like("divide", square, _sum(unit, root)))
     near = x.like("log-plus-one", near)
     far = _sum(x.like("log", size), _number(x, np.log(2)))
     return _signed(x.like("select", _less(size, _number(x, 1e9)), near, far), x)
 
 
 def _acosh(x: Node) -> Node:
-    """log1p(t + sqrt(t) sqrt(t + 2)) with t = x - 1, NaN below 1; log(2 x) for large x."""
+    """Return log1p(t + sqrt(t) sqrt(t + 2)) with t = x - 1, NaN below 1; log(2 x) for large x."""
     t = _difference(x, _number(x, 1))
     root = _product(x.like("sqrt", t), x.like("sqrt", _sum(t, _number(x, 2))))
     near = x.like("log-plus-one", _sum(t, root))
@@ -158,7 +163,7 @@ def _acosh(x: Node) -> Node:
 
 
 def _atanh(x: Node) -> Node:
-    """(log1p(|x|) - log1p(-|x|)) / 2."""
+    """Return (log1p(|x|) - log1p(-|x|)) / 2."""
     size = x.like("abs", x)
     above = x.like("log-plus-one", size)
     below = x.like("log-plus-one", x.like("negate", size))
@@ -175,4 +180,4 @@ FUNCTIONS: dict[str, Callable[[Node], Node]] = {
     "cosh": _in_float32(_cosh),
     "sinh": _in_float32(_sinh),
 }
-"""Opcode -> the same as other operations."""
+"""Opcode -> its expansion."""

@@ -1,8 +1,8 @@
-"""Products of integers, exact: the tensor engine multiplies bytes, whose sums float32 holds.
+"""Expands integer products exactly: the tensor engine multiplies bytes, whose sums float32 holds.
 
-A 16- or 32-bit operand is split into bytes; of the products of bytes those count that reach the
-result's low bits (it wraps around). 64-bit integers are multiplied and added element by element,
-so that the bounds of their values can be followed.
+A 16- or 32-bit operand is split into bytes; only products of bytes that reach the result's low bits
+are needed (it wraps around). 64-bit integers are multiplied and added element by element, so that
+the bounds of their values can be followed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from neff.compiler.graph.nodes import Node, derived, sliced, uncovered
 __all__ = ["exact_product"]
 
 _S32, _U8 = BY_NAME["s32"], BY_NAME["u8"]
-_DEPTH = 256
-"""Products of two bytes whose sum is below 2^24."""
+_MAX_EXACT_DEPTH = 256
+"""Products of two bytes whose sum is below 2^24, so that float32 holds it exactly."""
 
-_WIDE_LIMIT = 1 << 22
-"""Products of 64-bit integers at most; each is an element of an array."""
+_MAX_WIDE_PRODUCTS = 1 << 22
+"""Limit on products of 64-bit integers; each is an element of an array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class _Sides:
 
     @property
     def extents(self) -> tuple[int, int, int, int]:
-        """Batch, rows, depth, columns."""
+        """Return batch, rows, depth, columns."""
         batch, rows, depth = self.left.shape
         return batch, rows, depth, self.right.shape[2]
 
 
 def exact_product(node: Node) -> Node:
-    """A ``dot`` as products that are exact; the node itself where it is one already.
+    """Return a ``dot`` as exact products; the node itself where it is exact.
 
     Raises:
         NeffCompileError: ``NEFF-SIZE``; too many products of 64-bit integers.
@@ -53,69 +53,79 @@ def exact_product(node: Node) -> Node:
     contracted: Sequence[int] = fields["lhs_contracting"]
     depth = prod(node.operands[0].shape[dim] for dim in contracted)
     sizes = [operand.element.itemsize for operand in node.operands]
-    if (max(sizes) == 1 and depth <= _DEPTH) or not depth or not node.size:
+    if (max(sizes) == 1 and depth <= _MAX_EXACT_DEPTH) or not depth or not node.size:
         return node
     sides = _Sides(
         _arranged(node.operands[0], fields["lhs_batch"], fields["lhs_contracting"], True),
         _arranged(node.operands[1], fields["rhs_batch"], fields["rhs_contracting"], False),
     )
-    found = _wide(node, sides) if node.element.itemsize == 8 else _by_bytes(node, sides)
-    return derived(node, "reshape", (found,), node.shape)
+    product = _wide(node, sides) if node.element.itemsize == 8 else _by_bytes(node, sides)
+    return derived(node, "reshape", (product,), node.shape)
 
 
 def _arranged(
-    one: Node, batch: tuple[int, ...], contracting: tuple[int, ...], left: bool
+    operand: Node, batch: tuple[int, ...], contracting: tuple[int, ...], left: bool
 ) -> Node:  # fmt: skip
-    free = tuple(d for d in range(len(one.shape)) if d not in batch and d not in contracting)
+    free = tuple(
+        dim for dim in range(len(operand.shape)) if dim not in batch and dim not in contracting
+    )
     parts = (batch, free, contracting) if left else (batch, contracting, free)
-    order = tuple(dim for part in parts for dim in part)
-    moved = derived(one, "transpose", (one,), [one.shape[d] for d in order], dimensions=order)
-    return derived(one, "reshape", (moved,), [prod(one.shape[d] for d in part) for part in parts])
+    order = tuple(dim for dims in parts for dim in dims)
+    moved = derived(
+        operand, "transpose", (operand,), [operand.shape[dim] for dim in order], dimensions=order
+    )
+    return derived(
+        operand, "reshape", (moved,), [prod(operand.shape[dim] for dim in dims) for dims in parts]
+    )
 
 
 def _wide(node: Node, sides: _Sides) -> Node:
     batch, rows, _, columns = shape = sides.extents
-    if prod(shape) > _WIDE_LIMIT:
+    if prod(shape) > _MAX_WIDE_PRODUCTS:
         raise uncovered(
-            node, f"{prod(shape)} products of 64-bit integers, at most {_WIDE_LIMIT} are compiled",
+            node, f"{prod(shape)} products of 64-bit integers, at most {_MAX_WIDE_PRODUCTS} are compiled",
             code="NEFF-SIZE",
         )  # fmt: skip
     spread = [
         derived(
-            node, "broadcast", (_as(one, node.element),), shape, node.element, dimensions=dims
+            node, "broadcast", (_as(operand, node.element),), shape, node.element, dimensions=dims
         )
-        for one, dims in ((sides.left, (0, 1, 2)), (sides.right, (0, 2, 3)))
+        for operand, dims in ((sides.left, (0, 1, 2)), (sides.right, (0, 2, 3)))
     ]  # fmt: skip
     zero = derived(node, "constant", (), (), node.element, value=np.zeros((), node.element.dtype))
-    every = derived(node, "multiply", spread, shape, node.element)
+    products = derived(node, "multiply", spread, shape, node.element)
     return derived(
-        node, "reduce", (every, zero), (batch, rows, columns), node.element, dimensions=(2,),
+        node, "reduce", (products, zero), (batch, rows, columns), node.element, dimensions=(2,),
         applied="add",
     )  # fmt: skip
 
 
-def _as(one: Node, element: ElementType) -> Node:
-    return one if one.element is element else one.like("convert", one, element=element.name)
+def _as(operand: Node, element: ElementType) -> Node:
+    return (
+        operand
+        if operand.element is element
+        else operand.like("convert", operand, element=element.name)
+    )
 
 
 def _by_bytes(node: Node, sides: _Sides) -> Node:
-    """The sum of the products of bytes, each moved to its place; words wrap around."""
+    """Return the sum of the products of bytes, each shifted to its position; words wrap around."""
     width = node.element.itemsize
     lefts, rights = _bytes(sides.left, width), _bytes(sides.right, width)
     total: Node | None = None
     for i, left in enumerate(lefts):
         for j, right in enumerate(rights[: width - i]):
-            part = _moved(_chunks(node, left, right), 8 * (i + j))
-            total = part if total is None else part.like("add", total, part)
+            term = _moved(_chunks(node, left, right), 8 * (i + j))
+            total = term if total is None else term.like("add", total, term)
     assert total is not None
     return _as(total, node.element)
 
 
-def _bytes(one: Node, width: int) -> list[Node]:
-    """The bytes of an operand that reach a result of ``width`` bytes, the lowest first."""
-    own = one.element.itemsize
-    count = width if one.element.kind == "int" else min(own, width)
-    word = _as(one, _S32)
+def _bytes(operand: Node, width: int) -> list[Node]:
+    """Return the bytes of an operand that reach a result of ``width`` bytes, the lowest first."""
+    operand_bytes = operand.element.itemsize
+    count = width if operand.element.kind == "int" else min(operand_bytes, width)
+    word = _as(operand, _S32)
     return [_as(_shifted(word, 8 * number), _U8) for number in range(count)]
 
 
@@ -133,16 +143,16 @@ def _full(like: Node, value: int) -> Node:
 
 
 def _chunks(node: Node, left: Node, right: Node) -> Node:
-    """The product of two arrays of bytes, so much of the depth at a time as is exact."""
+    """Return the product of two arrays of bytes, over chunks of the depth that are exact."""
     batch, rows, depth = left.shape
     total: Node | None = None
-    for begin in range(0, depth, _DEPTH):
-        end = min(begin + _DEPTH, depth)
+    for begin in range(0, depth, _MAX_EXACT_DEPTH):
+        end = min(begin + _MAX_EXACT_DEPTH, depth)
         parts = (sliced(node, left, 2, begin, end), sliced(node, right, 1, begin, end))
-        part = derived(
+        product = derived(
             node, "dot", parts, (batch, rows, right.shape[2]), _S32,
             lhs_batch=(0,), rhs_batch=(0,), lhs_contracting=(2,), rhs_contracting=(1,),
         )  # fmt: skip
-        total = part if total is None else part.like("add", total, part)
+        total = product if total is None else product.like("add", total, product)
     assert total is not None
     return total

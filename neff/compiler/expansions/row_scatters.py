@@ -1,8 +1,9 @@
-"""Scatters that update a few elements of each row of a batch, by comparison with the indices.
+"""Expands scatters that update a few elements of each row of a batch, by comparison with the
+indices.
 
-Update by update, a scatter takes two transfers each, one behind the other. Where each row of a
-batch has updates of its own, as in the gradient of ``take_along_axis``, an element is compared with
-the few indices of its row: that is elementwise, and fused with what reads it.
+A scatter needs two transfers for each update, in sequence. If each row of a batch has its own
+updates, as in the gradient of ``take_along_axis``, an element is compared with the few indices of
+its row: that is elementwise, and fuses with its readers.
 """
 
 from __future__ import annotations
@@ -19,61 +20,64 @@ from neff.compiler.graph.nodes import Node, derived
 __all__ = ["by_choice"]
 
 Uses = dict[int, int]
-"""How often each node is read, by ``id``."""
+"""Number of readers of each node, by ``id``."""
 
 _PRED, _INDEX = BY_NAME["pred"], BY_NAME["s32"]
-_MOST = 16
-"""Updates of one row at most: each is some operations on the whole operand."""
+_MAX_UPDATES_PER_ROW = 16
+"""Limit on the updates of a row: each adds operations on all of the operand."""
 
-_ELEMENTS = 1 << 17
-"""Elements of a row, times updates that all rows have, for each update that takes its turn: two
-transfers take as long as some 500,000 elements of one pass of the vector engine, a comparison is three
-of them."""
+_MAX_COMPARED_ELEMENTS = 1 << 17
+"""Limit on compared elements for each update that a scatter would do in sequence. Two transfers
+take as long as about 500,000 elements of a pass of the vector engine; a comparison is three passes.
+"""
 
-_APPLIED = frozenset({"add", "maximum", "minimum", "multiply", "and", "or", "second"})
+_REDUCTIONS = frozenset({"add", "maximum", "minimum", "multiply", "and", "or", "second"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What a scatter means, row by row.
+    """The semantics of a scatter, row by row.
 
     Attributes:
         batch: (dimension of the indices without components, of the operand) of each batch dimension.
-        turns: the other dimensions of the indices: one update for each place in them.
-        at: where the indices have their components.
+        update_dims: the other dimensions of the indices: an update for each of their elements.
+        index_vector: the dimension of the indices' components.
         inserted: the operand's dimension that each component counts along.
-        update: the operand's dimension for each of the updates', None for those of ``turns``.
+        update: the operand's dimension for each dimension of the updates; None for
+            ``update_dims``.
     """
 
     batch: tuple[tuple[int, int], ...]
-    turns: tuple[int, ...]
-    at: int
+    update_dims: tuple[int, ...]
+    index_vector: int
     inserted: tuple[int, ...]
     update: tuple[int | None, ...]
 
 
 def _rows(node: Node) -> _Rows:
     fields, (operand, starts, updates) = node.attributes, node.operands
-    at: int = fields["index_vector"]
-    own = [dim - (dim > at) for dim in fields["start_batching"]]
-    batch = tuple(sorted(zip(own, fields["operand_batching"], strict=True)))
-    rank = len(starts.shape) - (at < len(starts.shape))
-    turns = tuple(dim for dim in range(rank) if dim not in own)
+    index_vector: int = fields["index_vector"]
+    batch_dims = [dim - (dim > index_vector) for dim in fields["start_batching"]]
+    batch = tuple(sorted(zip(batch_dims, fields["operand_batching"], strict=True)))
+    rank = len(starts.shape) - (index_vector < len(starts.shape))
+    update_dims = tuple(dim for dim in range(rank) if dim not in batch_dims)
     inserted = tuple(fields["start_map"])
     dropped = {*fields["inserted"], *fields["operand_batching"]}
-    kept = iter(dim for dim in range(len(operand.shape)) if dim not in dropped)
+    window_dims = iter(dim for dim in range(len(operand.shape)) if dim not in dropped)
     outer = iter(range(rank))
-    places: list[int | None] = []
+    operand_dims: list[int | None] = []
     for dim in range(len(updates.shape)):
         windowed = dim in fields["window_dims"]
-        places.append(next(kept) if windowed else dict(batch).get(next(outer)))
-    return _Rows(batch, turns, at, inserted, tuple(places))
+        operand_dims.append(next(window_dims) if windowed else dict(batch).get(next(outer)))
+    return _Rows(batch, update_dims, index_vector, inserted, tuple(operand_dims))
 
 
 def _applies(node: Node) -> bool:
-    """One operand, windows that are whole but for the indexed dimensions, few updates of a row."""
+    """Return True for one operand, windows of full rows but for the indexed dimensions, and few
+    updates.
+    """
     fields = node.attributes
-    if len(node.operands) != 3 or fields["applied"] not in _APPLIED:
+    if len(node.operands) != 3 or fields["applied"] not in _REDUCTIONS:
         return False
     operand, starts, updates = node.operands
     if not fields["operand_batching"] or not updates.size:
@@ -83,67 +87,82 @@ def _applies(node: Node) -> bool:
     if starts.element.kind not in ("int", "uint") or not 8 <= starts.element.bits <= 32:
         return False
     rows = _rows(node)
-    wanted = [operand.shape[dim] for dim in rows.update if dim is not None]
-    given = [n for n, dim in zip(updates.shape, rows.update, strict=True) if dim is not None]
-    turns = prod(n for n, dim in zip(updates.shape, rows.update, strict=True) if dim is None)
-    count = turns * prod(operand.shape[dim] for _, dim in rows.batch)
-    whole = operand.size * min(turns, _MOST)
-    return wanted == given and turns <= _MOST and whole <= _ELEMENTS * count
+    operand_extents = [operand.shape[dim] for dim in rows.update if dim is not None]
+    update_extents = [
+        extent for extent, dim in zip(updates.shape, rows.update, strict=True) if dim is not None
+    ]
+    updates_per_row = prod(
+        extent for extent, dim in zip(updates.shape, rows.update, strict=True) if dim is None
+    )
+    count = updates_per_row * prod(operand.shape[dim] for _, dim in rows.batch)
+    compared = operand.size * min(updates_per_row, _MAX_UPDATES_PER_ROW)
+    return (
+        operand_extents == update_extents
+        and updates_per_row <= _MAX_UPDATES_PER_ROW
+        and compared <= _MAX_COMPARED_ELEMENTS * count
+    )
 
 
-def _spread(node: Node, one: Node, dims: Sequence[int], shape: tuple[int, ...]) -> Node:
-    """An array whose dimensions are some of the result's, in any order, over all of it."""
+def _spread(node: Node, array: Node, dims: Sequence[int], shape: tuple[int, ...]) -> Node:
+    """Broadcast an array whose dimensions are some of the result's, in any order."""
     order = sorted(range(len(dims)), key=dims.__getitem__)
     if order != list(range(len(dims))):
-        moved = [one.shape[dim] for dim in order]
-        one = derived(node, "transpose", (one,), moved, dimensions=tuple(order))
-    return derived(node, "broadcast", (one,), shape, dimensions=tuple(sorted(dims)))
+        moved = [array.shape[dim] for dim in order]
+        array = derived(node, "transpose", (array,), moved, dimensions=tuple(order))
+    return derived(node, "broadcast", (array,), shape, dimensions=tuple(sorted(dims)))
 
 
-def _at(node: Node, one: Node, where: dict[int, int]) -> Node:
-    """The part of an array at these places of some dimensions, without them."""
-    starts = [where.get(dim, 0) for dim in range(len(one.shape))]
-    limits = [where[dim] + 1 if dim in where else n for dim, n in enumerate(one.shape)]
+def _indexed(node: Node, array: Node, index_of: dict[int, int]) -> Node:
+    """Return the subarray at fixed indices of some dimensions, without these dimensions."""
+    starts = [index_of.get(dim, 0) for dim in range(len(array.shape))]
+    limits = [
+        index_of[dim] + 1 if dim in index_of else extent for dim, extent in enumerate(array.shape)
+    ]
     shape = [high - low for low, high in zip(starts, limits, strict=True)]
     fields: dict[str, Any] = {"starts": tuple(starts), "limits": tuple(limits)}
-    if tuple(shape) != one.shape:
-        one = derived(node, "slice", (one,), shape, strides=(1,) * len(shape), **fields)
-    kept = [n for dim, n in enumerate(shape) if dim not in where]
-    return derived(node, "reshape", (one,), kept)
+    if tuple(shape) != array.shape:
+        array = derived(node, "slice", (array,), shape, strides=(1,) * len(shape), **fields)
+    other_extents = [extent for dim, extent in enumerate(shape) if dim not in index_of]
+    return derived(node, "reshape", (array,), other_extents)
 
 
 def _updates(node: Node, rows: _Rows) -> Iterator[tuple[list[Node], Node]]:
-    """The components of each update's index, and what it has, over the rows that it is in."""
+    """Yield the components of each update's index, and its value, over the rows of the batch."""
     _, starts, updates = node.operands
-    if rows.at == len(starts.shape):
+    if rows.index_vector == len(starts.shape):
         starts = derived(node, "reshape", (starts,), (*starts.shape, 1))
     if starts.element is not _INDEX:
         starts = derived(node, "convert", (starts,), starts.shape, _INDEX)
-    apart = [dim for dim, to in enumerate(rows.update) if to is None]
-    for turn in product(*(range(updates.shape[dim]) for dim in apart)):
-        where = {dim + (dim >= rows.at): place for dim, place in zip(rows.turns, turn, strict=True)}
+    update_dims = [dim for dim, dim_of_operand in enumerate(rows.update) if dim_of_operand is None]
+    for indices in product(*(range(updates.shape[dim]) for dim in update_dims)):
+        index_of = {
+            dim + (dim >= rows.index_vector): index
+            for dim, index in zip(rows.update_dims, indices, strict=True)
+        }
         numbers = range(len(rows.inserted))
-        found = [_at(node, starts, where | {rows.at: number}) for number in numbers]
-        yield found, _at(node, updates, dict(zip(apart, turn, strict=True)))
+        components = [
+            _indexed(node, starts, index_of | {rows.index_vector: number}) for number in numbers
+        ]
+        yield components, _indexed(node, updates, dict(zip(update_dims, indices, strict=True)))
 
 
 def by_choice(node: Node, uses: Uses) -> Node | None:
-    """The operand, with each update where the element's place is that of its index."""
+    """Select each update where the element's position equals the update's index."""
     if not _applies(node):
         return None
     rows, shape = _rows(node), node.shape
     result = node.operands[0]
-    own = [dim for _, dim in rows.batch]
-    to = [dim for dim in rows.update if dim is not None]
+    batch_dims = [dim for _, dim in rows.batch]
+    value_dims = [dim for dim in rows.update if dim is not None]
     for indices, update in _updates(node, rows):
         hit: Node | None = None
         for index, dim in zip(indices, rows.inserted, strict=True):
-            place = derived(node, "iota", (), shape, _INDEX, dimensions=(dim,))
-            given = _spread(node, index, own, shape)
-            same = derived(node, "compare", (given, place), shape, _PRED, direction="EQ")
+            positions = derived(node, "iota", (), shape, _INDEX, dimensions=(dim,))
+            update_index = _spread(node, index, batch_dims, shape)
+            same = derived(node, "compare", (update_index, positions), shape, _PRED, direction="EQ")
             hit = same if hit is None else derived(node, "and", (hit, same), shape)
         assert hit is not None
-        value = _spread(node, update, to, shape)
+        value = _spread(node, update, value_dims, shape)
         applied = node.attributes["applied"]
         new = value if applied == "second" else derived(node, applied, (result, value), shape)
         result = derived(node, "select", (hit, new, result), shape, result.element)

@@ -1,4 +1,4 @@
-"""Choices made while the program runs: the gradient of a maximum over windows, conditionals."""
+"""Expands choices made at run time: the gradient of a maximum over windows, conditionals."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from neff.compiler.graph.nodes import Node, derived, uncovered
 __all__ = ["chosen", "select_and_scatter"]
 
 Keeps = Callable[[Node, Node, tuple[int, ...]], Node]
-"""(what was kept so far, the next, their shape) -> whether to keep it."""
+"""Signature: (best value so far, candidate, their shape) -> predicate that keeps the best value."""
 
-Places = tuple[int, ...]
-"""A number for each dimension."""
+Position = tuple[int, ...]
+"""An index for each dimension."""
 
-_PRED, _PLACE = BY_NAME["pred"], BY_NAME["f32"]
-"""Places of a window are numbered in float32, which every engine compares."""
+_PRED, _INDEX = BY_NAME["pred"], BY_NAME["f32"]
+"""Elements of a window are numbered in float32, which every engine compares."""
 
 
 def _full(like: Node, value: Any, shape: Any, element: Any) -> Node:
@@ -31,23 +31,24 @@ def _full(like: Node, value: Any, shape: Any, element: Any) -> Node:
     return derived(like, "broadcast", (scalar,), shape, dimensions=())
 
 
-def _first_window(spans: tuple[Span, ...], phase: Places, tap: Places, before: Places) -> Places:
-    """Which window has a phase's first element at a place, ``before`` windows standing in front."""
+def _first_window(
+    spans: tuple[Span, ...], phase: Position, tap: Position, before: Position
+) -> Position:
+    """Return the window whose tap is a phase's first element, after ``before`` padding windows."""
     return tuple(
-        (at + span.low - one) // span.stride + front
-        for at, span, one, front in zip(phase, spans, tap, before, strict=True)
+        (offset + span.low - window_offset) // span.stride + front
+        for offset, span, window_offset, front in zip(phase, spans, tap, before, strict=True)
     )
 
 
 def select_and_scatter(node: Node, keeps: Keeps) -> Node:
-    """Each source goes to the element of its window that the comparison keeps, and is combined
-    with what else went there.
+    """Combine each source into the element of its window that the comparison keeps.
 
-    Every place of the window is compared for all windows at once. An element is in a few places of its
-    windows, and elements a stride apart are in the same ones: these are computed together.
+    Every element of the window is compared for all windows at once. An element is in few windows, and
+    elements a stride apart have the same offsets in theirs: these are computed together.
 
     Raises:
-        NeffCompileError: ``NEFF-OP``; the windows are dilated, or it combines in another way.
+        NeffCompileError: ``NEFF-OP``; the windows are dilated, or the reduction is not covered.
     """
     applied = node.attributes["applied"]
     if applied not in ("add", "maximum", "minimum"):
@@ -67,67 +68,72 @@ def select_and_scatter(node: Node, keeps: Keeps) -> Node:
     ]
     sides = tuple((before, after, 0) for before, after in zip(reach, ends, strict=True))
     idle = np.asarray(_idle(applied, source)).astype(source.element.dtype)
-    number = _around(node, number, sides, np.asarray(-1, _PLACE.dtype))
+    number = _around(node, number, sides, np.asarray(-1, _INDEX.dtype))
     source = _around(node, source, sides, idle)
-    whole = first
+    result = first
     for phase in product(
-        *(range(min(span.stride, n)) for span, n in zip(spans, node.shape, strict=True))
+        *(range(min(span.stride, extent)) for span, extent in zip(spans, node.shape, strict=True))
     ):
         taps = [
-            range((at + span.low) % span.stride, span.size, span.stride)
-            for at, span in zip(phase, spans, strict=True)
+            range((offset + span.low) % span.stride, span.size, span.stride)
+            for offset, span in zip(phase, spans, strict=True)
         ]
         if not all(taps):
             continue
         strides = tuple(span.stride for span in spans)
         shape = tuple(
-            -(-(n - at) // step) for n, at, step in zip(node.shape, phase, strides, strict=True)
+            -(-(extent - offset) // step)
+            for extent, offset, step in zip(node.shape, phase, strides, strict=True)
         )
         total = derived(node, "broadcast", (start,), shape, dimensions=())
         for tap in product(*taps):
             begin = _first_window(spans, phase, tap, reach)
-            hit = _hit(node, number, source, tap, begin, shape)
+            hit = _contribution(node, number, source, tap, begin, shape)
             total = derived(node, applied, (total, hit), shape)
         limits = tuple(
-            at + (count - 1) * step + 1
-            for at, count, step in zip(phase, shape, strides, strict=True)
+            offset + (count - 1) * step + 1
+            for offset, count, step in zip(phase, shape, strides, strict=True)
         )
-        whole = node.like(
-            "update-slice", whole, total, starts=phase, limits=limits, strides=strides
+        result = node.like(
+            "update-slice", result, total, starts=phase, limits=limits, strides=strides
         )
-    return whole
+    return result
 
 
-def _hit(
+def _contribution(
     node: Node, number: Node, source: Node, tap: tuple[int, ...], begin: tuple[int, ...],
     shape: tuple[int, ...],
 ) -> Node:  # fmt: skip
-    """What the windows from ``begin`` on give to the element at one place of them."""
+    """Return the contribution of the windows from ``begin`` on to the element at one of their
+    taps.
+    """
     window = [span.size for span in node.attributes["spans"]]
     index = int(np.ravel_multi_index(tap, window))
-    limits = tuple(at + count for at, count in zip(begin, shape, strict=True))
+    limits = tuple(first + count for first, count in zip(begin, shape, strict=True))
     cut: dict[str, Any] = {"starts": begin, "limits": limits, "strides": (1,) * len(begin)}
-    chosen_ones, given = (derived(node, "slice", (one,), shape, **cut) for one in (number, source))
-    wanted = _full(node, index, shape, _PLACE)
+    chosen_numbers, sources = (
+        derived(node, "slice", (array,), shape, **cut) for array in (number, source)
+    )
+    tap_number = _full(node, index, shape, _INDEX)
     hit = derived(
-        node, "compare", (chosen_ones, wanted), shape, element=_PRED, direction="EQ"
+        node, "compare", (chosen_numbers, tap_number), shape, element=_PRED, direction="EQ"
     )  # fmt: skip
     idle = _full(node, _idle(node.attributes["applied"], source), shape, source.element)
-    return derived(node, "select", (hit, given, idle), shape, element=source.element)
+    return derived(node, "select", (hit, sources, idle), shape, element=source.element)
 
 
-def _around(node: Node, one: Node, sides: tuple[tuple[int, int, int], ...], value: Any) -> Node:
-    """An array with a value, a number or a node, around it."""
+def _around(node: Node, array: Node, sides: tuple[tuple[int, int, int], ...], value: Any) -> Node:
+    """Pad an array with a value, a number or a node."""
     if not any(map(any, sides)):
-        return one
-    shape = [n + low + high for n, (low, high, _) in zip(one.shape, sides, strict=True)]
+        return array
+    shape = [extent + low + high for extent, (low, high, _) in zip(array.shape, sides, strict=True)]
     if not isinstance(value, Node):
-        value = derived(node, "constant", (), (), element=one.element, value=value)
-    return derived(node, "pad", (one, value), shape, padding=sides)
+        value = derived(node, "constant", (), (), element=array.element, value=value)
+    return derived(node, "pad", (array, value), shape, padding=sides)
 
 
 def _idle(applied: str, like: Node) -> Any:
-    """What changes nothing when it is combined."""
+    """Return the neutral element of a reduction."""
     if applied == "add":
         return 0
     if like.element.kind == "float":
@@ -136,74 +142,77 @@ def _idle(applied: str, like: Node) -> Any:
     return info.min if applied == "maximum" else info.max
 
 
-def _window(node: Node, operand: Node, place: tuple[int, ...], shape: tuple[int, ...]) -> Node:
-    """What is at one place of every window."""
+def _window(node: Node, operand: Node, offset: tuple[int, ...], shape: tuple[int, ...]) -> Node:
+    """Return the element at one offset of every window."""
     strides = tuple(span.stride for span in node.attributes["spans"])
     limits = tuple(
-        at + (count - 1) * step + 1 for at, count, step in zip(place, shape, strides, strict=True)
+        start + (count - 1) * step + 1
+        for start, count, step in zip(offset, shape, strides, strict=True)
     )
     return derived(
-        node, "slice", (operand,), shape, starts=place, limits=limits, strides=strides
+        node, "slice", (operand,), shape, starts=offset, limits=limits, strides=strides
     )  # fmt: skip
 
 
 def _selected(node: Node, spans: tuple[Span, ...], keeps: Keeps) -> Node:
-    """The number of the place that each window keeps; padding is never kept."""
+    """Return the number of the element that each window keeps; padding is never kept."""
     operand, source, start = node.operands
     shape = source.shape
     padding = tuple((span.low, span.high, 0) for span in spans)
     inside = _full(node, 1, operand.shape, _PRED)
     operand = _around(node, operand, padding, start)
     inside = _around(node, inside, padding, np.zeros((), np.bool_))
-    places = list(product(*(range(span.size) for span in spans)))
-    best = _window(node, operand, places[0], shape)
-    held = None if _is_inside(node, places[0]) else _window(node, inside, places[0], shape)
-    number = _full(node, 0, shape, _PLACE)
-    for index, place in enumerate(places[1:], 1):
-        other = _window(node, operand, place, shape)
-        keep = keeps(best, other, shape)
-        if held is not None:
-            keep = derived(node, "and", (held, keep), shape)
-        if _is_inside(node, place):
-            held = None
+    offsets = list(product(*(range(span.size) for span in spans)))
+    best = _window(node, operand, offsets[0], shape)
+    any_inside = None if _is_inside(node, offsets[0]) else _window(node, inside, offsets[0], shape)
+    number = _full(node, 0, shape, _INDEX)
+    for index, offset in enumerate(offsets[1:], 1):
+        candidate = _window(node, operand, offset, shape)
+        keep = keeps(best, candidate, shape)
+        if any_inside is not None:
+            keep = derived(node, "and", (any_inside, keep), shape)
+        if _is_inside(node, offset):
+            any_inside = None
         else:
-            there = _window(node, inside, place, shape)
-            absent = derived(node, "not", (there,), shape)
+            is_real = _window(node, inside, offset, shape)
+            absent = derived(node, "not", (is_real,), shape)
             keep = derived(node, "or", (keep, absent), shape)
-            if held is not None:
-                held = derived(node, "or", (held, there), shape)
-        best = derived(node, "select", (keep, best, other), shape, element=best.element)
-        here = _full(node, index, shape, _PLACE)
-        number = derived(node, "select", (keep, number, here), shape, element=_PLACE)
+            if any_inside is not None:
+                any_inside = derived(node, "or", (any_inside, is_real), shape)
+        best = derived(node, "select", (keep, best, candidate), shape, element=best.element)
+        candidate_number = _full(node, index, shape, _INDEX)
+        number = derived(node, "select", (keep, number, candidate_number), shape, element=_INDEX)
     return number
 
 
-def _is_inside(node: Node, place: tuple[int, ...]) -> bool:
-    """True where no window has padding at a place."""
+def _is_inside(node: Node, offset: tuple[int, ...]) -> bool:
+    """Return True if no window has padding at an offset."""
     operand, source, _ = node.operands
     spans: tuple[Span, ...] = node.attributes["spans"]
     return all(
-        at >= span.low and (count - 1) * span.stride + at - span.low < extent
-        for at, span, count, extent in zip(place, spans, source.shape, operand.shape, strict=True)
+        index >= span.low and (count - 1) * span.stride + index - span.low < extent
+        for index, span, count, extent in zip(
+            offset, spans, source.shape, operand.shape, strict=True
+        )
     )
 
 
 def chosen(like: Node, which: Node, branches: list[Node]) -> Node:
-    """The value of the branch that a predicate (true first) or a number picks.
+    """Return the value of the branch that a predicate (true first) or a number selects.
 
-    A number that names no branch picks the last.
+    A number out of range selects the last branch.
     """
     shape = branches[0].shape
     result = branches[-1]
     for index in range(len(branches) - 2, -1, -1):
         hit = which
         if which.element is not _PRED:
-            wanted = derived(
+            branch_number = derived(
                 like, "constant", (), (), element=which.element,
                 value=np.asarray(index, which.element.dtype),
             )  # fmt: skip
             hit = derived(
-                like, "compare", (which, wanted), (), element=_PRED, direction="EQ"
+                like, "compare", (which, branch_number), (), element=_PRED, direction="EQ"
             )  # fmt: skip
         if prod(shape) != 1 or shape:
             hit = derived(like, "broadcast", (hit,), shape, dimensions=())

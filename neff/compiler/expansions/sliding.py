@@ -1,7 +1,7 @@
-"""Reductions of long windows by doubling: windows of 2, 4, 8, … elements, each of two shorter ones.
+"""Expands reductions of long windows by doubling: windows of 2, 4, 8, … elements, from two shorter.
 
-A view of windows has as many elements as places times the window, which is the square of a
-cumulative sum's length. Doubling takes two operations for each bit of the window's size.
+A view of windows has the number of positions times the window's size elements, which is the square of
+a cumulative sum's length. Doubling takes two operations for each bit of the window's size.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from neff.compiler.graph.nodes import Node, derived, sliced
 __all__ = ["is_cheaper_doubled", "slid"]
 
 _READS_OF_STEP = 8
-"""Reads of an element in a view that take as long as one step of doubling takes for it."""
+"""Reads of an element in a view that take as long as a step of doubling takes for it."""
 
 
 def is_cheaper_doubled(shape: Sequence[int], places: Sequence[int], spans: Sequence[Span]) -> bool:
-    """Whether doubling moves less than a view of windows.
+    """Return True if doubling moves less than a view of windows.
 
     Args:
-        shape: the padded operand's.
-        places: where the windows stand.
-        spans: of each dimension.
+        shape: the shape of the padded operand.
+        places: the number of positions of the windows.
+        spans: the window along each dimension.
     """
     steps = sum(2 * span.size.bit_length() for span in spans if span.size > 1)
     viewed = prod(places) * prod(span.size for span in spans)
@@ -36,14 +36,14 @@ def slid(
     like: Node, operands: Sequence[Node], starts: Sequence[Node], spans: Mapping[int, Span],
     combine: Combine,
 ) -> list[Node]:  # fmt: skip
-    """The operands, reduced together in every window; the initial values take part once.
+    """Reduce the operands together in every window; the initial values are combined once.
 
     Args:
-        like: whose name and place the nodes get.
-        operands: of one shape, padded and with their holes.
-        starts: a scalar for each.
+        like: the node whose name and location the nodes get.
+        operands: arrays of one shape, padded and with their holes.
+        starts: an initial scalar for each operand.
         spans: the window along each dimension.
-        combine: the computation on whole arrays.
+        combine: applies the computation to whole arrays.
     """
     state = list(operands)
     for dim, span in spans.items():
@@ -54,7 +54,9 @@ def slid(
 
 
 def _doubled(like: Node, state: list[Node], dim: int, span: Span, combine: Combine) -> list[Node]:
-    """The windows of a dimension at all places, from windows of powers of two in their order."""
+    """Return the windows of a dimension at all positions, from windows of powers of two in
+    order.
+    """
     windows, size = state, 1
     total: list[Node] | None = None
     covered = 0
@@ -75,7 +77,7 @@ def _doubled(like: Node, state: list[Node], dim: int, span: Span, combine: Combi
 def _joined(
     like: Node, first: list[Node], second: list[Node], dim: int, offset: int, combine: Combine
 ) -> list[Node]:
-    """Windows followed by those that stand ``offset`` behind them."""
+    """Combine windows with the windows that start ``offset`` after them."""
     count = min(first[0].shape[dim], second[0].shape[dim] - offset)
     pairs = [sliced(like, node, dim, 0, count) for node in first]
     pairs += [sliced(like, node, dim, offset, offset + count) for node in second]
@@ -83,13 +85,13 @@ def _joined(
 
 
 def _strided(like: Node, state: list[Node], dim: int, stride: int) -> list[Node]:
-    """Every so many elements along a dimension."""
+    """Return every ``stride``-th element along a dimension."""
     if stride == 1:
         return state
     shape = list(state[0].shape)
     limits = tuple(shape)
     shape[dim] = -(-shape[dim] // stride)
-    strides = tuple(stride if other == dim else 1 for other in range(len(shape)))
+    strides = tuple(stride if axis == dim else 1 for axis in range(len(shape)))
     starts = (0,) * len(shape)
     return [
         derived(like, "slice", (node,), shape, starts=starts, limits=limits, strides=strides)

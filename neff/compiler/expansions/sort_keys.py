@@ -1,7 +1,7 @@
-"""Which number orders the elements of a sort, if its comparison is of one number of each element.
+"""Finds integer keys that order the elements of a sort, if its comparison is of one number each.
 
-Frameworks compare the same function of both elements: themselves, or floats without the sign of zero and
-with one NaN. That function of the whole operand gives *keys*, integers in the order of the sort.
+Frameworks compare the same function of both elements: the elements, or floats without the sign of
+zero and with one NaN. This function of the operand gives *keys*, integers in the order of the sort.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from neff.compiler.graph.nodes import Node, derived
 __all__ = ["Before", "keys_of", "number", "ordered"]
 
 Before = Callable[[list[Node], tuple[int, ...]], Node]
-"""(first element's operands and second's in turn, shape) -> whether the first comes before."""
+"""Signature: (operands of the first and second element in turn, shape) -> the first comes
+before.
+"""
 
 _INDEX = BY_NAME["s32"]
-_BITS = frozenset({"f32", "bf16", "f16", "s8", "u8", "s16", "u16", "s32", "u32", "pred"})
+_KEY_TYPES = frozenset({"f32", "bf16", "f16", "s8", "u8", "s16", "u16", "s32", "u32", "pred"})
 
 
 def number(like: Node, value: int, shape: Sequence[int], element: ElementType) -> Node:
-    """An array of one number."""
+    """Return an array filled with a number."""
     constant = derived(like, "constant", (), (), element, value=np.asarray(value, element.dtype))
     return derived(like, "broadcast", (constant,), shape, dimensions=())
 
 
 def ordered(value: Node) -> Node:
-    """Integers in the total order of floats: -NaN, -inf, ..., -0, 0, ..., inf, NaN."""
+    """Return integers in the total order of floats: -NaN, -inf, ..., -0, 0, ..., inf, NaN."""
     if value.element.kind != "float":
         return value
     wide = value.like("convert", value, element="f32") if value.element.name != "f32" else value
@@ -40,37 +42,39 @@ def ordered(value: Node) -> Node:
 
 
 def keys_of(like: Node, operands: Sequence[Node], before: Before) -> Node | None:
-    """An s32 for each element, in the order of ``before``; equal where neither comes before.
+    """Return an s32 for each element, in the order of ``before``; equal where neither comes before.
 
     Args:
-        like: whose name and place the nodes get.
-        operands: what is sorted together, of one shape.
+        like: the node whose name and location the nodes get.
+        operands: the arrays that are sorted together, of one shape.
         before: the order.
 
     Returns:
-        The keys; None where the comparison is anything else.
+        The keys; None for any other comparison.
     """
-    others = [derived(like, "parameter", (), one.shape, one.element) for one in operands]
-    pairs = [one for both in zip(operands, others, strict=True) for one in both]
+    second_operands = [
+        derived(like, "parameter", (), operand.shape, operand.element) for operand in operands
+    ]
+    pairs = [operand for pair in zip(operands, second_operands, strict=True) for operand in pair]
     root = before(pairs, operands[0].shape)
     if root.opcode != "compare" or root.attributes["direction"] not in ("LT", "GT"):
         return None
     falls = root.attributes["direction"] == "GT"
     first, second = root.operands
-    known = {(id(a), id(b)) for a, b in zip(operands, others, strict=True)}
-    if not _alike(first, second, known):
+    equal_nodes = {(id(a), id(b)) for a, b in zip(operands, second_operands, strict=True)}
+    if not _alike(first, second, equal_nodes):
         first, second = second, first
         falls = not falls
-        if not _alike(first, second, known):
+        if not _alike(first, second, equal_nodes):
             return None
-    if first.element.name not in _BITS:
+    if first.element.name not in _KEY_TYPES:
         return None
     keys = _words(like, first)
     return keys.like("xor", keys, number(like, -1, keys.shape, _INDEX)) if falls else keys
 
 
 def _words(like: Node, value: Node) -> Node:
-    """The s32 that are in the order of a value's ``<``: zeros are equal, and NaN anywhere."""
+    """Return s32 in the order of a value's ``<``: zeros are equal, and NaN is anywhere."""
     if value.element.kind == "float":
         zero = number(like, 0, value.shape, value.element)
         is_zero = value.like("compare", value, zero, element="pred", direction="EQ")
@@ -81,11 +85,13 @@ def _words(like: Node, value: Node) -> Node:
     return value if value.element is _INDEX else value.like("convert", value, element="s32")
 
 
-def _alike(first: Node, second: Node, known: set[tuple[int, int]]) -> bool:
-    """True where both are the same function, the first of ``known``'s first nodes, the second of its
-    second ones."""
+def _alike(first: Node, second: Node, equal_nodes: set[tuple[int, int]]) -> bool:
+    """Return True if two nodes are the same function of the first and the second operands.
+
+    ``equal_nodes`` has the pairs of ids known to correspond.
+    """
     pair = (id(first), id(second))
-    if pair in known:
+    if pair in equal_nodes:
         return True
     if (first.opcode, first.shape, first.element) != (second.opcode, second.shape, second.element):
         return False
@@ -94,9 +100,11 @@ def _alike(first: Node, second: Node, known: set[tuple[int, int]]) -> bool:
         return False
     if len(first.operands) != len(second.operands) or not _same_fields(first, second):
         return False
-    if not all(_alike(a, b, known) for a, b in zip(first.operands, second.operands, strict=True)):
+    if not all(
+        _alike(a, b, equal_nodes) for a, b in zip(first.operands, second.operands, strict=True)
+    ):
         return False
-    known.add(pair)
+    equal_nodes.add(pair)
     return True
 
 

@@ -1,8 +1,8 @@
-"""Sorting as a network of comparisons between two halves of the data, all rows at once.
+"""Expands sorts to a network of comparisons between two halves of the data, all rows at once.
 
-``sort`` and ``topk`` become a bitonic network whose every step puts the lesser element first. The
-number of an element's place takes part in the comparison, so equal elements keep their order and
-the network's result does not depend on how it is laid out.
+``sort`` and ``topk`` become a bitonic network whose every step moves the lesser element to the front.
+The element's original index breaks ties, so equal elements keep their order and the result does not
+depend on the network's layout.
 """
 
 from __future__ import annotations
@@ -19,89 +19,102 @@ from neff.compiler.graph.nodes import Node, derived, sliced
 __all__ = ["sorted_rows", "top"]
 
 _PRED, _INDEX = BY_NAME["pred"], BY_NAME["s32"]
-_MOVED = frozenset({"f32", "bf16", "f16", "s32", "u32", "s16", "u16", "s8", "u8"})
+_GATHERED_TYPES = frozenset({"f32", "bf16", "f16", "s32", "u32", "s16", "u16", "s8", "u8"})
 """Types of elements that are gathered on chip."""
 
-_LONGEST, _LONGEST_OF_FEW, _FEW = 8192, 4096, 8
-"""Elements of a row that is sorted on chip; of so few rows on as many partitions, fewer elements."""
+_MAX_ROW_ELEMENTS, _MAX_ELEMENTS_OF_FEW_ROWS, _MIN_FULL_ROWS = 8192, 4096, 8
+"""Limits on the elements of a row that is sorted on chip; with fewer rows than the last the second
+limit applies, since most partitions are idle.
+"""
 
 
 def sorted_rows(like: Node, operands: Sequence[Node], dim: int, before: Before) -> list[Node]:
-    """The operands, sorted together along a dimension.
+    """Return the operands, sorted together along a dimension.
 
     Args:
-        like: whose name and place the nodes get.
-        operands: of one shape.
-        dim: what is sorted.
+        like: the node whose name and location the nodes get.
+        operands: arrays of one shape.
+        dim: the sorted dimension.
         before: the order.
     """
     shape = operands[0].shape
     extent = shape[dim]
     if extent < 2:
         return list(operands)
-    order = (*(d for d in range(len(shape)) if d != dim), dim)
-    moved = tuple(shape[d] for d in order)
+    order = (*(axis for axis in range(len(shape)) if axis != dim), dim)
+    moved = tuple(shape[axis] for axis in order)
     rows = prod(moved[:-1])
     results = _by_keys(like, operands, order, (rows, extent), before)
     if results:
-        return [_laid_back(like, one, order, moved) for one in results]
+        return [_laid_back(like, rows_of_operand, order, moved) for rows_of_operand in results]
     length = 1 << (extent - 1).bit_length()
-    state = [_row_major(like, one, order, (rows, extent), length) for one in operands]
+    state = [
+        _row_major(like, rows_of_operand, order, (rows, extent), length)
+        for rows_of_operand in operands
+    ]
     places = derived(like, "iota", (), (length,), _INDEX, dimensions=(0,))
     state.append(derived(like, "broadcast", (places,), (rows, length), dimensions=(1,)))
     for half, mirrored in _steps(length):
         state = _exchanged(like, state, half, mirrored, extent, before)
-    cut = [sliced(like, one, 1, 0, extent) for one in state[:-1]]
-    return [_laid_back(like, one, order, moved) for one in cut]
+    cut = [sliced(like, rows_of_operand, 1, 0, extent) for rows_of_operand in state[:-1]]
+    return [_laid_back(like, rows_of_operand, order, moved) for rows_of_operand in cut]
 
 
 def _laid_back(like: Node, rows: Node, order: tuple[int, ...], moved: tuple[int, ...]) -> Node:
-    """Rows in the order of the operands' dimensions, which were taken in ``order``."""
+    """Return rows in the order of the operands' dimensions, which were permuted by ``order``."""
     back = tuple(order.index(dim) for dim in range(len(order)))
-    whole = derived(like, "reshape", (rows,), moved)
-    return derived(like, "transpose", (whole,), [moved[dim] for dim in back], dimensions=back)
+    permuted = derived(like, "reshape", (rows,), moved)
+    return derived(like, "transpose", (permuted,), [moved[dim] for dim in back], dimensions=back)
 
 
 def _by_keys(
     like: Node, operands: Sequence[Node], order: tuple[int, ...], shape: tuple[int, int],
     before: Before,
 ) -> list[Node]:  # fmt: skip
-    """The operands' rows, sorted on chip by one number of each element (lowering/sorted_rows.py);
-    none where there is no such number, or rows are too long."""
+    """Sort the operands' rows on chip by a number of each element (lowering/sorted_rows.py).
+
+    The list is empty if no such number exists, or rows are too long.
+    """
     rows, extent = shape
-    if extent > (_LONGEST if rows >= _FEW else _LONGEST_OF_FEW):
+    if extent > (_MAX_ROW_ELEMENTS if rows >= _MIN_FULL_ROWS else _MAX_ELEMENTS_OF_FEW_ROWS):
         return []
-    if not rows or any(one.element.name not in _MOVED for one in operands):
+    if not rows or any(array.element.name not in _GATHERED_TYPES for array in operands):
         return []
-    state = [_row_major(like, one, order, shape, extent) for one in operands]
+    state = [_row_major(like, array, order, shape, extent) for array in operands]
     keys = keys_of(like, state, before)
     if keys is None:
         return []
     upper = keys.like("shift-right-arithmetic", keys, number(like, 8, shape, _INDEX))
     lower = keys.like("and", keys, number(like, 255, shape, _INDEX))
-    parts = [one.like("convert", one, element="f32") for one in (upper, lower)]
-    made = derived(like, "sorted", (*parts, *state), shape)
+    parts = [array.like("convert", array, element="f32") for array in (upper, lower)]
+    sorted_node = derived(like, "sorted", (*parts, *state), shape)
     return [
-        derived(like, "result", (made,), shape, one.element, index=at)
-        for at, one in enumerate(state)
+        derived(like, "result", (sorted_node,), shape, array.element, index=index)
+        for index, array in enumerate(state)
     ]
 
 
 def _row_major(
-    like: Node, one: Node, order: tuple[int, ...], shape: tuple[int, int], length: int
+    like: Node, operand: Node, order: tuple[int, ...], shape: tuple[int, int], length: int
 ) -> Node:
-    """The operand with what is sorted last, the rest as one, padded to a power of two."""
-    moved = derived(like, "transpose", (one,), [one.shape[d] for d in order], dimensions=order)
+    """Return the operand with the sorted dimension last, the others joined, padded to
+    ``length``.
+    """
+    moved = derived(
+        like, "transpose", (operand,), [operand.shape[dim] for dim in order], dimensions=order
+    )
     flat = derived(like, "reshape", (moved,), shape)
     if length == shape[1]:
         return flat
-    zero = derived(like, "constant", (), (), one.element, value=np.zeros((), one.element.dtype))
+    zero = derived(
+        like, "constant", (), (), operand.element, value=np.zeros((), operand.element.dtype)
+    )
     padding = ((0, 0, 0), (0, length - shape[1], 0))
     return derived(like, "pad", (flat, zero), (shape[0], length), padding=padding)
 
 
 def _steps(length: int) -> Iterator[tuple[int, bool]]:
-    """Half the size of the blocks of each step, and whether their second half is mirrored."""
+    """Yield half the size of the blocks of each step, and True if their second half is mirrored."""
     block = 1
     while block < length:
         yield block, True
@@ -115,7 +128,7 @@ def _steps(length: int) -> Iterator[tuple[int, bool]]:
 def _exchanged(
     like: Node, state: list[Node], half: int, mirrored: bool, extent: int, before: Before
 ) -> list[Node]:
-    """One step: pairs that stand the wrong way round change places.
+    """Do one step: swap pairs in the wrong order.
 
     Padding is at the end and stays there: it comes before nothing.
     """
@@ -123,82 +136,91 @@ def _exchanged(
     blocks = length // (2 * half)
     shape = (rows, blocks, 1, half)
     pairs: list[tuple[Node, Node]] = []
-    for one in state:
-        cut = derived(like, "reshape", (one,), (rows, blocks, 2, half))
+    for array in state:
+        cut = derived(like, "reshape", (array,), (rows, blocks, 2, half))
         second = sliced(like, cut, 2, 1, 2)
         if mirrored and half > 1:
             second = derived(like, "reverse", (second,), shape, dimensions=(3,))
         pairs.append((sliced(like, cut, 2, 0, 1), second))
-    swap = _wrong(like, pairs, shape, before)
+    swap = _out_of_order(like, pairs, shape, before)
     if extent < length:
         inside = derived(
             like, "compare", (pairs[-1][1], number(like, extent, shape, _INDEX)), shape, _PRED,
             direction="LT",
         )  # fmt: skip
         swap = derived(like, "and", (swap, inside), shape)
-    made: list[Node] = []
+    arrays: list[Node] = []
     for first, second in pairs:
         low = derived(like, "select", (swap, second, first), shape, first.element)
         high = derived(like, "select", (swap, first, second), shape, first.element)
         if mirrored and half > 1:
             high = derived(like, "reverse", (high,), shape, dimensions=(3,))
-        both = derived(like, "concatenate", (low, high), (rows, blocks, 2, half), dimensions=(2,))
-        made.append(derived(like, "reshape", (both,), (rows, length)))
-    return made
+        blocks_of_pairs = derived(
+            like, "concatenate", (low, high), (rows, blocks, 2, half), dimensions=(2,)
+        )
+        arrays.append(derived(like, "reshape", (blocks_of_pairs,), (rows, length)))
+    return arrays
 
 
-def _wrong(
+def _out_of_order(
     like: Node, pairs: list[tuple[Node, Node]], shape: tuple[int, ...], before: Before
 ) -> Node:
-    """Whether the second of each pair comes before the first; of equal ones the earlier."""
+    """Return where the second of a pair comes before the first; equal elements compare by index."""
     values = pairs[:-1]
-    backward = before([one for first, second in values for one in (second, first)], shape)
-    forward = before([one for first, second in values for one in (first, second)], shape)
+    backward = before([array for first, second in values for array in (second, first)], shape)
+    forward = before([array for first, second in values for array in (first, second)], shape)
     earlier = derived(like, "compare", pairs[-1][::-1], shape, _PRED, direction="LT")
     equal = derived(like, "not", (forward,), shape)
     tie = derived(like, "and", (equal, earlier), shape)
     return derived(like, "or", (backward, tie), shape)
 
 
-_DIRECT = frozenset({"f32", "bf16", "f16", "s8", "u8", "s16", "u16"})
-_STEP = 9
-"""Elements that are found in the time of one step of a sort on chip, by the timing model."""
+_DIRECT_TYPES = frozenset({"f32", "bf16", "f16", "s8", "u8", "s16", "u16"})
+_ELEMENTS_PER_SORT_STEP = 9
+"""Top-k elements that are found in the time of a step of a sort on chip, by the timing model."""
 
-_MOST = 1 << 16
-"""Instructions of one top-k at most."""
+_MAX_TOPK_INSTRUCTIONS = 1 << 16
+"""Limit on the instructions of a top-k."""
 
 
 def _is_direct(operand: Node, count: int) -> bool:
     *rows, extent = operand.shape
-    turns = -(-prod(rows) // 128) * -(-extent // 8192) * -(-count // 8)
+    iterations = -(-prod(rows) // 128) * -(-extent // 8192) * -(-count // 8)
     digits = (extent - 1).bit_length()
-    if extent <= _LONGEST_OF_FEW and count > _STEP * digits * (digits + 1) // 2:
+    if (
+        extent <= _MAX_ELEMENTS_OF_FEW_ROWS
+        and count > _ELEMENTS_PER_SORT_STEP * digits * (digits + 1) // 2
+    ):
         return False
-    return operand.element.name in _DIRECT and 0 < count <= extent and 3 * turns <= _MOST
+    return (
+        operand.element.name in _DIRECT_TYPES
+        and 0 < count <= extent
+        and 3 * iterations <= _MAX_TOPK_INSTRUCTIONS
+    )
 
 
 def top(like: Node, operand: Node, count: int, largest: bool) -> tuple[Node, Node]:
-    """The ``count`` greatest (or least) of the last dimension, in order, and their places.
+    """Return the ``count`` greatest (or least) of the last dimension, in order, and their indices.
 
-    A node of its own for numbers that float32 holds (lowering/top.py); others are sorted.
+    Numbers that float32 holds have a node for it (lowering/top.py); others are sorted.
     """
     shape = operand.shape
     last = len(shape) - 1
     if _is_direct(operand, count):
-        wanted = (*shape[:last], count)
+        result_shape = (*shape[:last], count)
         fields = {"largest": largest}
-        both = derived(like, "topk", (operand,), wanted, operand.element, **fields)
+        pair_node = derived(like, "topk", (operand,), result_shape, operand.element, **fields)
         return (
-            derived(like, "result", (both,), wanted, operand.element, index=0),
-            derived(like, "result", (both,), wanted, _INDEX, index=1),
+            derived(like, "result", (pair_node,), result_shape, operand.element, index=0),
+            derived(like, "result", (pair_node,), result_shape, _INDEX, index=1),
         )
-    places = derived(like, "iota", (), shape, _INDEX, dimensions=(last,))
+    positions = derived(like, "iota", (), shape, _INDEX, dimensions=(last,))
     keys = ordered(operand)
 
-    def before(pairs: list[Node], where: tuple[int, ...]) -> Node:
+    def before(pairs: list[Node], shape_compared: tuple[int, ...]) -> Node:
         direction = "GT" if largest else "LT"
-        return derived(like, "compare", pairs[:2], where, _PRED, direction=direction)
+        return derived(like, "compare", pairs[:2], shape_compared, _PRED, direction=direction)
 
-    found = sorted_rows(like, [keys, operand, places], last, before)
-    values, indices = (sliced(like, one, last, 0, count) for one in found[1:])
+    sorted_operands = sorted_rows(like, [keys, operand, positions], last, before)
+    values, indices = (sliced(like, rows, last, 0, count) for rows in sorted_operands[1:])
     return values, indices

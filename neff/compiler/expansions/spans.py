@@ -10,7 +10,7 @@ __all__ = ["Span", "spans_of"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A window along one dimension, as HLO's ``WindowDimension`` has it."""
+    """A window along a dimension, with the fields of HLO's ``WindowDimension``."""
 
     size: int
     stride: int
@@ -22,11 +22,11 @@ class Span:
 
 
 def spans_of(window: Any) -> tuple[Span, ...]:
-    """The spans of a ``Window`` message."""
+    """Return the spans of a ``Window`` message."""
     return tuple(
         Span(
-            one.size, max(1, one.stride), one.padding_low, one.padding_high,
-            max(1, one.window_dilation), max(1, one.base_dilation), one.window_reversal,
+            dimension.size, max(1, dimension.stride), dimension.padding_low, dimension.padding_high,
+            max(1, dimension.window_dilation), max(1, dimension.base_dilation), dimension.window_reversal,
         )
-        for one in window.dimensions
+        for dimension in window.dimensions
     )  # fmt: skip

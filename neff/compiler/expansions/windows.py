@@ -1,8 +1,8 @@
-"""Opcodes with sliding windows as graphs of simple ones.
+"""Expands opcodes with sliding windows into graphs of simple ones.
 
-A window over a padded operand is a view: each spatial dimension becomes two, where the window
-stands and where in the window one is. A convolution is then a product over the second ones and
-the features, and a reduce-window a reduce over them.
+A window over a padded operand is a view: each spatial dimension becomes two, the position of the
+window and the offset in the window. A convolution is then a product over the offsets and the
+features, and a reduce-window a reduce over the offsets.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ def _node(
 
 
 def _padded(node: Node, operand: Node, value: Node, spans: dict[int, Span]) -> Node:
-    """The operand with the padding and the holes of the spans."""
+    """Return the operand with the padding and the holes of the spans."""
     padding = [(0, 0, 0)] * len(operand.shape)
     shape = list(operand.shape)
     for dim, span in spans.items():
         padding[dim] = (span.low, span.high, span.base_dilation - 1)
         wide = max(0, (operand.shape[dim] - 1) * span.base_dilation + 1)
         shape[dim] = wide + span.low + span.high
-    if not any(any(part) for part in padding):
+    if not any(any(bounds) for bounds in padding):
         return operand
     return _node(node, "pad", (operand, value), shape, padding=tuple(padding))
 
 
 def _places(extent: int, span: Span) -> int:
-    """Number of places of a window along a padded dimension."""
+    """Return the number of positions of a window along a padded dimension."""
     reach = (span.size - 1) * span.window_dilation + 1
     return max(0, (extent - reach) // span.stride + 1)
 
 
 def reduce_window(node: Node) -> Node:
-    """A reduce over what is in the window at each place; of all operands together."""
-    special = _of_its_own(node)
+    """Return a reduce over the window at each position; all operands are reduced together."""
+    special = _as_one_operation(node)
     if special is not None:
         return special
     half = len(node.operands) // 2
@@ -85,7 +85,7 @@ def reduce_window(node: Node) -> Node:
 
 
 def is_slid(node: Node) -> bool:
-    """True for windows so long that they are reduced by doubling (see :mod:`.sliding`)."""
+    """Return True for windows so long that they are reduced by doubling (see :mod:`.sliding`)."""
     operand = node.operands[0]
     spans: tuple[Span, ...] = node.attributes["spans"]
     if not node.size or not operand.size or any(span.size < 1 for span in spans):
@@ -96,11 +96,13 @@ def is_slid(node: Node) -> bool:
     ]
     if not is_cheaper_doubled(shape, node.shape, spans):
         return False
-    return _of_its_own(node) is None
+    return _as_one_operation(node) is None
 
 
 def reduce_long_window(node: Node, combine: Combine) -> list[Node]:
-    """A reduce-window for which :func:`is_slid` holds; sums and products of floats in float32."""
+    """Expand a reduce-window that :func:`is_slid` accepts; sums and products of floats in
+    float32.
+    """
     half = len(node.operands) // 2
     listed: Sequence[Span] = node.attributes["spans"]
     spans = dict(enumerate(listed))
@@ -126,21 +128,24 @@ def reduce_long_window(node: Node, combine: Combine) -> list[Node]:
     return [derived(node, "convert", results, node.shape, element)]
 
 
-def _of_its_own(node: Node) -> Node | None:
-    """A window's reduction that is one operation of the graph; None when it is none such."""
+def _as_one_operation(node: Node) -> Node | None:
+    """Return a window's reduction as one operation of the graph; None if it has none."""
     pooled = _pooled(node)
     return pooled if pooled is not None else _cumulative(node, node.attributes["spans"])
 
 
-_POOLED = frozenset({"add", "maximum", "minimum"})
-_LARGEST_POOL = 512
-"""Elements of a window that is reduced at once."""
+_POOL_REDUCTIONS = frozenset({"add", "maximum", "minimum"})
+_MAX_POOL_ELEMENTS = 512
+"""Limit on the elements of a window that is reduced at once."""
 
 _STARTS = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf}
 
 
 def _cumulative(node: Node, spans: list[Span]) -> Node | None:
-    """What a window as long as a dimension, padded on one side by all but one, makes of floats."""
+    """Return the cumulative operation of a reduce-window, or None.
+
+    Its window is as long as a dimension of floats, and padded on one side by all but one.
+    """
     if len(node.operands) != 2 or node.attributes["applied"] not in _STARTS:
         return None
     operand, start = node.operands
@@ -155,8 +160,11 @@ def _cumulative(node: Node, spans: list[Span]) -> Node | None:
         or float(start.splat) != _STARTS[node.attributes["applied"]]
         or span.size != extent
         or sides not in ((extent - 1, 0), (0, extent - 1))
-        or any((one.stride, one.window_dilation, one.base_dilation) != (1, 1, 1) for one in spans)
-        or any(one.low or one.high for at, one in enumerate(spans) if at != dim)
+        or any(
+            (window.stride, window.window_dilation, window.base_dilation) != (1, 1, 1)
+            for window in spans
+        )
+        or any(window.low or window.high for index, window in enumerate(spans) if index != dim)
     ):
         return None
     reverse = sides == (0, extent - 1)
@@ -165,7 +173,7 @@ def _cumulative(node: Node, spans: list[Span]) -> Node | None:
 
 
 def pooled_dims(spans: Sequence[Span]) -> tuple[int, int]:
-    """The first and the last dimension that a window moves along."""
+    """Return the first and the last dimension that a window moves along."""
     moved = [
         dim
         for dim, span in enumerate(spans)
@@ -175,8 +183,10 @@ def pooled_dims(spans: Sequence[Span]) -> tuple[int, int]:
 
 
 def is_pool(node: Node) -> bool:
-    """True for sums and extremes of windows of floats (lowering/pooling.py): in up to three dimensions
-    beside each other, without holes, and started from what changes nothing."""
+    """Return True for sums and extremes of windows of floats (lowering/pooling.py).
+
+    They are in up to three adjacent dimensions, without holes, and start from the neutral element.
+    """
     spans: list[Span] = node.attributes["spans"]
     first, last = pooled_dims(spans)
     window = [span.size for span in spans]
@@ -184,21 +194,23 @@ def is_pool(node: Node) -> bool:
     start = node.operands[-1].splat
     return (
         len(node.operands) == 2
-        and node.attributes["applied"] in _POOLED
-        and {one.element.name for one in (node, node.operands[0])} <= _DIRECT_TYPES
+        and node.attributes["applied"] in _POOL_REDUCTIONS
+        and {array.element.name for array in (node, node.operands[0])} <= _DIRECT_TYPES
         and start is not None
         and float(start) == _STARTS[node.attributes["applied"]]
         and last - first < 3
         and all(span.base_dilation == 1 for span in spans)
-        and 1 < prod(window) <= _LARGEST_POOL
-        and prod(window[:last]) * reach <= _LARGEST
+        and 1 < prod(window) <= _MAX_POOL_ELEMENTS
+        and prod(window[:last]) * reach <= _MAX_PARTITION_ELEMENTS
         and bool(node.size)
         and bool(prod(node.operands[0].shape))
     )
 
 
 def _pooled(node: Node) -> Node | None:
-    """The window's reduction as one operation, holes filled before; None when it is none such."""
+    """Return the window's reduction as one operation, with holes filled before; None if it has
+    none.
+    """
     if len(node.operands) != 2:
         return None
     operand, start = node.operands
@@ -209,40 +221,43 @@ def _pooled(node: Node) -> Node | None:
     if any(span.base_dilation > 1 for span in spans):
         operand = _padded(node, operand, start, dict(enumerate(spans)))
         spans = [replace(span, low=0, high=0, base_dilation=1) for span in spans]
-    made = node.like("pool", operand, start, spans=tuple(spans), applied=applied)
-    return made if is_pool(made) else None
+    pool = node.like("pool", operand, start, spans=tuple(spans), applied=applied)
+    return pool if is_pool(pool) else None
 
 
 def _restrided(node: Node, operand: Node, dims: list[tuple[int, int, int]]) -> Node:
-    """A view; each dimension is (extent, dimension of the operand, multiple of its stride)."""
+    """Return a view; each dimension is (extent, dimension of the operand, multiple of its
+    stride).
+    """
     shape = [extent for extent, _, _ in dims]
     steps = tuple((dim, times) for _, dim, times in dims)
     return _node(node, "restride", (operand,), shape, steps=steps)
 
 
 _DIRECT_TYPES = frozenset({"f32", "bf16", "f16"})
-_FEWEST_CHANNELS = 16
-"""Channels from which on a product of each tap keeps enough of the tensor engine busy."""
+_MIN_CHANNELS = 16
+"""From this number of channels on a product of each tap uses the tensor engine well."""
 
-_MOST_TAPS = 128
-_DEEPEST = 512
-"""Taps, and taps times channels by 128, of which weights stay in SBUF."""
+_MAX_TAPS = 128
+_MAX_WEIGHT_STEPS = 512
+"""Limits on taps, and on taps times channels by 128, whose weights stay in SBUF."""
 
-_MOST_SEEN = 1024
-"""Elements of the image that a result of few channels is made of, at most."""
+_MAX_READ_ELEMENTS = 1024
+"""Limit on the elements of the image that a result of few channels reads."""
 
-_MOST_PLACES = 64
-"""Places of a long window along a dimension: their sums are in one bank of PSUM."""
+_MAX_POSITIONS = 64
+"""Limit on the positions of a long window along a dimension: their sums are in one bank of PSUM."""
 
-_LARGEST = 8192
-"""Elements of each partition that the windows of a few results may take."""
+_MAX_PARTITION_ELEMENTS = 8192
+"""Limit on the elements of each partition that the windows of a few results occupy."""
 
 
 def is_direct(node: Node) -> bool:
-    """True for a convolution that is a sum of products over its taps (lowering/convolution.py).
+    """Return True for a convolution that is a sum of products over its taps
+    (lowering/convolution.py).
 
-    Of a window of one element the product alone is better, for it joins its neighbours, unless the
-    image has holes. Groups of few channels count together, as many as :func:`bundled` takes.
+    For a window of one element the product alone is better, since it fuses with its neighbors, unless
+    the image has holes. Groups of few channels count together, up to the limit of :func:`bundled`.
     """
     operand, kernel = node.operands
     spans: list[Span] = node.attributes["spans"]
@@ -256,34 +271,38 @@ def is_direct(node: Node) -> bool:
     channels, outputs = channels * bundle, outputs * bundle
     steps = taps * -(-channels // 128)
     return (
-        {one.element.name for one in (node, *node.operands)} <= _DIRECT_TYPES
+        {array.element.name for array in (node, *node.operands)} <= _DIRECT_TYPES
         and 1 <= len(spans) <= 3
         and (taps > 1 or any(span.base_dilation > 1 for span in spans))
-        and taps <= _MOST_TAPS
-        and channels >= _FEWEST_CHANNELS
+        and taps <= _MAX_TAPS
+        and channels >= _MIN_CHANNELS
         and outputs > 1
-        and steps <= _DEEPEST
-        and -(-channels // 128) * _spread(spans) <= _LARGEST
+        and steps <= _MAX_WEIGHT_STEPS
+        and -(-channels // 128) * _spread(spans) <= _MAX_PARTITION_ELEMENTS
         and bool(node.size)
     )
 
 
 def bundled(groups: int, channels: int, outputs: int) -> int:
-    """Groups of features whose products are done as one, with weights that are zero between them.
+    """Return the number of feature groups that one product computes, with zero weights between
+    them.
 
     Args:
-        groups: how many there are; the answer divides it.
-        channels, outputs: of one group.
+        groups: the number of groups; the result divides it.
+        channels, outputs: their numbers in a group.
     """
-    most = 128 // max(channels, outputs)
-    return max((one for one in range(1, min(most, groups) + 1) if groups % one == 0), default=1)
+    limit = 128 // max(channels, outputs)
+    return max(
+        (count for count in range(1, min(limit, groups) + 1) if groups % count == 0), default=1
+    )
 
 
 def is_long(node: Node) -> bool:
-    """True for a convolution whose window has more places than its result, as gradients by weights
-    have: a sum of products over the places of the window (lowering/long_windows.py).
+    """Return True for a convolution whose window has more elements than its result has positions.
 
-    Rows of the operands are read as they lie, so what is summed over must not be innermost there.
+    Gradients by weights are so: a sum of products over the offsets of the window
+    (lowering/long_windows.py). Rows of the operands are read in memory order, so the summed dimension
+    must not be innermost.
     """
     operand, kernel = node.operands
     spans: tuple[Span, ...] = node.attributes["spans"]
@@ -295,12 +314,12 @@ def is_long(node: Node) -> bool:
     window = [span.size for span in spans]
     innermost = len(operand.shape) - 1
     return (
-        {one.element.name for one in (node, *node.operands)} <= _DIRECT_TYPES
+        {array.element.name for array in (node, *node.operands)} <= _DIRECT_TYPES
         and 1 <= len(spans) <= 3
         and features == 1
         and all(span.base_dilation == 1 for span in spans)
         and 1 < prod(window) > prod(places)
-        and max(places, default=1) <= _MOST_PLACES
+        and max(places, default=1) <= _MAX_POSITIONS
         and (images[1] != innermost or operand.shape[innermost] == 1)
         and (weights[0] != innermost or kernel.shape[innermost] == 1)
         and bool(node.size)
@@ -308,8 +327,10 @@ def is_long(node: Node) -> bool:
 
 
 def has_few_channels(node: Node) -> bool:
-    """True for a convolution of less than 16 channels whose windows, a few columns of them, fit on
-    128 partitions row by row (lowering/few_channels.py)."""
+    """Return True for a convolution of less than 16 channels that fits on the partitions.
+
+    A few columns of its windows fit on 128 partitions row by row (lowering/few_channels.py).
+    """
     operand, kernel = node.operands
     spans: tuple[Span, ...] = node.attributes["spans"]
     images: tuple[int, ...] = node.attributes["input"]
@@ -319,14 +340,14 @@ def has_few_channels(node: Node) -> bool:
     reach = max(((span.size - 1) * span.window_dilation + 1 for span in spans), default=1)
     innermost = len(operand.shape) - 1
     return (
-        {one.element.name for one in (node, *node.operands)} <= _DIRECT_TYPES
+        {array.element.name for array in (node, *node.operands)} <= _DIRECT_TYPES
         and 1 <= len(spans) <= 3
         and groups_of(node) == (1, 1)
         and all(span.base_dilation == 1 for span in spans)
-        and channels < _FEWEST_CHANNELS
+        and channels < _MIN_CHANNELS
         and channels * reach <= 128
         and prod(window) > 1
-        and channels * prod(window) <= _MOST_SEEN
+        and channels * prod(window) <= _MAX_READ_ELEMENTS
         and kernel.shape[weights[1]] > 1
         and (images[0] != innermost or operand.shape[innermost] == 1)
         and bool(node.size)
@@ -334,15 +355,17 @@ def has_few_channels(node: Node) -> bool:
 
 
 def _spread(spans: list[Span]) -> int:
-    """Padded elements that 32 neighbouring results see, along whichever dimension is worst."""
+    """Return the padded elements that 32 neighboring results read, along the worst dimension."""
     reach = prod((span.size - 1) * span.window_dilation + 1 for span in spans)
     return reach * (1 + 31 * max(span.stride for span in spans))
 
 
 def convolution(node: Node) -> Node:
-    """Left for a kernel of its own when one of the conditions above takes it; else a product over features
-    and window for each group, put into the order of the result. Of an image with holes, no hole is
-    multiplied."""
+    """Keep a convolution that has a lowering of its own; expand any other.
+
+    The expansion is a product over features and window for each group, in the order of the result. For
+    an image with holes, no hole is multiplied.
+    """
     if is_long(node) or has_few_channels(node) or is_direct(node):
         return node
     if is_patched(node):
@@ -374,8 +397,10 @@ def convolution(node: Node) -> Node:
 
 
 def groups_of(node: Node) -> tuple[int, int]:
-    """Feature groups and batch groups; of the batch groups each makes its own share of the
-    result's features."""
+    """Return feature groups and batch groups.
+
+    Each batch group computes its own share of the result's features.
+    """
     features, batch = (max(1, node.attributes[name]) for name in ("feature_groups", "batch_groups"))
     if features > 1 and batch > 1:
         raise uncovered(node, "a convolution with both feature groups and batch groups")
@@ -383,13 +408,13 @@ def groups_of(node: Node) -> tuple[int, int]:
 
 
 def _kernel(node: Node, kernel: Node, groups: int) -> Node:
-    """The kernel as (group, features, window..., outputs of the group)."""
+    """Return the kernel as (group, features, window..., outputs of the group)."""
     spans = node.attributes["spans"]
     layout: tuple[int, ...] = node.attributes["kernel"]
     source, target, *spatial = layout
-    turned = tuple(dim for dim, span in zip(spatial, spans, strict=True) if span.reversed)
-    if turned:
-        kernel = _node(node, "reverse", (kernel,), kernel.shape, dimensions=turned)
+    reversed_dims = tuple(dim for dim, span in zip(spatial, spans, strict=True) if span.reversed)
+    if reversed_dims:
+        kernel = _node(node, "reverse", (kernel,), kernel.shape, dimensions=reversed_dims)
     outputs = kernel.shape[target] // groups
     dims = [(groups, target, outputs), (kernel.shape[source], source, 1)]
     dims += [(kernel.shape[dim], dim, 1) for dim in spatial]
@@ -411,13 +436,17 @@ def _product(node: Node, left: Node, right: Node, rank: int) -> Node:
 
 
 def _result(node: Node, product: Node) -> Node:
-    """(group, batch, places..., outputs) in the order of the result; groups and outputs join."""
+    """Return (group, batch, positions..., outputs) in the order of the result; groups and outputs
+    join.
+    """
     batch, feature, *spatial = node.attributes["output"]
     rank = len(product.shape)
     source = {batch: (1,), feature: (0, rank - 1)}
     source |= {dim: (2 + number,) for number, dim in enumerate(spatial)}
-    order = tuple(part for dim in range(len(node.shape)) for part in source[dim])
-    turned = _node(
+    order = tuple(
+        dim_of_product for dim in range(len(node.shape)) for dim_of_product in source[dim]
+    )
+    transposed = _node(
         node, "transpose", (product,), [product.shape[dim] for dim in order], dimensions=order
     )
-    return node.like("reshape", turned)
+    return node.like("reshape", transposed)
