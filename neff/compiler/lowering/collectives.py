@@ -1,4 +1,4 @@
-"""Kernels in which devices communicate: on whole buffers in HBM, one element behind the other."""
+"""Kernels in which devices communicate: on contiguous buffers in HBM."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["all_gather", "all_reduce", "all_to_all", "permute", "rank", "reduce_
 
 
 Tensors = dict[str, Any]
-"""Those of a kernel, by name."""
+"""Tensors of a kernel by name."""
 
 
 def _home(lowerer: Lowerer, node: Node) -> View:
-    """A buffer for the result, of the type on chip: data is exchanged as it is."""
+    """Return a buffer for the result, of the type on chip: data is exchanged unchanged."""
     name, tile = lowerer.homes.get(id(node)), held_as(node).tile
     if name is None or lowerer.parts.variables[name].dtype == tile:
         return lowerer.home(node)
@@ -35,29 +35,29 @@ def _source(lowerer: Lowerer, node: Node) -> str:
 
 
 def all_reduce(lowerer: Lowerer, node: Node) -> None:
-    """One instruction for all operands."""
-    sources = [_source(lowerer, one) for one in node.operands]
+    """Emit one instruction for all operands."""
+    sources = [_source(lowerer, operand) for operand in node.operands]
     if len(sources) == 1:
         views = [_home(lowerer, node)]
     else:
-        views = [lowerer.scratch(one.shape, held_as(one).tile) for one in node.operands]
+        views = [lowerer.scratch(array.shape, held_as(array).tile) for array in node.operands]
         lowerer.results[id(node)] = views
     targets = [view.buffer for view in views]
 
     def body(tensors: Tensors) -> None:
-        group = ncc.ReplicaGroup([list(one) for one in node.attributes["groups"]])
-        given, made = [tensors[one] for one in sources], [tensors[one] for one in targets]
-        ncc.all_reduce(given, made, group, getattr(nl, node.attributes["applied"]))
+        group = ncc.ReplicaGroup([list(members) for members in node.attributes["groups"]])
+        inputs, outputs = [tensors[name] for name in sources], [tensors[name] for name in targets]
+        ncc.all_reduce(inputs, outputs, group, getattr(nl, node.attributes["applied"]))
 
     lowerer.call(Task("all_reduce", sources, targets, body), node)
 
 
 def _moved(lowerer: Lowerer, node: Node, name: str) -> None:
-    """An instruction with one operand, whose parts are along the first dimension."""
+    """Emit an instruction with one operand, whose rows are along the first dimension."""
     source, target = _source(lowerer, node.operands[0]), _home(lowerer, node).buffer
 
     def body(tensors: Tensors) -> None:
-        group = ncc.ReplicaGroup([list(one) for one in node.attributes["groups"]])
+        group = ncc.ReplicaGroup([list(members) for members in node.attributes["groups"]])
         applied: str = node.attributes.get("applied", "")
         operators = [getattr(nl, applied)] if applied else []
         getattr(ncc, name)([tensors[source]], [tensors[target]], group, 0, *operators)
@@ -66,29 +66,29 @@ def _moved(lowerer: Lowerer, node: Node, name: str) -> None:
 
 
 def all_gather(lowerer: Lowerer, node: Node) -> None:
-    """The operands of all devices of the group."""
+    """Gather the operands of all devices of the group."""
     _moved(lowerer, node, "all_gather")
 
 
 def all_to_all(lowerer: Lowerer, node: Node) -> None:
-    """A row to each device of the group."""
+    """Send a row to each device of the group."""
     _moved(lowerer, node, "all_to_all")
 
 
 def reduce_scatter(lowerer: Lowerer, node: Node) -> None:
-    """The reduction of one row of each device."""
+    """Reduce one row of each device."""
     _moved(lowerer, node, "reduce_scatter")
 
 
 def permute(lowerer: Lowerer, node: Node) -> None:
-    """What devices keep that nobody sends to stands in the result before."""
-    operand, kept = node.operands
+    """Send to the target devices; fill the result of all other devices before."""
+    operand, default = node.operands
     source, view = _source(lowerer, operand), _home(lowerer, node)
-    number = lowerer.number(kept)
+    number = lowerer.number(default)
     if number is not None:
         lowerer.fill(view, number, node)
     else:
-        lowerer.copy(lowerer.view(kept), view, node)
+        lowerer.copy(lowerer.view(default), view, node)
 
     def body(tensors: Tensors) -> None:
         pairs = node.attributes["pairs"]
@@ -98,7 +98,7 @@ def permute(lowerer: Lowerer, node: Node) -> None:
 
 
 def rank(lowerer: Lowerer, node: Node) -> None:
-    """The number of the device."""
+    """Store the number of the device."""
     port = lowerer.port(lowerer.home(node))
 
     def body(tensors: Tensors) -> None:

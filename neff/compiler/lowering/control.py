@@ -1,4 +1,6 @@
-"""Kernels between memory and the registers that loops, branches and runtime offsets have."""
+"""Kernels that move values between memory and the registers of loops, branches and runtime
+offsets.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,16 @@ __all__ = [
 ]
 
 Tensors = dict[str, Any]
-"""Those of a kernel, by name."""
+"""Tensors of a kernel by name."""
 
 
 def counter_of(node: Node) -> str:
-    """The register that counts the turns of a node's loop."""
+    """Return the register that counts the iterations of a node's loop."""
     return loop_register(node.operands[0].attributes["ident"])
 
 
 def loop_register(ident: int) -> str:
-    """The register that counts a loop's turns, or holds its condition."""
+    """Return the register that counts a loop's iterations, or holds its condition."""
     return f"loop{ident}"
 
 
@@ -40,14 +42,14 @@ def _register(name: str) -> Any:
 
 
 def _loaded(tensors: Tensors, port: Port) -> Any:
-    """A fresh register with a scalar; of a 64-bit integer the low word."""
+    """Load a scalar into a fresh register; the low word of a 64-bit integer."""
     value = nisa.register_alloc()
     nisa.register_load(value, window(tensors[port.view.buffer], port, 0, [[1, 1]]))
     return value
 
 
 def gate_task(gate: Port, register: str) -> Task:
-    """The register is the predicate."""
+    """Return a kernel that loads a predicate into a register."""
 
     def body(tensors: Tensors) -> None:
         nisa.register_move(_register(register), _loaded(tensors, gate))
@@ -56,44 +58,44 @@ def gate_task(gate: Port, register: str) -> Task:
 
 
 def branch_task(which: Port, registers: list[str], predicate: bool) -> Task:
-    """The register of the branch that is taken is 1, the others are 0."""
+    """Return a kernel that sets the register of the taken branch to 1 and the others to 0."""
 
     def body(tensors: Tensors) -> None:
         index = _loaded(tensors, which)
         last = len(registers) - 1
         for number, name in enumerate(registers):
             if predicate:
-                taken = index == 1 - number
+                is_taken = index == 1 - number
             elif number < last:
-                taken = index == number
+                is_taken = index == number
             else:
-                taken = (index < 0) | (index >= last)
-            nisa.register_move(_register(name), taken)
+                is_taken = (index < 0) | (index >= last)
+            nisa.register_move(_register(name), is_taken)
 
     return Task("branch", [which.view.buffer], [], body)
 
 
 def count_task(register: str, start: int, step: int, target: Port) -> Task:
-    """``target = start + step * register``."""
+    """Return a kernel that computes ``target = start + step * register``."""
 
     def body(tensors: Tensors) -> None:
         value = _register(register) * step + start
-        place = window(tensors[target.view.buffer], target, 0, [[1, 1]])
-        nisa.register_store(place, value)
+        location = window(tensors[target.view.buffer], target, 0, [[1, 1]])
+        nisa.register_store(location, value)
 
     return Task("counter", [], [target.view.buffer], body)
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One index of an offset.
+    """An index of an offset, with its stride.
 
     Attributes:
-        source: where the index is, or the register that holds it.
+        source: the location of the index, or the register that holds it.
         stride: elements that one step of the index moves by.
-        start: elements that are added, so that an offset which shrinks is never negative.
-        last: the greatest index, which greater ones are taken for, and 0 for those below it;
-            None for one that is always inside.
+        start: elements that are added, so that a decreasing offset is never negative.
+        last: the greatest valid index, to which the index is clamped (and to 0 from below); None
+            for an index that is always valid.
         unsigned: a value whose highest bit is set is greater than ``last``.
     """
 
@@ -105,7 +107,7 @@ class Term:
 
 
 def offset_task(register: str, terms: list[Term]) -> Task:
-    """The register is the sum of the indices times their strides."""
+    """Return a kernel that computes the sum of the indices times their strides into a register."""
 
     def body(tensors: Tensors) -> None:
         total: Any = 0

@@ -1,4 +1,4 @@
-"""Cumulative sums, products and extremes: one ``tensor_tensor_scan`` along each row."""
+"""Computes cumulative sums, products and extremes: one ``tensor_tensor_scan`` along each row."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from nki_lang.base.dtypes import BY_NAME
 __all__ = ["cumulative"]
 
 F32 = BY_NAME["float32"]
-_COLUMNS = 2048
-"""Elements of a row that are loaded at once; the next ones start from the last."""
+_MAX_COLUMNS = 2048
+"""Elements of a row that are loaded at a time; the next chunk continues from the last element."""
 
 
 def cumulative(lowerer: Lowerer, node: Node) -> None:
-    """Rows on partitions, the dimension along which it counts up in the free dimension."""
+    """Put rows on partitions, and the scanned dimension in the free dimension."""
     source, target = lowerer.view(node.operands[0]), lowerer.home(node)
     dim: int = node.attributes["dimension"]
     if node.attributes["reverse"]:
         source, target = source.reverse((dim,)), target.reverse((dim,))
-    order = (*(d for d in range(len(node.shape)) if d != dim), dim)
+    order = (*(axis for axis in range(len(node.shape)) if axis != dim), dim)
     source, target = source.transpose(order), target.transpose(order)
     rows = View("", source.shape, row_major(source.shape))
-    source, lying = lowerer.straight(source, rows, node), target
+    source, result = lowerer.straight(source, rows, node), target
     if lowerer.is_across(target, rows):
-        lying = lowerer.scratch(target.shape, lowerer.port(target).dtype)
-    ports = lowerer.port(source), lowerer.port(lying)
+        result = lowerer.scratch(target.shape, lowerer.port(target).dtype)
+    ports = lowerer.port(source), lowerer.port(result)
     lowerer.call(_task(*ports, node.attributes["applied"], _start(lowerer, node)), node)
-    if lying is not target:
-        lowerer.copy(lying, target, node)
+    if result is not target:
+        lowerer.copy(result, target, node)
 
 
 def _start(lowerer: Lowerer, node: Node) -> float:
@@ -51,8 +51,8 @@ def _task(source: Port, target: Port, op: str, start: float) -> Task:
         extent = views[0].shape[-1]
         dims = merge(
             [
-                Dim(n, (a, b))
-                for n, a, b in zip(
+                Dim(extent, (a, b))
+                for extent, a, b in zip(
                     views[0].shape[:-1], views[0].strides[:-1], views[1].strides[:-1], strict=True
                 )
             ]
@@ -62,22 +62,22 @@ def _task(source: Port, target: Port, op: str, start: float) -> Task:
         for piece in tiles(dims, 1, 2, least=1):
             rows = piece.partition.extent
             before: Tile = start
-            for begin in range(0, extent, _COLUMNS):
-                count = min(_COLUMNS, extent - begin)
+            for begin in range(0, extent, _MAX_COLUMNS):
+                count = min(_MAX_COLUMNS, extent - begin)
                 steps = [[view.strides[-1], count] for view in views]
                 heads = [piece.pattern(number)[0] for number in (0, 1)]
-                at = [
+                offsets = [
                     piece.offsets[number] + begin * view.strides[-1]
                     for number, view in enumerate(views)
                 ]
                 e = Emitter(rows, count, constants)
-                given = nl.ndarray((rows, count), dtype=source.dtype, buffer=nl.sbuf)
-                nisa.dma_copy(given, window(read, source, at[0], [heads[0], steps[0]]))
-                made = e.new(F32)
+                values = nl.ndarray((rows, count), dtype=source.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(values, window(read, source, offsets[0], [heads[0], steps[0]]))
+                scanned = e.new(F32)
                 ones = e.filled(np.float32(1), F32)
-                nisa.tensor_tensor_scan(made, ones, given, before, nl.multiply, getattr(nl, op))
-                before = made[:, count - 1 : count]
-                stored = made if target.dtype == F32 else e.copy(made, target.dtype)
-                nisa.dma_copy(window(write, target, at[1], [heads[1], steps[1]]), stored)
+                nisa.tensor_tensor_scan(scanned, ones, values, before, nl.multiply, getattr(nl, op))
+                before = scanned[:, count - 1 : count]
+                stored = scanned if target.dtype == F32 else e.copy(scanned, target.dtype)
+                nisa.dma_copy(window(write, target, offsets[1], [heads[1], steps[1]]), stored)
 
     return Task("cumulative", [source.view.buffer], [target.view.buffer], body)

@@ -1,4 +1,4 @@
-"""A group of elementwise nodes as one kernel: tile by tile, load, compute, store."""
+"""Lowers a group of elementwise nodes to one kernel: tile by tile, load, compute, store."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from nki_lang.base.targets import Target
 
 __all__ = ["Group", "copy_task", "group_task"]
 
-_ELEMENTS = 4096
-"""Elements of a copy's tile in each partition at most; see :class:`neff.compiler.plans.Tuning`."""
+_MAX_COPY_ELEMENTS = 4096
+"""Limit on the elements of a copy's tile in each partition; see
+:class:`neff.compiler.plans.Tuning`.
+"""
 
-_TEMPORARIES = 6
-"""Tiles that the rule of one operation may hold besides its operands."""
+_MAX_TEMPORARIES = 6
+"""Tiles that the rule of an operation may need besides its operands."""
 
-_PLAIN = frozenset(
+_NO_TEMPORARY_OPCODES = frozenset(
     {"add", "subtract", "multiply", "maximum", "minimum", "negate", "exponential", "tanh", "log",
      "logistic", "sqrt", "rsqrt", "abs", "and", "or", "xor", "not", "select", "clamp"}
 )  # fmt: skip
@@ -35,13 +37,13 @@ _PLAIN = frozenset(
 
 @dataclass(slots=True)
 class Group:
-    """What a group's kernel needs to know.
+    """The input of a group's kernel.
 
     Attributes:
-        nodes: in an order in which operands come first.
-        inputs: what the group reads, by ``id`` of the node: where it is, or its one number.
-        outputs: what others read: (node, where it goes).
-        sources: ``id`` of an operand -> (``id`` of the node that it has the elements of, ``same``).
+        nodes: the nodes, operands first.
+        inputs: values that the group reads, by ``id`` of the node: a port, or a number.
+        outputs: values that are stored: (node, port).
+        sources: ``id`` of an operand -> (``id`` of the node whose elements it has, ``same``).
     """
 
     nodes: list[Node]
@@ -53,13 +55,13 @@ class Group:
 def group_task(
     name: str, group: Group, target: Target, elements: int, *, in_place: bool = False
 ) -> Task:
-    """The kernel of a group.
+    """Return the kernel of a group.
 
     Args:
-        name: of the kernel.
-        group: what it computes.
-        target: family.
-        elements: of a tile in each partition at most.
+        name: the name of the kernel.
+        group: the computation.
+        target: the family.
+        elements: limit on the elements of a tile in each partition.
         in_place: a result has the memory of an operand.
     """
     ports = {key: port for key, port in group.inputs.items() if isinstance(port, Port)}
@@ -69,8 +71,8 @@ def group_task(
     views = [ports[key].view for key in order] + [port.view for _, port in group.outputs]
     dims = nest(_aligned(views))
     steps = [port.view.strides[-1] for port in ports.values() if port.view.shape]
-    apart = sum(step - 1 for step in steps if 2 <= step <= SPARSE)
-    limit = _tile_limit(group, target, elements, apart)
+    skipped_elements = sum(step - 1 for step in steps if 2 <= step <= SPARSE)
+    limit = _tile_limit(group, target, elements, skipped_elements)
 
     facts = Facts(group.nodes, {id(node) for node, _ in group.outputs}, group.sources)
     numbers = target.generation >= 3
@@ -87,13 +89,13 @@ def group_task(
 
 
 def copy_task(name: str, source: Port, target: Port) -> Task:
-    """A kernel that copies one view to another of the same shape, 64-bit integers too."""
+    """Return a kernel that copies a view to another of the same shape, 64-bit integers too."""
     views = _aligned([source.view, target.view])
     dims = nest(views)
     reads, writes = [source.view.buffer], [target.view.buffer]
 
     def body(tensors: dict[str, Any]) -> None:
-        for piece in tiles(dims, _ELEMENTS, 2):
+        for piece in tiles(dims, _MAX_COPY_ELEMENTS, 2):
             emitter = Emitter(piece.partition.extent, piece.elements, {})
             tile = load_value(emitter, tensors[source.view.buffer], source, piece, 0, target.dtype)
             store_value(emitter, tensors[target.view.buffer], target, piece, 1, tile)
@@ -102,7 +104,7 @@ def copy_task(name: str, source: Port, target: Port) -> Task:
 
 
 class _Tile:
-    """The work on one tile."""
+    """Computes a group on one tile."""
 
     def __init__(
         self,
@@ -139,45 +141,45 @@ class _Tile:
 
 
 def _aligned(views: list[View]) -> list[View]:
-    """The views without dimensions of one element, so that all have one shape."""
+    """Return the views without dimensions of one element, so that all have one shape."""
     aligned: list[View] = []
     for view in views:
-        kept = [dim for dim, count in enumerate(view.shape) if count != 1]
+        dims = [dim for dim, count in enumerate(view.shape) if count != 1]
         aligned.append(
             View(
                 view.buffer,
-                tuple(view.shape[dim] for dim in kept),
-                tuple(view.strides[dim] for dim in kept),
+                tuple(view.shape[dim] for dim in dims),
+                tuple(view.strides[dim] for dim in dims),
                 view.offset,
             )
         )
     return aligned
 
 
-def _tile_limit(group: Group, target: Target, elements: int, apart: int) -> int:
-    """Elements of a tile in each partition: a power of two, so that what is alive at once fits
-    into two thirds of SBUF and the rest can hold what is being loaded or stored.
+def _tile_limit(group: Group, target: Target, elements: int, skipped_elements: int) -> int:
+    """Return the elements of a tile in each partition: a power of two.
 
-    ``apart``: elements that are loaded besides each one that is wanted, of all operands.
+    The tiles that are live at the same time fit into two thirds of SBUF; the last third holds loads and
+    stores in progress. ``skipped_elements`` are loaded besides each element, for all operands.
     """
-    alive = _most_alive(group) + apart
-    if any(node.opcode not in _PLAIN for node in group.nodes):
-        alive += _TEMPORARIES
-    room = target.sbuf_usable_bytes * 2 // 3 // (4 * alive)
-    return max(16, min(elements, 1 << (room.bit_length() - 1)))
+    alive = _max_live_values(group) + skipped_elements
+    if any(node.opcode not in _NO_TEMPORARY_OPCODES for node in group.nodes):
+        alive += _MAX_TEMPORARIES
+    tile_elements = target.sbuf_usable_bytes * 2 // 3 // (4 * alive)
+    return max(16, min(elements, 1 << (tile_elements.bit_length() - 1)))
 
 
-def _most_alive(group: Group) -> int:
-    """Values that are needed at the same time, at most."""
+def _max_live_values(group: Group) -> int:
+    """Return the largest number of values that are live at the same time."""
     last: dict[int, int] = {}
     for number, node in enumerate(group.nodes):
         for operand in node.operands:
             last[group.sources[id(operand)][0]] = number
     alive: set[int] = set()
-    most = 0
+    maximum = 0
     for number, node in enumerate(group.nodes):
         alive.update(group.sources[id(operand)][0] for operand in node.operands)
         alive.add(id(node))
-        most = max(most, len(alive))
+        maximum = max(maximum, len(alive))
         alive = {key for key in alive if last.get(key, -1) > number}
-    return most
+    return maximum

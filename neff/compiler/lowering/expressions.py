@@ -1,8 +1,8 @@
-"""A unit's nodes on one tile: arithmetic on rows, with neighbouring steps in one instruction.
+"""Emits a unit's nodes on one tile: arithmetic on rows, adjacent steps in one instruction.
 
-What one instruction can do is done by one (:data:`IDIOMS` names them): two steps with numbers or
-row values by ``tensor_scalar``; scale, bias, function and the sum over the row by ``activation``; a
-step and a reduction of its result by ``tensor_scalar_reduce``; a cast by what makes its operand.
+:data:`IDIOMS` names the combinations that are one instruction: two steps with numbers or row values
+are a ``tensor_scalar``; scale, bias, function and the sum over the row an ``activation``; a step and
+a reduction of its result a ``tensor_scalar_reduce``; a cast is done by the operand's instruction.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["IDIOMS", "Evaluator", "Facts"]
 F32 = dtype_of("float32")
 
 _ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide", "maximum", "minimum"})
-_FAST = _ARITHMETIC | {"negate"} | set(FUNCTIONS) | {"convert", "reduce"}
-_SMALLEST_SHARE = 2.0**-20
-"""A sum is only scaled before it is made by what leaves small elements their digits."""
+_NARROW_FLOAT_READERS = _ARITHMETIC | {"negate"} | set(FUNCTIONS) | {"convert", "reduce"}
+_MIN_SHARE = 2.0**-20
+"""A sum is scaled before it is computed only by factors that keep the digits of small elements."""
 
-_REDUCED_WITH_A_STEP = frozenset({"add", "maximum", "minimum"})
+_STEP_REDUCTIONS = frozenset({"add", "maximum", "minimum"})
 
 IDIOMS: dict[str, str] = {
     "two-steps": "two operations with numbers or row values: one tensor_scalar",
@@ -47,19 +47,19 @@ IDIOMS: dict[str, str] = {
     "cast": "a cast of floats: done by the instruction that makes the operand",
     "reciprocal-of-rows": "a division by a row value: one reciprocal a row, and a product",
 }
-"""What the evaluator puts into one instruction, by name; a test each in test_rows.py."""
+"""Combinations that the evaluator emits as one instruction, by name; test_rows.py tests each."""
 
 
 class Facts:
-    """What is known of a unit before its first tile.
+    """Facts about a unit that hold for all of its tiles.
 
     Args:
-        nodes: operands first.
-        outputs: ``id`` of the nodes that others read.
+        nodes: the nodes, operands first.
+        outputs: ``id`` of the nodes that are stored.
         sources: ``id`` of an operand -> (``id`` of the node or input, ``same`` or ``row``).
         sums: ``id`` of sums over all rows, which are no reductions of a row.
 
-    ``idioms`` has the names of those that were used so far.
+    ``idioms`` has the names of the idioms that were used so far.
     """
 
     def __init__(
@@ -79,7 +79,9 @@ class Facts:
                 self.users.setdefault(sources[id(operand)][0], []).append(node)
 
     def only_user(self, node: Node) -> Node | None:
-        """The one reader of a value, when it is in the unit and reads it as it is."""
+        """Return the only reader of a value, if it is in the unit and reads all elements in
+        order.
+        """
         users = self.users.get(id(node), [])
         if len(users) != 1 or id(node) in self.outputs:
             return None
@@ -88,44 +90,44 @@ class Facts:
         return user if as_is else None
 
     def dtype(self, node: Node) -> DType:
-        """The type that a node is computed in: that of a cast, when only a cast reads it.
+        """Return the type that a node is computed in: a cast's type if only the cast reads it.
 
-        Engines compute in float32, so a smaller type of its own is a rounding that has to stay.
+        Engines compute in float32, so a node of a smaller type is a rounding that must stay.
         """
-        own = held_as(node).tile
+        node_type = held_as(node).tile
         user = self.only_user(node)
         if (
-            own.itemsize < F32.itemsize
+            node_type.itemsize < F32.itemsize
             or user is None
             or user.opcode != "convert"
             or not is_float(user)
         ):
-            return own
-        wanted = self.dtype(user)
-        return wanted if wanted.itemsize < own.itemsize else own
+            return node_type
+        cast_type = self.dtype(user)
+        return cast_type if cast_type.itemsize < node_type.itemsize else node_type
 
     def reducer(self, node: Node) -> Node | None:
-        """The one reduction over rows that reads a value, as it is or in a wider type."""
-        found: list[Node] = []
+        """Return the only reduction over rows that reads a value, directly or in a wider type."""
+        reducers: list[Node] = []
         for user in self.users.get(id(node), ()):
             if self.sources[id(user.operands[0])] != (id(node), "same"):
                 continue
             if id(user) in self.sums:
                 continue
             if user.opcode == "reduce":
-                found.append(user)
+                reducers.append(user)
             elif user.opcode == "convert" and user.element.bits > node.element.bits:
-                behind = self.only_user(user)
-                if behind is not None and behind.opcode == "reduce" and id(behind) not in self.sums:
-                    found.append(behind)
-        return found[0] if len(found) == 1 else None
+                reader = self.only_user(user)
+                if reader is not None and reader.opcode == "reduce" and id(reader) not in self.sums:
+                    reducers.append(reader)
+        return reducers[0] if len(reducers) == 1 else None
 
     def is_read_beside(self, node: Node) -> bool:
-        """True when somebody reads a value beside the one reduction of it."""
+        """Return True if the value has readers other than its only reduction."""
         return id(node) in self.outputs or len(self.users.get(id(node), [])) > 1
 
     def is_taken_along(self, node: Node) -> bool:
-        """True when the only reader can do the node's steps in its own instruction."""
+        """Return True if the only reader can do the node's steps in its own instruction."""
         user = self.only_user(node)
         if user is None or not is_float(user):
             return False
@@ -139,21 +141,22 @@ class Facts:
         )
 
     def reads_any_float(self, node: Node) -> bool:
-        """True when all readers take a narrower float as it is."""
+        """Return True if all readers accept a narrower float."""
         users = self.users.get(id(node), [])
         return id(node) not in self.outputs and all(
-            user.opcode in _FAST and is_float(user) and id(user) not in self.sums for user in users
+            user.opcode in _NARROW_FLOAT_READERS and is_float(user) and id(user) not in self.sums
+            for user in users
         )
 
 
 def is_float(node: Node) -> bool:
-    """True for a value that the engines hold as a float."""
+    """Return True for a value that the engines hold as a float."""
     return held_as(node).kind == "float"
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A product that its reader starts."""
+    """A product whose reader starts it."""
 
     node: Node
 
@@ -162,11 +165,11 @@ class Evaluator:
     """Computes the nodes of a unit for one tile.
 
     Args:
-        facts: of the unit.
-        emitter: for a node, who emits tiles of its form.
-        load: what an input is on this tile, by ``id``.
-        numbers: the target's activations take numbers as biases.
-        balance: what the kernel has put on each engine so far.
+        facts: facts about the unit.
+        emitter: returns the emitter for a node's shape.
+        load: returns an input's value on this tile, by ``id``.
+        numbers: the target's activations accept numbers as biases.
+        balance: the work of each engine so far.
         product: the columns of a product of matrices, in pieces in PSUM, from the left operand
             when a member computes it.
     """
@@ -186,12 +189,14 @@ class Evaluator:
         self.values: dict[int, Value] = {}
 
     def compute(self, node: Node) -> None:
-        """Compute a node whose operands are known."""
+        """Compute a node whose operands are computed."""
         if id(node) not in self.values:
             self.values[id(node)] = self._node(node)
 
     def in_sbuf(self, operand: Node, dtype: DType | None = None) -> Tile:
-        """An operand's rows as a tile in SBUF that the tensor engine reads: in that type if one is given."""
+        """Return an operand's rows as a tile in SBUF for the tensor engine, in ``dtype`` if not
+        None.
+        """
         e = self._emitter(operand)
         value = e.force(self._operand(operand))
         if isinstance(value, np.generic | Spread) or value.buffer is nl.psum:
@@ -199,13 +204,13 @@ class Evaluator:
         return value if dtype in (None, value.dtype) else e.copy(value, dtype)
 
     def is_done(self, node: Node) -> bool:
-        """True when instructions on whole rows have made the node's value."""
+        """Return True if instructions on full rows have computed the node's value."""
         value = self.values[id(node)]
-        whole = self._emitter(node).per_row is not None
-        return whole and not isinstance(value, Lazy | Spread | np.generic | _Waiting)
+        has_columns = self._emitter(node).per_row is not None
+        return has_columns and not isinstance(value, Lazy | Spread | np.generic | _Waiting)
 
     def result(self, node: Node) -> Tile:
-        """A node's value as a tile of its type, to be stored."""
+        """Return a node's value as a tile of its type, to be stored."""
         e = self._emitter(node)
         value = e.tile(e.force(self.values[id(node)]), held_as(node).tile)
         dtype = held_as(node).tile
@@ -232,7 +237,7 @@ class Evaluator:
     _rows: RowEmitter | None = None
 
     def with_rows(self, rows: RowEmitter) -> Evaluator:
-        """Say who emits values of one element a row."""
+        """Set the emitter of values of one element for each row."""
         self._rows = rows
         return self
 
@@ -243,9 +248,9 @@ class Evaluator:
         if node.opcode == "dot":
             return self._multiplied(e, node)
         operands = self._apart(e, [self._operand(operand) for operand in node.operands])
-        spread = [one for one in operands if isinstance(one, Spread)]
+        spread = [operand for operand in operands if isinstance(operand, Spread)]
         if spread and e.per_row is not None and self._all_rows(operands):
-            raw = [one.tile if isinstance(one, Spread) else one for one in operands]
+            raw = [operand.tile if isinstance(operand, Spread) else operand for operand in operands]
             rows = self._rows
             assert rows is not None
             return Spread(rows.force(self._made(rows, node, raw, False)), "row")
@@ -253,8 +258,9 @@ class Evaluator:
 
     def _all_rows(self, operands: list[Value]) -> bool:
         return all(
-            isinstance(one, np.generic) or (isinstance(one, Spread) and one.axis == "row")
-            for one in operands
+            isinstance(operand, np.generic)
+            or (isinstance(operand, Spread) and operand.axis == "row")
+            for operand in operands
         )
 
     def _made(self, e: RowEmitter, node: Node, operands: list[Value], may_wait: bool) -> Value:
@@ -272,8 +278,8 @@ class Evaluator:
             chosen = self._chosen(e, node, operands)
             if chosen is not None:
                 return chosen
-        plain = [e.plain(e.force(one)) for one in operands]
-        return OPERATIONS[node.opcode](e, node, *plain)
+        plain_operands = [e.plain(e.force(operand)) for operand in operands]
+        return OPERATIONS[node.opcode](e, node, *plain_operands)
 
     # -- arithmetic ------------------------------------------------------------------------
 
@@ -296,16 +302,16 @@ class Evaluator:
                 self._facts.idioms.add("square")
                 return self._function(e, node, "square", a)
             a = b = e.force(a)
-        for x, other, reverse in ((a, b, False), (b, a, True)):
-            scalar = e.scalar(other)
+        for x, second, reverse in ((a, b, False), (b, a, True)):
+            scalar = e.scalar(second)
             if scalar is not None and not isinstance(x, Spread):
                 step = Step(op, scalar, reverse and op == "subtract")
                 return self._step(e, node, x, step, dtype, may_wait)
-        for x, other, reverse in ((a, b, False), (b, a, True)):
-            if isinstance(x, Lazy) and x.tile is None and not isinstance(other, Lazy):
-                made = self._with_a_tile(e, node, x, op, e.plain(other), reverse, may_wait)
-                if made is not None:
-                    return made
+        for x, second, reverse in ((a, b, False), (b, a, True)):
+            if isinstance(x, Lazy) and x.tile is None and not isinstance(second, Lazy):
+                fused = self._with_a_tile(e, node, x, op, e.plain(second), reverse, may_wait)
+                if fused is not None:
+                    return fused
         a, b = e.plain(e.force(a)), e.plain(e.force(b))
         self._busy.spend_tiles(e.elements)
         return e.binary(op, a, b, dtype)
@@ -320,28 +326,28 @@ class Evaluator:
         reverse: bool,
         may_wait: bool,
     ) -> Value | None:
-        """A waiting step and an operation with a tile by one instruction; a second step that is a
-        product goes behind a product with the tile.
+        """Do a waiting step and an operation with a tile in one instruction, or return None.
 
-        In two bytes the vector engine does both faster one after the other.
+        A second step that is a product is done after a product with the tile. In two-byte types the
+        vector engine is faster with two separate instructions.
         """
         if e.is_number(tile) or x.dtype != F32 or self._facts.dtype(node) != F32:
             return None
-        step, *behind = x.steps
-        if behind and (op != "multiply" or behind[0].op != "multiply"):
+        step, *later_steps = x.steps
+        if later_steps and (op != "multiply" or later_steps[0].op != "multiply"):
             return None
-        if any(one.dtype != F32 or one.buffer is nl.psum for one in (x.base, tile)):
+        if any(operand.dtype != F32 or operand.buffer is nl.psum for operand in (x.base, tile)):
             return None
-        made = e.new(F32)
+        target = e.new(F32)
         nisa.scalar_tensor_tensor(
-            made, x.base, getattr(nl, step.op), step.operand, getattr(nl, op), tile, step.reverse,
+            target, x.base, getattr(nl, step.op), step.operand, getattr(nl, op), tile, step.reverse,
             reverse and op == "subtract",
         )  # fmt: skip
         self._facts.idioms.add("step-and-tile")
         self._busy.spend_both(e.elements)
-        if not behind:
-            return made
-        waiting = Lazy(made, behind, F32)
+        if not later_steps:
+            return target
+        waiting = Lazy(target, later_steps, F32)
         return waiting if may_wait and self._facts.is_taken_along(node) else e.force(waiting)
 
     def _step(
@@ -349,30 +355,30 @@ class Evaluator:
     ) -> Value:
         if isinstance(x, Lazy) and x.tile is None and len(x.steps) == 1:
             self._facts.idioms.add("two-steps")
-            made = Lazy(x.base, [*x.steps, step], dtype)
+            lazy = Lazy(x.base, [*x.steps, step], dtype)
         else:
-            made = Lazy(e.force(x), [step], dtype)
+            lazy = Lazy(e.force(x), [step], dtype)
         reducer = self._facts.reducer(node) if may_wait else None
-        if reducer is not None and self._reduced_too(e, node, made, reducer):
-            return made.tile
+        if reducer is not None and self._reduced_too(e, node, lazy, reducer):
+            return lazy.tile
         if may_wait and self._facts.is_taken_along(node):
-            return made
+            return lazy
         self._busy.spend("vector", e.elements // 2)
-        return e.force(made)
+        return e.force(lazy)
 
-    def _reduced_too(self, e: RowEmitter, node: Node, made: Lazy, reducer: Node) -> bool:
-        """Do a step and the reduction of its result in one instruction, where there is one."""
+    def _reduced_too(self, e: RowEmitter, node: Node, lazy: Lazy, reducer: Node) -> bool:
+        """Do a step and the reduction of its result in one instruction, if it exists."""
         op = reducer.attributes["applied"]
-        if e.rows != 1 or e.per_row is None or op not in _REDUCED_WITH_A_STEP:
+        if e.rows != 1 or e.per_row is None or op not in _STEP_REDUCTIONS:
             return False
-        if len(made.steps) != 1 or made.steps[0].reverse:
+        if len(lazy.steps) != 1 or lazy.steps[0].reverse:
             return False
         total = nl.ndarray((e.partitions, 1), dtype=F32, buffer=nl.sbuf)
         is_read = self._facts.is_read_beside(node)
-        made.tile = e.new(made.dtype) if is_read else e.unread(made.dtype)
-        (step,) = made.steps
+        lazy.tile = e.new(lazy.dtype) if is_read else e.unread(lazy.dtype)
+        (step,) = lazy.steps
         nisa.tensor_scalar_reduce(
-            made.tile, made.base, getattr(nl, step.op), step.operand, getattr(nl, op), total
+            lazy.tile, lazy.base, getattr(nl, step.op), step.operand, getattr(nl, op), total
         )
         self._facts.idioms.add("step-and-reduction")
         self._busy.spend("vector", e.elements)
@@ -395,18 +401,20 @@ class Evaluator:
             and e.per_row is not None
         )
         is_read = not is_summed or self._facts.is_read_beside(node)
-        made = e.new(dtype) if is_read else e.unread(dtype)
+        target = e.new(dtype) if is_read else e.unread(dtype)
         if reducer is not None and is_summed:
             self._facts.idioms.add("function-and-sum")
             total = nl.ndarray((e.partitions, 1), dtype=F32, buffer=nl.sbuf)
-            nisa.activation_reduce(made, op, data, nl.add, total, bias, scale)
+            nisa.activation_reduce(target, op, data, nl.add, total, bias, scale)
             self.values[id(reducer)] = self._finished(reducer, total)
         else:
-            nisa.activation(made, op, data, bias, scale)
-        return made
+            nisa.activation(target, op, data, bias, scale)
+        return target
 
     def _chosen(self, e: RowEmitter, node: Node, operands: list[Value]) -> Value | None:
-        """A choice between a value and a number, with the maximum of the row if that is wanted."""
+        """Select between a value and a number, and reduce the row to its maximum; None if
+        impossible.
+        """
         predicate, on_true, on_false = operands
         reverse = e.is_number(on_true)
         value, number = (on_false, on_true) if reverse else (on_true, on_false)
@@ -420,16 +428,16 @@ class Evaluator:
             or e.per_row is None
         ):
             return None
-        made = e.new(self._facts.dtype(node))
+        target = e.new(self._facts.dtype(node))
         total = nl.ndarray((e.partitions, 1), dtype=F32, buffer=nl.sbuf)
         nisa.select_reduce(
-            made, e.plain(predicate), e.plain(e.force(value)), float(number), total,
+            target, e.plain(predicate), e.plain(e.force(value)), float(number), total,
             nisa.reduce_cmd.reset_reduce, nl.maximum, reverse,
         )  # fmt: skip
         self._facts.idioms.add("choice-and-maximum")
         self._busy.spend("vector", 2 * e.elements)
         self.values[id(reducer)] = self._finished(reducer, total)
-        return made
+        return target
 
     def _cast(self, e: RowEmitter, node: Node, value: Value) -> Value:
         dtype = self._facts.dtype(node)
@@ -446,18 +454,22 @@ class Evaluator:
     # -- products of matrices --------------------------------------------------------------
 
     def _multiplied(self, e: RowEmitter, node: Node) -> Value:
-        """A product: copied to SBUF, or left to its one reader, which drains PSUM by itself."""
+        """Copy a product to SBUF, or leave it in PSUM for its only reader."""
         user = self._facts.only_user(node)
-        drains = user is not None and user.opcode in _FAST and id(user) not in self._facts.sums
+        drains = (
+            user is not None
+            and user.opcode in _NARROW_FLOAT_READERS
+            and id(user) not in self._facts.sums
+        )
         if drains and e.columns <= PSUM_COLUMNS:
             return _Waiting(node)
-        made = e.new(self._facts.dtype(node))
+        target = e.new(self._facts.dtype(node))
         for begin, total in self._pieces(node):
-            nisa.tensor_copy(made[:, begin : begin + total.shape[1]], total)
-        return made
+            nisa.tensor_copy(target[:, begin : begin + total.shape[1]], total)
+        return target
 
     def left(self, node: Node) -> Tile:
-        """A product's left operand that a member made, or None."""
+        """Return a product's left operand that a member computed, or None."""
         operand = node.operands[0]
         if self._facts.sources[id(operand)][0] not in self._facts.members:
             return None
@@ -473,13 +485,13 @@ class Evaluator:
         return total
 
     def _apart(self, e: RowEmitter, operands: list[Value]) -> list[Value]:
-        """The operands with one of them in PSUM at most: instructions read no two from there."""
-        found = False
-        for place, one in enumerate(operands):
-            if getattr(one, "buffer", None) is nl.psum:
-                if found:
-                    operands[place] = e.copy(one, F32)
-                found = True
+        """Copy operands out of PSUM but one: no instruction reads two from PSUM."""
+        has_psum = False
+        for index, operand in enumerate(operands):
+            if getattr(operand, "buffer", None) is nl.psum:
+                if has_psum:
+                    operands[index] = e.copy(operand, F32)
+                has_psum = True
         return operands
 
     # -- reductions ------------------------------------------------------------------------
@@ -508,7 +520,9 @@ class Evaluator:
         return self._finished(node, total)
 
     def _share(self, node: Node) -> tuple[float, Node | None]:
-        """What a sum is only multiplied by, and that product; float32 and no initial value."""
+        """Return the factor of a sum's only reader, and this product; float32 without initial
+        value.
+        """
         user, start = self._facts.only_user(node), self._operand(node.operands[1])
         if user is None or user.opcode not in ("divide", "multiply"):
             return 1.0, None
@@ -516,23 +530,23 @@ class Evaluator:
             return 1.0, None
         if not changes_nothing("add", start, "float"):
             return 1.0, None
-        same = [self._facts.sources[id(operand)][0] == id(node) for operand in user.operands]
-        number = None if all(same) else user.operands[same.index(False)].splat
-        if number is None or (user.opcode == "divide" and not same[0]):
+        is_sum = [self._facts.sources[id(operand)][0] == id(node) for operand in user.operands]
+        number = None if all(is_sum) else user.operands[is_sum.index(False)].splat
+        if number is None or (user.opcode == "divide" and not is_sum[0]):
             return 1.0, None
         share = float(number)
         share = share if user.opcode == "multiply" else 1.0 / share if share else np.inf
-        small = not np.isfinite(share) or abs(share) < _SMALLEST_SHARE or abs(share) > 1
+        small = not np.isfinite(share) or abs(share) < _MIN_SHARE or abs(share) > 1
         return (1.0, None) if small else (share, user)
 
     def _finished(self, node: Node, total: Tile) -> Value:
-        """The total with the initial value, in the reduction's type."""
+        """Return the total with the initial value, in the reduction's type."""
         rows = self._rows
         assert rows is not None
         start = self._operand(node.operands[1])
-        op, held = node.attributes["applied"], held_as(node)
-        if not changes_nothing(op, start, held.kind):
+        op, tile_type = node.attributes["applied"], held_as(node)
+        if not changes_nothing(op, start, tile_type.kind):
             total = rows.binary(REDUCERS[op], total, start, F32)
-        if held.tile != F32 and not self._facts.reads_any_float(node):
-            total = rows.copy(total, held.tile)
+        if tile_type.tile != F32 and not self._facts.reads_any_float(node):
+            total = rows.copy(total, tile_type.tile)
         return total

@@ -1,4 +1,4 @@
-"""The opcodes with kernels of their own: how each calls the kernels of this folder."""
+"""Lowers the opcodes with kernels of their own: how each calls the kernels of this folder."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ __all__ = [
 ]  # fmt: skip
 
 F32 = BY_NAME["float32"]
-_ACROSS = 64
-"""Elements next to each other from which on sums across them are products with ones."""
+_MIN_ONES_COLUMNS = 64
+"""From this many adjacent elements on, sums across them are products with ones."""
 
-_DEEP = 32
-"""Summands from which on they are."""
+_MIN_ONES_DEPTH = 32
+"""From this many summands on, sums are products with ones."""
 
-_STACKED = 64
-"""Products up to which they are."""
+_MAX_ONES_PRODUCTS = 64
+"""Up to this many products, sums are products with ones."""
 
-_FEW = 64
-"""Kept elements below which a long reduction is done in two stages, to use all partitions."""
+_MAX_STAGED_RESULTS = 64
+"""Below this many results a long reduction has two stages, to use all partitions."""
 
-_EVEN = 64
-"""Parts of equal size of which there are enough; of fewer, 128 and a rest are better."""
+_MIN_EVEN_PARTS = 64
+"""From this many equal parts on they are used; with fewer, 128 parts and a remainder are faster."""
 
 
 def iota(lowerer: Lowerer, node: Node) -> None:
-    """One dimension counts, the others repeat: a short buffer and a view of it."""
+    """Fill a short buffer along one dimension, and broadcast it."""
     dimension: int = node.attributes["dimensions"][0]
     line = counting(lowerer, node.shape[dimension], held_as(node).tile, node)
     lowerer.place(node, line.broadcast(node.shape, (dimension,)))
 
 
 def counting(lowerer: Lowerer, count: int, dtype: DType, node: Node) -> View:
-    """The buffer 0, 1, 2, ... of that length, made once for each length and type."""
+    """Return the buffer 0, 1, 2, ... of a length and a type, which is filled once."""
     line = lowerer.iota(count, dtype)
     if line is None:
         line = lowerer.scratch((count,), dtype)
@@ -64,7 +64,7 @@ def counting(lowerer: Lowerer, count: int, dtype: DType, node: Node) -> View:
 
 
 def word(lowerer: Lowerer, node: Node) -> None:
-    """The low or the high words of an input of 64-bit integers."""
+    """Copy the low or the high words of an input of 64-bit integers."""
     source = lowerer.port(lowerer.view(node.operands[0]))
     target = lowerer.port(lowerer.home(node))
     task = words_task("word", [(source, node.attributes["word"], target, 0)])
@@ -72,25 +72,25 @@ def word(lowerer: Lowerer, node: Node) -> None:
 
 
 def pair(lowerer: Lowerer, node: Node) -> None:
-    """An output of 64-bit integers from its words."""
+    """Copy words to an output of 64-bit integers."""
     parts = [lowerer.port(lowerer.view(operand)) for operand in node.operands]
     target = lowerer.port(lowerer.home(node))
-    moves = [(part, 0, target, number) for number, part in enumerate(parts)]
+    moves = [(word, 0, target, number) for number, word in enumerate(parts)]
     lowerer.call(words_task("pair", moves), node)
 
 
 def concatenate(lowerer: Lowerer, node: Node) -> None:
-    """Every operand is copied to its part of the result."""
+    """Copy every operand to its range of the result."""
     dimension: int = node.attributes["dimensions"][0]
     target = lowerer.home(node)
     begin = 0
     for operand in node.operands:
         end = begin + operand.shape[dimension]
-        _put(lowerer, operand, _part(target, dimension, begin, end), node)
+        _put(lowerer, operand, _range_of(target, dimension, begin, end), node)
         begin = end
 
 
-def _part(view: View, dimension: int, begin: int, end: int) -> View:
+def _range_of(view: View, dimension: int, begin: int, end: int) -> View:
     starts = [0] * len(view.shape)
     limits = list(view.shape)
     starts[dimension], limits[dimension] = begin, end
@@ -108,17 +108,17 @@ def _put(lowerer: Lowerer, operand: Node, target: View, node: Node) -> None:
 
 
 def update_slice(lowerer: Lowerer, node: Node) -> None:
-    """The operand, and a part of it written over."""
+    """Copy the operand, and overwrite a slice of it."""
     operand, update = node.operands
     target = lowerer.home(node)
     _put(lowerer, operand, target, node)
     fields = node.attributes
-    part = target.slice(fields["starts"], fields["limits"], fields["strides"])
-    _put(lowerer, update, part, node)
+    slice_view = target.slice(fields["starts"], fields["limits"], fields["strides"])
+    _put(lowerer, update, slice_view, node)
 
 
 def pad(lowerer: Lowerer, node: Node) -> None:
-    """The padding value everywhere, then the operand where it belongs."""
+    """Fill with the padding value, then copy the operand to its location."""
     operand, value = node.operands
     target = lowerer.home(node)
     number = lowerer.number(value)
@@ -132,26 +132,26 @@ def pad(lowerer: Lowerer, node: Node) -> None:
     starts: list[int] = []
     limits: list[int] = []
     steps: list[int] = []
-    for extent, wide, (low, _high, interior) in zip(
+    for extent, padded_extent, (low, _high, interior) in zip(
         operand.shape, node.shape, node.attributes["padding"], strict=True
     ):
         step = interior + 1
         first = -(-max(0, -low) // step)
-        last = min(extent - 1, (wide - 1 - low) // step)
+        last = min(extent - 1, (padded_extent - 1 - low) // step)
         if last < first:
             return
         inside.append((first, last + 1))
         starts.append(low + first * step)
         limits.append(low + last * step + 1)
         steps.append(step)
-    kept = lowerer.view(operand).slice(
+    inner = lowerer.view(operand).slice(
         tuple(first for first, _ in inside), tuple(last for _, last in inside), (1,) * len(inside)
     )
-    lowerer.copy(kept, target.slice(tuple(starts), tuple(limits), tuple(steps)), node)
+    lowerer.copy(inner, target.slice(tuple(starts), tuple(limits), tuple(steps)), node)
 
 
 def reduce(lowerer: Lowerer, node: Node) -> None:
-    """Kept dimensions in front, reduced ones behind; long ones for few results in two stages.
+    """Reduce with kept dimensions first; long reductions to few results have two stages.
 
     Raises:
         NeffCompileError: ``NEFF-OP``; several operands, or another operation than REDUCERS has.
@@ -163,8 +163,8 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
         raise uncovered(node, f"a reduce that applies {op} is not covered")
     operand, start = node.operands
     dims = node.attributes["dimensions"]
-    kept = [dim for dim in range(len(operand.shape)) if dim not in dims]
-    source = lowerer.view(operand).transpose((*kept, *sorted(dims)))
+    kept_dims = [dim for dim in range(len(operand.shape)) if dim not in dims]
+    source = lowerer.view(operand).transpose((*kept_dims, *sorted(dims)))
     kind = held_as(operand).kind
     target = lowerer.home(node)
     number = lowerer.number(start)
@@ -174,26 +174,30 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
     if not operand.size:
         lowerer.copy(lowerer.view(start).broadcast(node.shape, ()), target, node)
         return
-    source = _narrow_rows(lowerer, node, source, len(kept))
+    source = _narrow_rows(lowerer, node, source, len(kept_dims))
     if op == "add" and kind == "float" and number is None and port is None:
-        source = _summed_across(lowerer, node, source, len(kept), target)
+        source = _summed_across(lowerer, node, source, len(kept_dims), target)
         if source is target:
             return
-    split = _split(source, len(kept))
+    split = _split(source, len(kept_dims))
     if split is not None and op == "add" and kind == "float" and node.size == 1:
         main, out = lowerer.port(split.main), lowerer.port(target)
-        total = Reduction(main, out, len(kept) + 1, op, kind, number, port, True, split.rest)
+        total = Reduction(main, out, len(kept_dims) + 1, op, kind, number, port, True, split.rest)
         lowerer.call(reduction_task("sum", total), node)
         return
     if split is not None:
-        source = _in_parts(lowerer, node, source, len(kept), split)
-    last = Reduction(lowerer.port(source), lowerer.port(target), len(kept), op, kind, number, port)
+        source = _in_parts(lowerer, node, source, len(kept_dims), split)
+    last = Reduction(
+        lowerer.port(source), lowerer.port(target), len(kept_dims), op, kind, number, port
+    )
     lowerer.call(reduction_task("reduce", last), node)
 
 
 def _narrow_rows(lowerer: Lowerer, node: Node, source: View, kept: int) -> View:
-    """Many short rows that lie behind each other, reduced to 128: each partition takes as many rows
-    as the others, in one piece of memory. Any other source is left as it is.
+    """Reduce many short contiguous rows to 128.
+
+    Each partition takes the same number of rows, in one range of memory. Any other source is
+    unchanged.
     """
     rows, columns = (
         merge([Dim(source.shape[dim], (source.strides[dim],)) for dim in dims])
@@ -205,19 +209,21 @@ def _narrow_rows(lowerer: Lowerer, node: Node, source: View, kept: int) -> View:
     width = columns[0].extent
     if step != width or not 1 < width < NARROW or count < MANY_ROWS:
         return source
-    inner, left = divmod(count, 128)
-    partial = _partial(lowerer, node, (128 + (left > 0), width))
+    inner, remainder_rows = divmod(count, 128)
+    partial = _partial(lowerer, node, (128 + (remainder_rows > 0), width))
     main = View(source.buffer, (128, width, inner), (inner * width, 1, width), source.offset)
-    _reduce_part(lowerer, node, main, _part(partial, 0, 0, 128))
-    if left:
-        rest = View(source.buffer, (1, width, left), (0, 1, width), source.offset + main.size)
-        _reduce_part(lowerer, node, rest, _part(partial, 0, 128, 129))
+    _reduce_part(lowerer, node, main, _range_of(partial, 0, 0, 128))
+    if remainder_rows:
+        remainder = View(
+            source.buffer, (1, width, remainder_rows), (0, 1, width), source.offset + main.size
+        )
+        _reduce_part(lowerer, node, remainder, _range_of(partial, 0, 128, 129))
     shape = (*source.shape[:kept], partial.shape[0])
     return View(partial.buffer, shape, (*row_major(source.shape[:kept]), width), partial.offset)
 
 
 def _partial(lowerer: Lowerer, node: Node, shape: tuple[int, ...]) -> View:
-    """Scratch for what a reduce has of parts of its elements."""
+    """Return scratch for partial results of a reduction."""
     partial = lowerer.scratch(shape, held_as(node).tile)
     if held_as(node.operands[0]).kind == "float":
         lowerer.parts.variables[partial.buffer].dtype = F32
@@ -225,41 +231,45 @@ def _partial(lowerer: Lowerer, node: Node, shape: tuple[int, ...]) -> View:
 
 
 def _reduce_part(lowerer: Lowerer, node: Node, source: View, target: View) -> None:
-    """The source without its last dimensions: those that the target does not have."""
+    """Reduce the last dimensions of the source, which the target does not have."""
     op, kind = node.attributes["applied"], held_as(node.operands[0]).kind
     stage = Reduction(lowerer.port(source), lowerer.port(target), len(target.shape), op, kind)
     lowerer.call(reduction_task("reduce", stage), node)
 
 
 def _summed_across(lowerer: Lowerer, node: Node, source: View, kept: int, target: View) -> View:
-    """The source with the dimensions summed that lie across its rows, by products with ones; the same
-    when there are none such, and the target when nothing is left to be summed.
+    """Sum the dimensions of the source with large strides, by products with ones.
 
-    What is kept, or reduced afterwards, and stands next in memory are then columns of the products:
-    a reduction along partitions would load it element by element.
+    Return the source if it has none, and the target if nothing is left to be summed. Innermost
+    dimensions that are kept, or reduced afterwards, are the columns of the products: a reduction along
+    partitions would load them element by element.
     """
     outer = [dim for dim in range(kept, len(source.shape)) if source.shape[dim] > 1]
     inner = [dim for dim in outer if source.strides[dim] == 1]
     outer = [dim for dim in outer if dim not in inner]
-    rest = [*range(kept), *inner]
+    column_dims = [*range(kept), *inner]
     dims = merge([Dim(source.shape[dim], (source.strides[dim],)) for dim in outer])
-    columns = merge([Dim(source.shape[dim], (source.strides[dim],)) for dim in rest])
+    columns = merge([Dim(source.shape[dim], (source.strides[dim],)) for dim in column_dims])
     if len(dims) != 1 or not columns or columns[-1].steps[0] != 1:
         return source
     (depth, (down,)), (width, _) = dims[0], columns[-1]
     batch = columns[:-1]
-    if width < _ACROSS or depth < _DEEP or prod(dim.extent for dim in batch) > _STACKED:
+    if (
+        width < _MIN_ONES_COLUMNS
+        or depth < _MIN_ONES_DEPTH
+        or prod(dim.extent for dim in batch) > _MAX_ONES_PRODUCTS
+    ):
         return source
     shape = tuple(dim.extent for dim in batch)
     steps = tuple(dim.steps[0] for dim in batch)
-    one = held_as(node.operands[0]).tile.dtype.type(1)
-    ones = Node("constant", (), (), node.operands[0].element, {"value": one})
+    unit = held_as(node.operands[0]).tile.dtype.type(1)
+    ones = Node("constant", (), (), node.operands[0].element, {"value": unit})
     left = lowerer.view(ones).broadcast((*shape, 1, depth), ())
     right = View(source.buffer, (*shape, depth, width), (*steps, down, 1), source.offset)
     total = target
     out = None if inner else target.reshape((*shape, 1, width))
     if out is None:
-        total = lowerer.scratch(tuple(source.shape[dim] for dim in rest), F32)
+        total = lowerer.scratch(tuple(source.shape[dim] for dim in column_dims), F32)
         out = total.reshape((*shape, 1, width))
     assert out is not None
     ports = (lowerer.port(left), lowerer.port(right), lowerer.port(out))
@@ -271,11 +281,11 @@ def _summed_across(lowerer: Lowerer, node: Node, source: View, kept: int, target
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """Reduced elements in parts that are reduced side by side.
+    """Reduced elements in equal parts.
 
     Attributes:
-        main: the source with its parts as one more kept dimension, the last.
-        rest: the elements behind them, which are one part more; None when there are none.
+        main: the source with its parts as an additional kept dimension, the last.
+        rest: the remaining elements, an additional part; None if all parts are equal.
     """
 
     main: View
@@ -283,21 +293,21 @@ class _Split:
 
 
 def _in_parts(lowerer: Lowerer, node: Node, source: View, kept: int, split: _Split) -> View:
-    """The parts, each reduced to one element: the kept dimensions, and one of the parts."""
+    """Return the parts reduced to one element each: the kept dimensions, and one of the parts."""
     front, count = source.shape[:kept], split.main.shape[kept]
     partial = _partial(lowerer, node, (*front, count + (split.rest is not None)))
-    _reduce_part(lowerer, node, split.main, _part(partial, kept, 0, count))
+    _reduce_part(lowerer, node, split.main, _range_of(partial, kept, 0, count))
     if split.rest is not None:
-        last = _part(partial, kept, count, count + 1).reshape(front)
+        last = _range_of(partial, kept, count, count + 1).reshape(front)
         assert last is not None
         _reduce_part(lowerer, node, split.rest, last)
     return partial
 
 
 def _split(source: View, kept: int) -> _Split | None:
-    """Parts for all partitions, of few results from many elements each."""
+    """Return parts for all partitions, if few results have many elements each."""
     results, total = prod(source.shape[:kept]), prod(source.shape[kept:])
-    if results >= _FEW or total < 2048:
+    if results >= _MAX_STAGED_RESULTS or total < 2048:
         return None
     reduced = merge(
         [
@@ -305,10 +315,10 @@ def _split(source: View, kept: int) -> _Split | None:
             for count, step in zip(source.shape[kept:], source.strides[kept:], strict=True)
         ]
     )
-    at = max(range(len(reduced)), key=lambda number: reduced[number].extent)
-    count, (step,) = reduced[at]
-    parts = max(part for part in range(1, 129) if count % part == 0)
-    if parts < _EVEN and count >= 2 * 128:
+    longest = max(range(len(reduced)), key=lambda number: reduced[number].extent)
+    count, (step,) = reduced[longest]
+    parts = max(count_of_parts for count_of_parts in range(1, 129) if count % count_of_parts == 0)
+    if parts < _MIN_EVEN_PARTS and count >= 2 * 128:
         parts = 128
     if parts < 8:
         return None
@@ -316,20 +326,25 @@ def _split(source: View, kept: int) -> _Split | None:
     def view(dims: list[tuple[int, int]], offset: int) -> View:
         dims = [*zip(source.shape[:kept], source.strides[:kept], strict=True), *dims]
         return View(
-            source.buffer, tuple(one for one, _ in dims), tuple(one for _, one in dims),
+            source.buffer, tuple(extent for extent, _ in dims), tuple(step for _, step in dims),
             source.offset + offset,
         )  # fmt: skip
 
-    inner, left = divmod(count, parts)
+    inner, remainder_count = divmod(count, parts)
     dims = [(dim.extent, dim.steps[0]) for dim in reduced]
-    main = [(parts, step * inner), *dims[:at], (inner, step), *dims[at + 1 :]]
-    rest = [*dims[:at], (left, step), *dims[at + 1 :]]
-    return _Split(view(main, 0), view(rest, (count - left) * step) if left else None)
+    main = [(parts, step * inner), *dims[:longest], (inner, step), *dims[longest + 1 :]]
+    remainder = [*dims[:longest], (remainder_count, step), *dims[longest + 1 :]]
+    return _Split(
+        view(main, 0),
+        view(remainder, (count - remainder_count) * step) if remainder_count else None,
+    )
 
 
 def dot(lowerer: Lowerer, node: Node) -> None:
-    """Batch dimensions, then rows and columns; operands are copied when they are in no such
-    order that one stride walks each."""
+    """Multiply matrices: batch dimensions, then rows and columns.
+
+    Operands are copied if their dimensions have no common stride.
+    """
     fields = node.attributes
     lhs, rhs = node.operands
     left = _arranged(lowerer, lhs, fields["lhs_batch"], fields["lhs_contracting"], True)
@@ -349,10 +364,10 @@ def dot(lowerer: Lowerer, node: Node) -> None:
 
 
 def row_product(lowerer: Lowerer, node: Node, is_inside: bool) -> RowProduct:
-    """What a unit over rows needs to know of a product; operands are copied as for :func:`dot`.
+    """Return the data of a product for a unit over rows; operands are copied as for :func:`dot`.
 
     Args:
-        lowerer: of the graph.
+        lowerer: the lowerer of the graph.
         node: the product.
         is_inside: a member of the unit computes the left operand.
     """
@@ -369,20 +384,20 @@ def row_product(lowerer: Lowerer, node: Node, is_inside: bool) -> RowProduct:
 
 
 def row_contraction(lowerer: Lowerer, node: Node, out: Port) -> OverRows:
-    """What a unit over rows needs to know of a product that contracts its rows."""
+    """Return the data of a product that contracts the rows of a unit."""
     contracting: tuple[int, ...] = node.attributes["lhs_contracting"]
     depth = prod(node.operands[0].shape[dim] for dim in contracting)
     return OverRows(out, tile_type(lowerer, node, depth), batch_extents(node))
 
 
 def _tight_batch(view: View) -> View:
-    """The view of a stack of matrices without batch dimensions of one element."""
+    """Return the view of a stack of matrices without batch dimensions of one element."""
     rank = len(view.shape)
-    kept = [dim for dim in range(rank) if dim >= rank - 2 or view.shape[dim] != 1]
+    dims = [dim for dim in range(rank) if dim >= rank - 2 or view.shape[dim] != 1]
     return View(
         view.buffer,
-        tuple(view.shape[dim] for dim in kept),
-        tuple(view.strides[dim] for dim in kept),
+        tuple(view.shape[dim] for dim in dims),
+        tuple(view.strides[dim] for dim in dims),
         view.offset,
     )
 
@@ -390,46 +405,54 @@ def _tight_batch(view: View) -> View:
 def _rows_of(
     lowerer: Lowerer, node: Node, batch: tuple[int, ...], contracting: tuple[int, ...]
 ) -> View:
-    """Batch and rows as they are, without ones, and the contraction as one dimension behind."""
-    free = tuple(d for d in range(len(node.shape)) if d not in batch and d not in contracting)
-    order = (*(d for d in (*batch, *free) if node.shape[d] != 1), *contracting)
+    """Return batch and rows without extents of one, and the contraction as the last dimension."""
+    free = tuple(
+        dim for dim in range(len(node.shape)) if dim not in batch and dim not in contracting
+    )
+    order = (*(dim for dim in (*batch, *free) if node.shape[dim] != 1), *contracting)
     cut = len(order) - len(contracting)
-    depth = prod(node.shape[d] for d in contracting)
-    shape = tuple(node.shape[d] for d in order[:cut])
-    ones = tuple(d for d in range(len(node.shape)) if d not in order)
-    whole = lowerer.view(node).transpose((*ones, *order))
-    view = View(whole.buffer, whole.shape[len(ones) :], whole.strides[len(ones) :], whole.offset)
-    found = _two_strides(view, cut, cut, (*shape, 1, depth))
-    if found is None:
+    depth = prod(node.shape[dim] for dim in contracting)
+    shape = tuple(node.shape[dim] for dim in order[:cut])
+    ones = tuple(dim for dim in range(len(node.shape)) if dim not in order)
+    ordered = lowerer.view(node).transpose((*ones, *order))
+    view = View(
+        ordered.buffer, ordered.shape[len(ones) :], ordered.strides[len(ones) :], ordered.offset
+    )
+    strided = _two_strides(view, cut, cut, (*shape, 1, depth))
+    if strided is None:
         compact = lowerer.compact(view, node)
         return compact.reshape((*shape, depth)) or compact
-    return View(view.buffer, (*shape, depth), (*view.strides[:cut], found.strides[-1]), view.offset)
+    return View(
+        view.buffer, (*shape, depth), (*view.strides[:cut], strided.strides[-1]), view.offset
+    )
 
 
 def _arranged(
     lowerer: Lowerer, node: Node, batch: tuple[int, ...], contracting: tuple[int, ...], left: bool
 ) -> View:
-    free = tuple(d for d in range(len(node.shape)) if d not in batch and d not in contracting)
+    free = tuple(
+        dim for dim in range(len(node.shape)) if dim not in batch and dim not in contracting
+    )
     order = (*batch, *free, *contracting) if left else (*batch, *contracting, *free)
     view = lowerer.view(node).transpose(order)
-    first = prod(node.shape[d] for d in (free if left else contracting))
-    second = prod(node.shape[d] for d in (contracting if left else free))
-    shape = (*(node.shape[d] for d in batch), first, second)
+    first = prod(node.shape[dim] for dim in (free if left else contracting))
+    second = prod(node.shape[dim] for dim in (contracting if left else free))
+    shape = (*(node.shape[dim] for dim in batch), first, second)
     cut = len(batch) + len(free if left else contracting)
-    found = _two_strides(view, len(batch), cut, shape)
-    if found is not None:
-        return found
+    strided = _two_strides(view, len(batch), cut, shape)
+    if strided is not None:
+        return strided
     return lowerer.compact(view, node).reshape(shape) or view
 
 
 def _two_strides(view: View, batch: int, cut: int, shape: tuple[int, ...]) -> View | None:
-    """The view as (batch..., first, second) when each of the two is walked by one stride."""
+    """Return the view as (batch..., first, second) if each of the two has one stride, else None."""
     strides = list(view.strides[:batch])
-    for part in (slice(batch, cut), slice(cut, None)):
+    for dim_range in (slice(batch, cut), slice(cut, None)):
         dims = merge(
             [
                 Dim(count, (step,))
-                for count, step in zip(view.shape[part], view.strides[part], strict=True)
+                for count, step in zip(view.shape[dim_range], view.strides[dim_range], strict=True)
             ]
         )
         if len(dims) > 1:
@@ -442,12 +465,16 @@ _CASTS = {"bf16": "bfloat16", "fp16": "float16", "tf32": "tfloat32", "fp8_e4m3":
 
 
 def tile_type(lowerer: Lowerer, node: Node, depth: int) -> DType:
-    """The type in which the tensor engine reads the operands."""
+    """Return the type in which the tensor engine reads the operands."""
     kinds = [held_as(operand) for operand in node.operands]
-    names = {held.tile.name for held in kinds}
-    if any(held.kind == "word" for held in kinds) or "int16" in names or "uint16" in names:
+    names = {held_type.tile.name for held_type in kinds}
+    if (
+        any(held_type.kind == "word" for held_type in kinds)
+        or "int16" in names
+        or "uint16" in names
+    ):
         raise uncovered(node, "the tensor engine multiplies floats only", "cast to float32")
-    if any(held.kind in ("small", "pred") for held in kinds):
+    if any(held_type.kind in ("small", "pred") for held_type in kinds):
         if held_as(node).kind != "pred" and depth * 255 * 255 >= 1 << 24:
             raise uncovered(node, "an integer product this long is not exact in float32")
         return BY_NAME["bfloat16"]

@@ -1,8 +1,8 @@
-"""Images with rows on partitions: the rows of several images, and of parts of their columns.
+"""Images with rows on partitions: the rows of several images, and of ranges of their columns.
 
-Seen from one dimension of a convolution's result and window, one of the two lies on partitions and
-is ``window`` here with steps of ``dilation``; the other (``places``, steps of ``stride``) makes lines
-beside each other on every partition. A row of the image comes once for each line that it is in.
+In each dimension of a convolution, either the result or the window is on partitions: it is
+``window`` here, with steps of ``dilation``. The other one (``places``, steps of ``stride``) becomes
+lines in every partition. A row of the image is loaded once for each line that contains it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from neff.compiler.lowering.taps import PARTITIONS, Axis
 from neff.compiler.lowering.task import Port, window
 from nki_lang.base.dtypes import DType
 
-__all__ = ["ImageRows", "Places", "Stack", "even_cuts", "lying", "part_of"]
+__all__ = ["ImageRows", "Places", "Stack", "even_cuts", "slice_of", "tile_in_memory_order"]
 
-_CLEARLY = 0.85
-"""Steps of more parts over those of fewer, at most."""
+_MAX_STEP_RATIO = 0.85
+"""More parts of the columns must reduce the steps to this fraction to be worth their transfers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class Stack:
     """Rows of one image's plane on partitions.
 
     Attributes:
-        part: of the columns.
-        channel, plane, row: of the other operand or the result; the first row.
-        count: rows.
-        at: partition of the first one.
+        part: index of the range of columns.
+        channel, plane, row: indices in the other operand or the result; the first row.
+        count: number of rows.
+        first_partition: partition of the first row.
     """
 
     part: int
@@ -40,33 +40,33 @@ class Stack:
     plane: int
     row: int
     count: int
-    at: int
+    first_partition: int
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What lies on partitions at once."""
+    """The rows on partitions of one pass."""
 
     stacks: tuple[Stack, ...]
 
     @property
     def count(self) -> int:
-        return sum(one.count for one in self.stacks)
+        return sum(stack.count for stack in self.stacks)
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Rows of the image that are loaded to neighbouring partitions.
+class _Load:
+    """Rows of the image that are loaded to adjacent partitions.
 
     Attributes:
         start: element of the image.
-        at, count: partitions.
-        left, right: columns of the tile that the image has.
+        first_partition, count: partitions.
+        left, right: columns of the tile inside the image.
         step: elements from one row to the next.
     """
 
     start: int
-    at: int
+    first_partition: int
     count: int
     left: int
     right: int
@@ -75,13 +75,13 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class ImageRows:
-    """An image and how it lies on partitions.
+    """An image and its layout on partitions.
 
     Attributes:
         port: (groups, samples, channels, planes, rows, columns); channels are on partitions too.
-        axes: planes, rows, columns; of none are there holes.
+        axes: planes, rows, columns; none has holes.
         dtype: type of the tiles.
-        around: the value around the image.
+        around: the padding value.
     """
 
     port: Port
@@ -91,28 +91,29 @@ class ImageRows:
 
     @property
     def lines(self) -> list[tuple[int, int]]:
-        """(plane, row) of what lies side by side."""
+        """Return (plane, row) of the lines of a partition."""
         return list(product(range(self.axes[0].places), range(self.axes[1].places)))
 
     @property
     def parts(self) -> int:
-        """Parts of the columns that lie on different partitions: clearly fewer steps are worth the more
-        transfers."""
+        """Return the number of ranges of columns on different partitions, if they save enough
+        steps.
+        """
         columns = self.axes[2]
         rows = self.port.view.shape[2] * self.axes[0].window * self.axes[1].window
-        found, least = 1, float("inf")
+        best, best_steps = 1, float("inf")
         # More parts than partitions cost a transfer each and compute nothing faster.
         for parts in range(1, min(columns.window, PARTITIONS) + 1):
             if columns.window % parts or (parts > 1 and columns.window // parts < columns.places):
                 continue
             steps = -(-rows * parts // PARTITIONS) * (columns.window // parts)
-            if steps < _CLEARLY * least:
-                found, least = parts, steps
-        return found
+            if steps < _MAX_STEP_RATIO * best_steps:
+                best, best_steps = parts, steps
+        return best
 
     @property
     def places(self) -> list[Places]:
-        """All rows by 128, as even as can be."""
+        """Return all rows in passes of at most 128, as even as possible."""
         planes, rows, _ = self.axes
         channels = self.port.view.shape[2]
         stacks = list(product(range(self.parts), range(channels), range(planes.window)))
@@ -122,7 +123,7 @@ class ImageRows:
         ]
 
     def wide(self, count: int) -> int:
-        """Columns of the image that so many columns need for all places."""
+        """Return the columns of the image that ``count`` columns need for all positions."""
         columns = self.axes[2]
         return (count - 1) * columns.dilation + (columns.places - 1) * columns.stride + 1
 
@@ -130,13 +131,13 @@ class ImageRows:
         self, tensor: Tile, places: Places, columns: tuple[int, int],
         lines: Sequence[tuple[int, int]], samples: tuple[int, int, int],
     ) -> Tile:  # fmt: skip
-        """(places, lines, columns, samples), with what is around the image.
+        """Load a tile (rows, lines, columns, samples), with the padding of the image.
 
         Args:
             tensor: the image in HBM.
-            places: what is on partitions.
-            columns: the first and how many, of each part.
-            lines: those that are wanted.
+            places: the rows on partitions.
+            columns: first and number of the columns, in each range.
+            lines: the lines to load.
             samples: group, first sample and number of samples, across groups.
         """
         strides = self.port.view.strides
@@ -149,62 +150,74 @@ class ImageRows:
             tile = nl.ndarray((places.count, *shape), self.dtype, buffer=nl.sbuf)
         start = samples[0] * strides[0] + samples[1] * strides[1]
         for number, line in enumerate(lines):
-            found = [self._part(one, line, columns[0], wide, start) for one in places.stacks]
-            loads = [load for load in found if load is not None]
+            all_loads = [
+                self._part(stack, line, columns[0], wide, start) for stack in places.stacks
+            ]
+            loads = [load for load in all_loads if load is not None]
             _clear(tile[:, number], loads, places, self.around)
             for load in loads:
                 self._load(tensor, tile[:, number], load, samples[2])
         return tile
 
     def _part(
-        self, one: Stack, line: tuple[int, int], first: int, wide: int, start: int
-    ) -> _Part | None:
-        """What of the image lies under some rows; None when nothing does."""
+        self, stack: Stack, line: tuple[int, int], first: int, wide: int, start: int
+    ) -> _Load | None:
+        """Return the rows of the image for some rows on partitions; None if all are padding."""
         strides = self.port.view.strides
         planes, rows, columns = self.axes
         width = columns.window // self.parts
-        depth = one.plane * planes.dilation + line[0] * planes.stride - planes.low
-        top, taken, skipped = _reached(rows, one.row, line[1] * rows.stride, one.count)
-        begin = (one.part * width + first) * columns.dilation - columns.low
+        depth = stack.plane * planes.dilation + line[0] * planes.stride - planes.low
+        top, row_count, skipped = _reached(rows, stack.row, line[1] * rows.stride, stack.count)
+        begin = (stack.part * width + first) * columns.dilation - columns.low
         left, right = max(0, -begin), min(wide, columns.size - begin)
-        if not 0 <= depth < planes.size or taken <= 0 or right <= left:
+        if not 0 <= depth < planes.size or row_count <= 0 or right <= left:
             return None
-        start += one.channel * strides[2] + depth * strides[3] + top * strides[4]
+        start += stack.channel * strides[2] + depth * strides[3] + top * strides[4]
         start += (begin + left) * strides[5]
-        return _Part(start, one.at + skipped, taken, left, right, rows.dilation * strides[4])
+        return _Load(
+            start,
+            stack.first_partition + skipped,
+            row_count,
+            left,
+            right,
+            rows.dilation * strides[4],
+        )
 
-    def _load(self, tensor: Tile, tile: Tile, part: _Part, samples: int) -> None:
+    def _load(self, tensor: Tile, tile: Tile, load: _Load, samples: int) -> None:
         strides = self.port.view.strides
-        span = tile[part.at : part.at + part.count, part.left : part.right]
-        pattern = [[strides[5], part.right - part.left], [strides[1], samples]]
+        span = tile[
+            load.first_partition : load.first_partition + load.count, load.left : load.right
+        ]
+        pattern = [[strides[5], load.right - load.left], [strides[1], samples]]
         if strides[5] < strides[1]:
             span, pattern = span.permute([0, 2, 1]), pattern[::-1]
-        pattern = [[part.step, part.count], *pattern]
-        nisa.dma_copy(span, window(tensor, self.port, part.start, pattern))
+        pattern = [[load.step, load.count], *pattern]
+        nisa.dma_copy(span, window(tensor, self.port, load.start, pattern))
 
 
 def _stacked(
     stacks: list[tuple[int, int, int]], rows: int, first: int, count: int
 ) -> Iterator[Stack]:
-    at = 0
-    while at < count:
-        number, row = divmod(first + at, rows)
-        taken = min(rows - row, count - at)
-        yield Stack(*stacks[number], row, taken, at)
-        at += taken
+    partition = 0
+    while partition < count:
+        number, row = divmod(first + partition, rows)
+        row_count = min(rows - row, count - partition)
+        yield Stack(*stacks[number], row, row_count, partition)
+        partition += row_count
 
 
 def _reached(rows: Axis, first: int, moved: int, count: int) -> tuple[int, int, int]:
-    """Of ``count`` rows: the first row of the image under them, how many there are, and how many
-    rows in front have none."""
+    """Return the first row of the image of ``count`` rows, their number, and the padding rows in
+    front.
+    """
     begin = first * rows.dilation + moved - rows.low
     skipped = max(0, -(begin // rows.dilation))
     last = min(count, -((begin - rows.size) // rows.dilation))
     return begin + skipped * rows.dilation, last - skipped, skipped
 
 
-def _clear(tile: Tile, loads: list[_Part], places: Places, value: float) -> None:
-    """A value in (places, columns, samples) where no part of the image comes."""
+def _clear(tile: Tile, loads: list[_Load], places: Places, value: float) -> None:
+    """Fill (rows, columns, samples) with a value where no row of the image is loaded."""
     if sum(load.count for load in loads) < places.count:
         nisa.memset(tile, value)
         return
@@ -214,21 +227,21 @@ def _clear(tile: Tile, loads: list[_Part], places: Places, value: float) -> None
             nisa.memset(tile[:, begin:end], value)
 
 
-def lying(
+def tile_in_memory_order(
     rows: int, shape: tuple[int, ...], steps: tuple[int, ...], dtype: DType
 ) -> tuple[Tile, list[int]]:
-    """A tile whose dimensions lie as in memory, and their order."""
+    """Return a tile whose dimensions have the order of memory, and this order."""
     order = sorted(range(len(shape)), key=lambda dim: -abs(steps[dim]))
     tile = nl.ndarray((rows, *(shape[dim] for dim in order)), dtype=dtype, buffer=nl.sbuf)
     return tile, order
 
 
-def even_cuts(extent: int, most: int) -> list[tuple[int, int]]:
-    """(first, count) of equal parts, none longer than ``most``."""
-    size = -(-extent // -(-extent // max(1, min(most, extent))))
+def even_cuts(extent: int, max_size: int) -> list[tuple[int, int]]:
+    """Return (first, count) of equal parts of at most ``max_size``."""
+    size = -(-extent // -(-extent // max(1, min(max_size, extent))))
     return [(first, min(size, extent - first)) for first in range(0, extent, size)]
 
 
-def part_of(part: tuple[int, int]) -> slice:
-    """The slice of (first, count)."""
-    return slice(part[0], part[0] + part[1])
+def slice_of(span: tuple[int, int]) -> slice:
+    """Return the slice of (first, count)."""
+    return slice(span[0], span[0] + span[1])

@@ -1,4 +1,4 @@
-"""Opcodes with runtime indices: gather, scatter, dynamic-slice, dynamic-update-slice."""
+"""Lowers opcodes with runtime indices: gather, scatter, dynamic-slice, dynamic-update-slice."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ I32 = BY_NAME["int32"]
 
 
 def dynamic_slice(lowerer: Lowerer, node: Node) -> None:
-    """A view of the operand, moved by the start (clamped so that it stays inside)."""
+    """Return a view of the operand, moved by the start (clamped to stay inside)."""
     operand, *starts = node.operands
     source = lowerer.view(operand)
     if min(source.strides, default=0) < 0:
         source = _dense(lowerer, operand)
-    lowerer.place(node, _part(lowerer, source, node.shape, starts, node))
+    lowerer.place(node, _window_at(lowerer, source, node.shape, starts, node))
 
 
 def dynamic_update_slice(lowerer: Lowerer, node: Node) -> None:
-    """The operand, with a window written over at the start; in place when it has its memory."""
+    """Overwrite a window of the operand at the start; in place if both share memory."""
     operand, update, *starts = node.operands
     target = _narrow_home(lowerer, node)
     _put(lowerer, operand, target, node)
     if update.size:
-        _put(lowerer, update, _part(lowerer, target, update.shape, starts, node), node)
+        _put(lowerer, update, _window_at(lowerer, target, update.shape, starts, node), node)
 
 
-def _part(
-    lowerer: Lowerer, whole: View, shape: tuple[int, ...], starts: list[Node], node: Node
+def _window_at(
+    lowerer: Lowerer, base: View, shape: tuple[int, ...], starts: list[Node], node: Node
 ) -> View:
-    """The part of a view that starts at runtime indices."""
+    """Return the window of a view that starts at runtime indices."""
     terms: list[Term] = []
-    offset = whole.offset
-    for start, extent, size, stride in zip(starts, whole.shape, shape, whole.strides, strict=True):
+    offset = base.offset
+    for start, extent, size, stride in zip(starts, base.shape, shape, base.strides, strict=True):
         _require_words(start, node)
         last = extent - size
         number = lowerer.number(start)
         if number is not None:
             offset += min(max(int(number), 0), last) * stride
         elif start.opcode == "counter" and _is_inside(start, last):
-            one: Linear = start.attributes["linear"]
-            first = one.start * stride
-            shrinks = one.step * stride < 0
+            counter: Linear = start.attributes["linear"]
+            first = counter.start * stride
+            shrinks = counter.step * stride < 0
             offset += 0 if shrinks else first
-            terms.append(Term(counter_of(start), one.step * stride, start=first * shrinks))
+            terms.append(Term(counter_of(start), counter.step * stride, start=first * shrinks))
         elif last:
             port = lowerer.port(lowerer.view(start))
             terms.append(Term(port, stride, last, start.element.kind == "uint"))
-    part = View(whole.buffer, shape, whole.strides, offset)
-    if not terms or not part.size:
-        return part
-    return lowerer.window(part, shape, terms, node)
+    window_view = View(base.buffer, shape, base.strides, offset)
+    if not terms or not window_view.size:
+        return window_view
+    return lowerer.window(window_view, shape, terms, node)
 
 
 def _is_inside(start: Node, last: int) -> bool:
@@ -79,19 +79,19 @@ def _is_inside(start: Node, last: int) -> bool:
 
 
 def gather(lowerer: Lowerer, node: Node) -> None:
-    """Windows of the operand, one for each index; the result is a view of them in order."""
+    """Gather windows of the operand, one for each index; the result is a view of them in order."""
     operand, starts = node.operands
     fields = node.attributes
     source = _dense(lowerer, operand)
     sizes = fields["sizes"]
     dropped = (*fields["collapsed"], *fields["operand_batching"])
-    kept = tuple(dim for dim in range(len(sizes)) if dim not in dropped)
+    window_dims_of_operand = tuple(dim for dim in range(len(sizes)) if dim not in dropped)
     mapped = (*fields["start_map"], *fields["operand_batching"])
     components = _components(source, mapped, tuple(sizes[dim] for dim in mapped))
     indices, batch = _index_rows(lowerer, starts, node, fields["start_batching"])
-    window = tuple(sizes[dim] for dim in kept)
+    window = tuple(sizes[dim] for dim in window_dims_of_operand)
     flat = lowerer.scratch((prod(batch), prod(window)), held_as(node).tile)
-    dims = window_dims(window, tuple(source.strides[dim] for dim in kept))
+    dims = window_dims(window, tuple(source.strides[dim] for dim in window_dims_of_operand))
     ports = (lowerer.port(source), lowerer.port(indices), lowerer.port(flat))
     lowerer.call(gather_task("gather", *ports, components, dims), node)
     ordered = View(flat.buffer, (*batch, *window), row_major((*batch, *window)))
@@ -99,15 +99,14 @@ def gather(lowerer: Lowerer, node: Node) -> None:
 
 
 def _result_order(rank: int, offsets: tuple[int, ...]) -> tuple[int, ...]:
-    """Dimensions (batch..., window...) in the order of the result."""
+    """Return dimensions (batch..., window...) in the order of the result."""
     batch = [dim for dim in range(rank) if dim not in offsets]
-    place = {dim: number for number, dim in enumerate((*batch, *sorted(offsets)))}
-    return tuple(place[dim] for dim in range(rank))
+    position_of = {dim: number for number, dim in enumerate((*batch, *sorted(offsets)))}
+    return tuple(position_of[dim] for dim in range(rank))
 
 
 def scatter(lowerer: Lowerer, node: Node) -> None:
-    """The operands with updates combined into them, one after the other; those that do not lie
-    inside are left out."""
+    """Combine updates into the operands in sequence; updates out of bounds are dropped."""
     count = len(node.operands) // 2
     operands, starts, updates = node.operands[:count], node.operands[count], node.operands[-count:]
     fields = node.attributes
@@ -118,18 +117,21 @@ def scatter(lowerer: Lowerer, node: Node) -> None:
     windowed = fields["window_dims"]
     batch_dims = tuple(dim for dim in range(len(window)) if dim not in windowed)
     dropped = (*fields["inserted"], *fields["operand_batching"])
-    kept = tuple(dim for dim in range(len(shape)) if dim not in dropped)
+    window_dims_of_operand = tuple(dim for dim in range(len(shape)) if dim not in dropped)
     sizes = dict.fromkeys(range(len(shape)), 1)
-    sizes |= {dim: window[at] for dim, at in zip(kept, sorted(windowed), strict=True)}
+    sizes |= {
+        dim: window[index]
+        for dim, index in zip(window_dims_of_operand, sorted(windowed), strict=True)
+    }
     mapped = (*fields["start_map"], *fields["operand_batching"])
     components = _components(targets[0], mapped, tuple(sizes[dim] for dim in mapped))
     indices, _ = _index_rows(lowerer, starts, node, fields["start_batching"])
     order = (*batch_dims, *sorted(windowed))
-    ordered = [_in_a_row(lowerer, one, order, len(batch_dims), node) for one in updates]
+    ordered = [_in_a_row(lowerer, update, order, len(batch_dims), node) for update in updates]
     region: Region = fields["region"]
     spec = Scatter(
         [lowerer.port(target) for target in targets], lowerer.port(indices), ordered,
-        components, tuple(targets[0].strides[dim] for dim in kept), region.on_tiles,
+        components, tuple(targets[0].strides[dim] for dim in window_dims_of_operand), region.on_tiles,
     )  # fmt: skip
     task = sums_task if adds(spec, fields["applied"]) else scatter_task
     lowerer.call(task("scatter", spec), node)
@@ -138,10 +140,13 @@ def scatter(lowerer: Lowerer, node: Node) -> None:
 def _in_a_row(
     lowerer: Lowerer, update: Node, order: tuple[int, ...], batch: int, node: Node
 ) -> Port:
-    """Updates with their dimensions in ``order``, the first ``batch`` of them as one."""
+    """Return updates with their dimensions in ``order``, the first ``batch`` joined to one."""
     view = _dense(lowerer, update).transpose(order)
     rows = merge(
-        [Dim(*one) for one in zip(view.shape[:batch], ((s,) for s in view.strides), strict=False)]
+        [
+            Dim(*dim)
+            for dim in zip(view.shape[:batch], ((stride,) for stride in view.strides), strict=False)
+        ]
     )
     if len(rows) > 1:
         view = lowerer.compact(view, node)
@@ -154,11 +159,11 @@ def _in_a_row(
 
 
 def _targets(lowerer: Lowerer, node: Node, operands: tuple[Node, ...]) -> list[View]:
-    """Buffers with the operands' values, which become the results."""
+    """Return buffers with the operands' values, which become the results."""
     if len(operands) == 1:
         views = [_narrow_home(lowerer, node)]
     else:
-        views = [lowerer.scratch(one.shape, held_as(one).tile) for one in operands]
+        views = [lowerer.scratch(array.shape, held_as(array).tile) for array in operands]
         lowerer.results[id(node)] = views
     for operand, view in zip(operands, views, strict=True):
         _put(lowerer, operand, view, node)
@@ -173,7 +178,7 @@ def _components(view: View, dims: tuple[int, ...], sizes: tuple[int, ...]) -> li
 
 
 def _dense(lowerer: Lowerer, node: Node) -> View:
-    """Where the node's value is, without gaps and in narrow elements."""
+    """Return the node's value without gaps and in narrow elements."""
     view = lowerer.view(node)
     plain = view.contiguous and view.buffer not in lowerer.windows
     if plain and not lowerer.port(view).wide:
@@ -184,7 +189,7 @@ def _dense(lowerer: Lowerer, node: Node) -> View:
 
 
 def _narrow_home(lowerer: Lowerer, node: Node) -> View:
-    """The node's home, or scratch where that has two words an element."""
+    """Return the node's home, or scratch if its elements have two words."""
     home = lowerer.home(node)
     if not lowerer.port(home).wide:
         return home
@@ -204,27 +209,27 @@ def _put(lowerer: Lowerer, operand: Node, target: View, node: Node) -> None:
 def _index_rows(
     lowerer: Lowerer, starts: Node, node: Node, batching: tuple[int, ...]
 ) -> tuple[View, tuple[int, ...]]:
-    """(components, N), and the batch dimensions whose product is N.
+    """Return (components, N), and the batch dimensions whose product is N.
 
-    Batching dimensions of the indices are components that count by themselves.
+    Batching dimensions of the indices are components that count through their extent.
     """
     _require_words(starts, node)
-    at: int = node.attributes["index_vector"]
+    vector_dim: int = node.attributes["index_vector"]
     view = lowerer.view(starts)
-    if at == len(view.shape):
+    if vector_dim == len(view.shape):
         view = View(view.buffer, (*view.shape, 1), (*view.strides, 0), view.offset)
-    batch = view.shape[:at] + view.shape[at + 1 :]
-    count = view.shape[at]
+    batch = view.shape[:vector_dim] + view.shape[vector_dim + 1 :]
+    count = view.shape[vector_dim]
     indices = lowerer.scratch((max(1, count + len(batching)), prod(batch)), I32)
     for row in range(count):
-        offset = view.offset + row * view.strides[at]
-        strides = view.strides[:at] + view.strides[at + 1 :]
+        offset = view.offset + row * view.strides[vector_dim]
+        strides = view.strides[:vector_dim] + view.strides[vector_dim + 1 :]
         source = View(view.buffer, batch, strides, offset)
         lowerer.copy(source, _row(indices, row, batch), node)
     for row, dim in enumerate(batching, start=count):
-        own = dim if dim < at else dim - 1
-        line = counting(lowerer, batch[own], I32, node)
-        lowerer.copy(line.broadcast(batch, (own,)), _row(indices, row, batch), node)
+        batch_dim = dim if dim < vector_dim else dim - 1
+        line = counting(lowerer, batch[batch_dim], I32, node)
+        lowerer.copy(line.broadcast(batch, (batch_dim,)), _row(indices, row, batch), node)
     return indices, batch
 
 

@@ -1,7 +1,7 @@
-"""Rows of operands for the tiles of a kernel: a transfer has those of several tiles where they are short.
+"""Loads operand rows for the tiles of a kernel: one transfer loads several tiles if rows are short.
 
-A transfer takes an engine as long to start whatever it moves, so short ones keep that engine busy and
-the DMA engines idle.
+Starting a transfer costs an engine the same time for any size, so short transfers keep this engine
+busy and the DMA engines idle.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from neff.compiler.lowering.tiling import Piece
 
 __all__ = ["Loads"]
 
-_TOGETHER = 2048
-"""Bytes of each partition that one transfer for several tiles brings at most."""
+_MAX_TRANSFER_BYTES = 2048
+"""Limit on the bytes of each partition that a transfer for several tiles loads."""
 
-_KEPT = 8192
-"""Bytes of each partition of an operand that is kept for all tiles, as a mask is that all heads read."""
+_MAX_KEPT_BYTES = 8192
+"""Limit on the bytes of each partition of an operand kept for all tiles, as a mask for all
+heads.
+"""
 
-_DIMENSIONS = 5
-"""Of a DMA (arch guide trainium_inferentia2, access patterns)."""
+_DMA_DIMENSIONS = 5
+"""Dimensions of a DMA (arch guide trainium_inferentia2, access patterns)."""
 
 
 class Loads:
     """The operands' rows that are in SBUF.
 
     Args:
-        tensors: of the kernel, by buffer.
-        reaches: operands, and the number of the view of the tiles that walks each.
+        tensors: tensors of the kernel, by buffer.
+        reaches: operands, each with the number of its view of the tiles.
         pieces: the tiles in order.
         together: rows of a partition in one tile.
-        block: columns that are worked on at once, 0 for all.
+        block: columns of a pass, 0 for all.
     """
 
     def __init__(
@@ -53,69 +55,71 @@ class Loads:
         self._tiles: dict[int, dict[int, Tile]] = {}
         self._first: dict[int, dict[int, int]] = {}
         for number, _ in reaches:
-            places = self._first[number] = {}
+            first_pieces = self._first[number] = {}
             for index, piece in enumerate(self._pieces):
-                places.setdefault(piece.offsets[number], index)
+                first_pieces.setdefault(piece.offsets[number], index)
         self.resident = sum(self._bytes(number, reach) for number, reach in reaches)
 
     def forget(self) -> None:
-        """Other columns come next."""
+        """Drop all tiles: other columns come next."""
         self._tiles.clear()
 
     def _bytes(self, number: int, reach: Reach) -> int:
-        """Bytes of a partition that an operand takes beside those of a tile."""
+        """Return the bytes of a partition that an operand takes besides those of a tile."""
         size = min(reach.count, self._block or reach.count) * reach.port.dtype.itemsize
         if self._is_kept(number, size):
             return size * len(self._first[number])
-        return 2 * _TOGETHER if self._pieces and 2 * size <= _TOGETHER else 0
+        return 2 * _MAX_TRANSFER_BYTES if self._pieces and 2 * size <= _MAX_TRANSFER_BYTES else 0
 
     def _is_kept(self, number: int, size: int) -> bool:
-        places = self._first[number]
-        return len(places) < len(self._pieces) and size * len(places) <= _KEPT
+        first_pieces = self._first[number]
+        return len(first_pieces) < len(self._pieces) and size * len(first_pieces) <= _MAX_KEPT_BYTES
 
     def tile(self, number: int, reach: Reach, piece: Piece, cut: tuple[int, int]) -> Tile:
-        """A tile (partitions, elements) with an operand's rows.
+        """Return a tile (partitions, elements) with an operand's rows.
 
         Args:
-            number: of the view that walks the operand.
+            number: the number of the operand's view.
             reach: the operand.
             piece: the tile.
-            cut: first and number of the columns that are worked on.
+            cut: first and number of the columns of this pass.
         """
-        known = self._tiles.setdefault(number, {})
+        loaded = self._tiles.setdefault(number, {})
         offset, partitions = piece.offsets[number], piece.partition.extent
-        found = known.get(offset)
-        if found is not None and found.shape[0] >= partitions:  # the last tile may have fewer
-            return found if found.shape[0] == partitions else found[0:partitions]
+        tile = loaded.get(offset)
+        if tile is not None and tile.shape[0] >= partitions:  # the last tile may have fewer
+            return tile if tile.shape[0] == partitions else tile[0:partitions]
         begin, columns = reach.part(*cut)
         size = prod(count for _, count in columns) * reach.port.dtype.itemsize
-        some = self._run(number, piece, size, len(columns))
-        if some == 1:
-            found = self._alone(number, reach, piece, begin, columns)
+        tile_count = self._run(number, piece, size, len(columns))
+        if tile_count == 1:
+            tile = self._alone(number, reach, piece, begin, columns)
         if not self._is_kept(number, size):
-            known.clear()
-        if found is None:
-            found = self._several(number, reach, piece, begin, columns, some)
+            loaded.clear()
+        if tile is None:
+            tile = self._several(number, reach, piece, begin, columns, tile_count)
         elif self._is_kept(number, size):
-            known[offset] = found
-        return found
+            loaded[offset] = tile
+        return tile
 
     def _run(self, number: int, piece: Piece, size: int, dimensions: int) -> int:
-        """Tiles from one on whose rows come by one transfer: as many partitions, evenly spaced."""
+        """Return the number of consecutive tiles that one DMA can load: equal extents, evenly
+        spaced.
+        """
         first = self._first[number].get(piece.offsets[number])
-        if first is None or dimensions + 2 > _DIMENSIONS:
+        if first is None or dimensions + 2 > _DMA_DIMENSIONS:
             return 1
-        pieces = self._pieces[first : first + max(1, _TOGETHER // size)]
+        pieces = self._pieces[first : first + max(1, _MAX_TRANSFER_BYTES // size)]
         if len(pieces) < 2:
             return 1
         step = pieces[1].offsets[number] - pieces[0].offsets[number]
-        some = 1
-        for before, one in pairwise(pieces):
-            even = one.offsets[number] - before.offsets[number] == step != 0
-            if not even or one.partition.extent != piece.partition.extent:
+        tile_count = 1
+        for before, piece_after in pairwise(pieces):
+            is_even = piece_after.offsets[number] - before.offsets[number] == step != 0
+            if not is_even or piece_after.partition.extent != piece.partition.extent:
                 break
-            some += 1
-        return some
+            tile_count += 1
+        return tile_count
 
     def _alone(
         self, number: int, reach: Reach, piece: Piece, begin: int, columns: list[list[int]]
@@ -131,16 +135,16 @@ class Loads:
 
     def _several(
         self, number: int, reach: Reach, piece: Piece, begin: int, columns: list[list[int]],
-        some: int,
+        tile_count: int,
     ) -> Tile:  # fmt: skip
         first = self._first[number][piece.offsets[number]]
-        offsets = [one.offsets[number] for one in self._pieces[first : first + some]]
-        pattern = [piece.pattern(number)[0], [offsets[1] - offsets[0], some], *columns]
+        offsets = [later.offsets[number] for later in self._pieces[first : first + tile_count]]
+        pattern = [piece.pattern(number)[0], [offsets[1] - offsets[0], tile_count], *columns]
         tensor = self._tensors[reach.port.view.buffer]
         source = window(tensor, reach.port, piece.offsets[number] + begin, pattern)
-        shape = (piece.partition.extent, some, prod(source.shape[2:]))
+        shape = (piece.partition.extent, tile_count, prod(source.shape[2:]))
         tile = nl.ndarray(shape, dtype=reach.port.dtype, buffer=nl.sbuf)
         nisa.dma_copy(tile, source)
-        known = self._tiles[number]
-        known.update({offset: tile[:, place] for place, offset in enumerate(offsets)})
-        return known[offsets[0]]
+        loaded = self._tiles[number]
+        loaded.update({offset: tile[:, index] for index, offset in enumerate(offsets)})
+        return loaded[offsets[0]]

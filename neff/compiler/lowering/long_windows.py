@@ -1,14 +1,14 @@
 """Convolutions whose window is larger than their result, as gradients by weights are.
 
-What is summed over, the places of the window, lies on partitions: rows of the window (of all images,
-and of parts of them where that leaves partitions free) with its columns along them. A column of the
-kernel is then the stationary operand of a product, and what all places of the result see at it are
-the moving columns: of the image that is a few runs of one tile. The rows of the image come once for each
-row of the result. Sums stay in PSUM until the last place.
+The summed positions of the window are on partitions: rows of the window (of all images, and of ranges
+of their columns if that leaves partitions free) with its columns along them. A column of the kernel
+is then the stationary operand of a product, and the elements that all positions of the result read at
+it are the moving columns: a few runs of one tile of the image. The rows of the image are loaded once
+for each row of the result. Sums stay in PSUM until the last position.
 
-Where 32 or 64 features of the kernel leave half of the result's partitions free, neighbouring
-columns of the window stand side by side there (``together``), and their sums are added at the end.
-Batch groups share products: of each only a block on the diagonal is kept.
+If 32 or 64 features of the kernel leave half of the result's partitions free, ``together``
+neighboring columns of the window share a product, and their sums are added at the end. Batch groups
+share products: only a block on the diagonal is kept for each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from math import prod
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.lowering.emitter import Tile
-from neff.compiler.lowering.image_rows import ImageRows, Places, even_cuts, lying, part_of
+from neff.compiler.lowering.image_rows import (
+    ImageRows,
+    Places,
+    even_cuts,
+    slice_of,
+    tile_in_memory_order,
+)
 from neff.compiler.lowering.operands import turned_into
 from neff.compiler.lowering.taps import PARTITIONS, Axis
 from neff.compiler.lowering.task import Port, window
@@ -30,27 +36,27 @@ from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = ["LongWindow", "multiply"]
 
-_BANK = 512
+_BANK_SUMS = 512
 """Sums in each partition of a PSUM bank."""
 
-_BANKS = 6
-"""Banks of sums under way at once."""
+_MAX_BANKS = 6
+"""Banks of sums in progress at a time."""
 
-_IMAGE = 32 * 1024
-"""Bytes of each partition for a part of the image."""
+_MAX_IMAGE_BYTES = 32 * 1024
+"""Bytes of each partition for a band of the image."""
 
-_SIDE_BY_SIDE = (32, 64)
-"""Features of the kernel of which several columns go into one product."""
+_PACKED_FEATURES = (32, 64)
+"""Numbers of features of the kernel for which several columns share a product."""
 
-_WORTH_TURNING = 4096
-"""Results from which on they are transposed when that makes transfers of whole rows."""
+_MIN_TRANSPOSED_RESULTS = 4096
+"""From this many results on they are transposed if that makes transfers of full rows."""
 
 F32 = BY_NAME["float32"]
 
 
 @dataclass(frozen=True, slots=True)
 class LongWindow:
-    """A convolution as this kernel does it.
+    """The data of this kernel's convolution.
 
     Attributes:
         rows: the image (groups, samples, channels, planes, rows, columns), with rows of the window on
@@ -67,12 +73,12 @@ class LongWindow:
 
     @property
     def axes(self) -> tuple[Axis, Axis, Axis]:
-        """Planes, rows, columns."""
+        """Return planes, rows, columns."""
         return self.rows.axes
 
     @property
     def dtype(self) -> DType:
-        """Type in which the tensor engine reads."""
+        """Return the type in which the tensor engine reads."""
         return self.rows.dtype
 
     @property
@@ -85,25 +91,25 @@ class LongWindow:
 
     @property
     def samples(self) -> int:
-        """Samples of a group."""
+        """Return the number of samples of a group."""
         return self.image.view.shape[1]
 
     @property
     def features(self) -> int:
-        """Features of a group."""
+        """Return the number of features of a group."""
         return self.kernel.view.shape[2]
 
     @property
     def together(self) -> int:
-        """Columns of the window in one product."""
+        """Return the columns of the window in one product."""
         columns = self.axes[2]
-        if self.groups > 1 or self.features not in _SIDE_BY_SIDE or columns.stride > 1:
+        if self.groups > 1 or self.features not in _PACKED_FEATURES or columns.stride > 1:
             return 1
         return max(1, min(PARTITIONS // self.features, columns.window // self.rows.parts))
 
     @property
     def blocks(self) -> list[_Block]:
-        """What is summed up at once: as many results as PSUM has room for."""
+        """Return the blocks of results that are summed at a time: as many as PSUM holds."""
         return [
             _Block(*groups, *features, *lines, *samples)
             for groups, features in self._stationary()
@@ -112,36 +118,43 @@ class LongWindow:
         ]
 
     def _stationary(self) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-        most = min(_BANK, _BANK * _BANKS // self.run) // self.samples
-        each = max(1, min(PARTITIONS // self.features, most, self.groups))
-        for group in range(0, self.groups, each):
+        max_groups = min(_BANK_SUMS, _BANK_SUMS * _MAX_BANKS // self.run) // self.samples
+        groups_per_block = max(1, min(PARTITIONS // self.features, max_groups, self.groups))
+        for group in range(0, self.groups, groups_per_block):
             for first in range(0, self.features, PARTITIONS):
                 count = min(PARTITIONS, self.features - first)
-                yield (group, min(each, self.groups - group)), (first, count)
+                yield (group, min(groups_per_block, self.groups - group)), (first, count)
 
     def _samples(self, groups: int) -> list[tuple[int, int]]:
         run = self.run
-        most = _BANKS * (_BANK // run) if groups == 1 else self.samples
-        most = min(most, max(1, _IMAGE // (self.dtype.itemsize * self.rows.wide(self.together))))
-        return even_cuts(self.samples, most)
+        max_samples = _MAX_BANKS * (_BANK_SUMS // run) if groups == 1 else self.samples
+        max_samples = min(
+            max_samples,
+            max(1, _MAX_IMAGE_BYTES // (self.dtype.itemsize * self.rows.wide(self.together))),
+        )
+        return even_cuts(self.samples, max_samples)
 
     def _lines(self, samples: int) -> list[tuple[int, int]]:
         run = self.run
-        in_bank = _BANK // (run * samples)
-        most = in_bank * _BANKS if in_bank else max(1, _BANKS // -(-samples // (_BANK // run)))
+        in_bank = _BANK_SUMS // (run * samples)
+        max_lines = (
+            in_bank * _MAX_BANKS
+            if in_bank
+            else max(1, _MAX_BANKS // -(-samples // (_BANK_SUMS // run)))
+        )
         width = self.rows.wide(self.together) * samples * self.dtype.itemsize
-        return even_cuts(len(self.rows.lines), min(most, max(1, _IMAGE // width)))
+        return even_cuts(len(self.rows.lines), min(max_lines, max(1, _MAX_IMAGE_BYTES // width)))
 
     @property
     def run(self) -> int:
-        """Columns of the image that one product needs."""
+        """Return the columns of the image that one product needs."""
         columns = self.axes[2]
         return (self.together - 1) * columns.dilation + columns.places
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Results that are summed up at once: first and number of everything."""
+    """Results that are summed at a time: first and number of each dimension."""
 
     group: int
     groups: int
@@ -154,17 +167,17 @@ class _Block:
 
     @property
     def rows(self) -> int:
-        """Partitions of the sums, for each column together."""
+        """Return the partitions of the sums, for each column together."""
         return self.groups * self.features
 
     @property
     def along(self) -> int:
-        """Samples of all its groups."""
+        """Return the samples of all its groups."""
         return self.groups * self.samples
 
 
 def multiply(spec: LongWindow, tensors: dict[str, Tile]) -> None:
-    """The body of the kernel."""
+    """Emit the body of the kernel."""
     blocks, places = spec.blocks, spec.rows.places
     affordable(len(blocks) * len(places) * spec.axes[2].window)
     for block in blocks:
@@ -187,43 +200,46 @@ class _Sums:
         self._started = False
 
     def _slices(self) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-        """(lines, samples) of each bank, relative to the block."""
+        """Yield (lines, samples) of each bank, relative to the block."""
         block, run = self._block, self._spec.run
-        in_bank = _BANK // (run * block.along)
+        in_bank = _BANK_SUMS // (run * block.along)
         if in_bank:
             for lines in even_cuts(block.lines, in_bank):
                 yield lines, (0, block.along)
             return
         for line in range(block.lines):
-            for samples in even_cuts(block.along, _BANK // run):
+            for samples in even_cuts(block.along, _BANK_SUMS // run):
                 yield (line, 1), samples
 
     def run(self, places: list[Places]) -> None:
         spec, block = self._spec, self._block
         columns = spec.axes[2].window // spec.rows.parts
-        each = spec.dtype.itemsize * block.lines * block.along
-        most = columns
-        while most > spec.together and spec.rows.wide(most) * each > _IMAGE:
-            most = -(-most // 2)
-        for some in places:
-            for first in range(0, columns, most):
-                self._add(some, first, min(most, columns - first))
+        column_bytes = spec.dtype.itemsize * block.lines * block.along
+        max_columns = columns
+        while (
+            max_columns > spec.together
+            and spec.rows.wide(max_columns) * column_bytes > _MAX_IMAGE_BYTES
+        ):
+            max_columns = -(-max_columns // 2)
+        for row_set in places:
+            for first in range(0, columns, max_columns):
+                self._add(row_set, first, min(max_columns, columns - first))
         self._finish()
 
     def _add(self, places: Places, first: int, count: int) -> None:
-        """The products of some columns of the window."""
+        """Add the products of a range of columns of the window."""
         spec, columns = self._spec, self._spec.axes[2]
         image, kernel = self._image(places, first, count), self._kernel(places, first, count)
         for begin in range(0, count, spec.together):
-            some = min(spec.together, count - begin)
-            run = (some - 1) * columns.dilation + columns.places
-            at = begin * columns.dilation
-            span = slice(at, at + (run - 1) * columns.stride + 1, columns.stride)
+            column_count = min(spec.together, count - begin)
+            run = (column_count - 1) * columns.dilation + columns.places
+            offset = begin * columns.dilation
+            span = slice(offset, offset + (run - 1) * columns.stride + 1, columns.stride)
             for lines, samples, total in self._runs:
-                moving = image[:, part_of(lines), span, part_of(samples)]
-                part = total[0 : some * self._block.rows, :, 0:run]
+                moving = image[:, slice_of(lines), span, slice_of(samples)]
+                sums = total[0 : column_count * self._block.rows, :, 0:run]
                 nisa.nc_matmul(
-                    part, kernel[:, begin : begin + some], moving, accumulate=self._started
+                    sums, kernel[:, begin : begin + column_count], moving, accumulate=self._started
                 )
             self._started = True
 
@@ -233,22 +249,27 @@ class _Sums:
         nisa.dma_copy(tile, window(self._tensors[name], self._ports[name], start, pattern))
 
     def _kernel(self, places: Places, first: int, count: int) -> Tile:
-        """(places, columns, features of the block)."""
+        """Load (rows, columns, features of the block)."""
         spec, block = self._spec, self._block
         strides = spec.kernel.view.strides
         shape, steps = (count, block.rows), (strides[5], strides[2])
-        tile, order = lying(places.count, shape, steps, spec.dtype)
+        tile, order = tile_in_memory_order(places.count, shape, steps, spec.dtype)
         width = spec.axes[2].window // spec.rows.parts
         head = block.group * strides[0] + block.feature * strides[2]
-        for one in places.stacks:
-            start = head + one.channel * strides[1] + one.plane * strides[3]
-            start += one.row * strides[4] + (one.part * width + first) * strides[5]
-            pattern = [[strides[4], one.count], *([steps[dim], shape[dim]] for dim in order)]
-            self._load(tile[one.at : one.at + one.count], "kernel", start, pattern)
+        for stack in places.stacks:
+            start = head + stack.channel * strides[1] + stack.plane * strides[3]
+            start += stack.row * strides[4] + (stack.part * width + first) * strides[5]
+            pattern = [[strides[4], stack.count], *([steps[dim], shape[dim]] for dim in order)]
+            self._load(
+                tile[stack.first_partition : stack.first_partition + stack.count],
+                "kernel",
+                start,
+                pattern,
+            )
         return tile.permute([0, *(1 + order.index(dim) for dim in range(2))])
 
     def _image(self, places: Places, first: int, count: int) -> Tile:
-        """(places, lines, columns, samples of the block)."""
+        """Load (rows, lines, columns, samples of the block)."""
         block, rows = self._block, self._spec.rows
         lines = rows.lines[block.line : block.line + block.lines]
         samples = block.group, block.sample, block.along
@@ -257,64 +278,69 @@ class _Sums:
     # -- results -------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """Sums of a block go to HBM: those of columns together added, groups' blocks picked."""
+        """Store the sums of a block: add the columns together, and select the groups' blocks."""
         spec, block = self._spec, self._block
         shape = (block.rows, block.lines, spec.axes[2].places, block.along)
         dtype = F32 if block.groups > 1 or spec.together > 1 else spec.out.dtype
         dims = self._out_dims()
         if block.groups > 1:
-            made = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
+            sums = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
             order = [0, 1, 2]
         else:
             order = sorted(range(3), key=lambda dim: -abs(dims[dim][0]))
-            lying = nl.ndarray(
+            tile = nl.ndarray(
                 (shape[0], *(shape[1 + dim] for dim in order)), dtype=dtype, buffer=nl.sbuf
             )
-            made = lying.permute([0, *(1 + order.index(dim) for dim in range(3))])
-        self._drain(made)
+            sums = tile.permute([0, *(1 + order.index(dim) for dim in range(3))])
+        self._drain(sums)
         if block.groups > 1:
-            made = self._diagonal(made)
-        self._store(made)
+            sums = self._diagonal(sums)
+        self._store(sums)
 
-    def _drain(self, made: Tile) -> None:
+    def _drain(self, sums: Tile) -> None:
         spec, block = self._spec, self._block
         columns = spec.axes[2]
         for lines, samples, total in self._runs:
-            part = made[:, part_of(lines), :, part_of(samples)]
-            nisa.tensor_copy(part, total[0 : block.rows, :, 0 : columns.places])
-            for one in range(1, spec.together):
-                at, first = one * block.rows, one * columns.dilation
-                more = nl.ndarray(part.shape, dtype=F32, buffer=nl.sbuf)
-                where = slice(first, first + columns.places)
-                nisa.tensor_copy(more, total[at : at + block.rows, :, where])
-                nisa.tensor_tensor(part, part, more, nl.add)
+            target = sums[:, slice_of(lines), :, slice_of(samples)]
+            nisa.tensor_copy(target, total[0 : block.rows, :, 0 : columns.places])
+            for column in range(1, spec.together):
+                partition, first = column * block.rows, column * columns.dilation
+                addend = nl.ndarray(target.shape, dtype=F32, buffer=nl.sbuf)
+                columns_read = slice(first, first + columns.places)
+                nisa.tensor_copy(addend, total[partition : partition + block.rows, :, columns_read])
+                nisa.tensor_tensor(target, target, addend, nl.add)
 
-    def _diagonal(self, made: Tile) -> Tile:
-        """(rows, lines, columns, samples) of (rows, lines, columns, groups and samples): of each
-        row what belongs to its group."""
+    def _diagonal(self, sums: Tile) -> Tile:
+        """Select from each row the samples of its group.
+
+        The operand is (rows, lines, columns, groups and samples), the result (rows, lines, columns,
+        samples).
+        """
         block, features = self._block, self._spec.features
-        rows, lines, columns, _ = made.shape
+        rows, lines, columns, _ = sums.shape
         count = block.samples
-        flat = made.reshape((rows, lines * columns, block.groups, count))
+        flat = sums.reshape((rows, lines * columns, block.groups, count))
         for sign, offset in ((1, 0), (-1, features - 1)):
-            kept = nl.ndarray(flat.shape, dtype=F32, buffer=nl.sbuf)
+            masked = nl.ndarray(flat.shape, dtype=F32, buffer=nl.sbuf)
             pattern = [[0, lines * columns], [-sign * features, block.groups], [0, count]]
             nisa.affine_select(
-                kept, pattern, sign, flat, 0.0, cmp_op=nl.greater_equal, offset=offset
+                masked, pattern, sign, flat, 0.0, cmp_op=nl.greater_equal, offset=offset
             )
-            flat = kept
+            flat = masked
         total = nl.ndarray((rows, lines * columns, count), dtype=F32, buffer=nl.sbuf)
         nisa.tensor_reduce(total, nl.add, flat.permute([0, 1, 3, 2]), axis=3)
         return total.reshape((rows, lines, columns, count))
 
     def _out_dims(self) -> list[tuple[int, int]]:
-        """(step, count) of a block's lines, columns and samples; lines in one step."""
+        """Return (step, count) of a block's lines, columns and samples; lines have one step."""
         spec, block = self._spec, self._block
         _, samples, _, _, row, column = spec.out.view.strides
         return [(row, block.lines), (column, spec.axes[2].places), (samples, block.samples)]
 
-    def _store(self, made: Tile) -> None:
-        """(features, lines, columns, samples) to their places, line by line where planes are."""
+    def _store(self, sums: Tile) -> None:
+        """Store (features, lines, columns, samples), line by line if the block has several
+        planes.
+        """
         spec, block = self._spec, self._block
         strides = spec.out.view.strides
         start = block.group * strides[0] + block.feature * strides[2] + block.sample * strides[1]
@@ -323,39 +349,45 @@ class _Sums:
             rows = [row for number, row in lines if number == plane]
             first = lines.index((plane, rows[0]))
             self._store_plane(
-                made[:, first : first + len(rows)],
+                sums[:, first : first + len(rows)],
                 start + plane * strides[3] + rows[0] * strides[4],
             )
 
-    def _store_plane(self, made: Tile, start: int) -> None:
+    def _store_plane(self, sums: Tile, start: int) -> None:
         strides = self._spec.out.view.strides
         steps = (strides[4], strides[5], strides[1])
-        if made.shape[0] > 1 and strides[2] == 1 and prod(made.shape) >= _WORTH_TURNING:
-            self._store_turned(made, start, steps)
+        if sums.shape[0] > 1 and strides[2] == 1 and prod(sums.shape) >= _MIN_TRANSPOSED_RESULTS:
+            self._store_turned(sums, start, steps)
             return
         order = sorted(range(3), key=lambda dim: -abs(steps[dim]))
-        dims = [[steps[dim], made.shape[1 + dim]] for dim in order]
-        tile = made.permute([0, *(1 + dim for dim in order)])
-        target = self._reached(start, [[strides[2], made.shape[0]], *dims])
+        dims = [[steps[dim], sums.shape[1 + dim]] for dim in order]
+        tile = sums.permute([0, *(1 + dim for dim in order)])
+        target = self._reached(start, [[strides[2], sums.shape[0]], *dims])
         nisa.dma_copy(target, _typed(tile, self._spec.out.dtype))
 
-    def _store_turned(self, made: Tile, start: int, steps: tuple[int, int, int]) -> None:
-        """Features become innermost: transposed by 128 samples of one place."""
+    def _store_turned(self, sums: Tile, start: int, steps: tuple[int, int, int]) -> None:
+        """Store with features innermost: transpose 128 samples of a position at a time."""
         spec = self._spec
-        count, lines, columns, samples = made.shape
-        made = _typed(made, spec.out.dtype)
+        count, lines, columns, samples = sums.shape
+        sums = _typed(sums, spec.out.dtype)
         for line, column in product(range(lines), range(columns)):
             for first in range(0, samples, PARTITIONS):
-                some = min(PARTITIONS, samples - first)
+                sample_count = min(PARTITIONS, samples - first)
                 buffer = nl.psum if spec.exact else nl.sbuf
-                turned = nl.ndarray((some, count), dtype=made.dtype, buffer=buffer)
-                turned_into(turned, made[:, line, column, first : first + some], exact=spec.exact)
+                transposed = nl.ndarray((sample_count, count), dtype=sums.dtype, buffer=buffer)
+                turned_into(
+                    transposed,
+                    sums[:, line, column, first : first + sample_count],
+                    exact=spec.exact,
+                )
                 if spec.exact:
-                    lying = nl.ndarray((some, count), dtype=made.dtype, buffer=nl.sbuf)
-                    nisa.tensor_copy(lying, turned)
-                    turned = lying
-                at = start + line * steps[0] + column * steps[1] + first * steps[2]
-                nisa.dma_copy(self._reached(at, [[steps[2], some], [1, count]]), turned)
+                    copied = nl.ndarray((sample_count, count), dtype=sums.dtype, buffer=nl.sbuf)
+                    nisa.tensor_copy(copied, transposed)
+                    transposed = copied
+                offset = start + line * steps[0] + column * steps[1] + first * steps[2]
+                nisa.dma_copy(
+                    self._reached(offset, [[steps[2], sample_count], [1, count]]), transposed
+                )
 
     def _reached(self, start: int, pattern: list[list[int]]) -> Tile:
         return window(self._tensors["out"], self._ports["out"], start, pattern)
@@ -364,6 +396,6 @@ class _Sums:
 def _typed(tile: Tile, dtype: DType) -> Tile:
     if tile.dtype == dtype:
         return tile
-    made = nl.ndarray(tile.shape, dtype=dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(made, tile)
-    return made
+    converted = nl.ndarray(tile.shape, dtype=dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(converted, tile)
+    return converted

@@ -20,7 +20,7 @@ from neff.compiler.expansions.windows import pooled_dims
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.views import Dim, View, merge
 from neff.compiler.lowering.emitter import Tile
-from neff.compiler.lowering.image_rows import ImageRows, even_cuts, lying
+from neff.compiler.lowering.image_rows import ImageRows, even_cuts, tile_in_memory_order
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.taps import PARTITIONS, Axis
 from neff.compiler.lowering.task import Port, Task, window
@@ -225,7 +225,7 @@ def _in_rows(spec: Pool, tensors: dict[str, Tile]) -> None:
         axis = spec.axes[2]
         shape = (places.count, part[1], some[1])
         steps = (spec.out.view.strides[5], spec.out.view.strides[1])
-        made, order = lying(places.count, shape[1:], steps, spec.out.dtype)
+        made, order = tile_in_memory_order(places.count, shape[1:], steps, spec.out.dtype)
         seen = tile.ap(
             [
                 [tile.strides[0], places.count], [column * axis.stride, part[1]],
@@ -241,4 +241,4 @@ def _in_rows(spec: Pool, tensors: dict[str, Tile]) -> None:
             dims = [[steps[dim], shape[1 + dim]] for dim in order]
             pattern = [[strides[4], one.count], *dims]
             target = window(tensors[spec.out.view.buffer], spec.out, start, pattern)
-            nisa.dma_copy(target, made[one.at : one.at + one.count])
+            nisa.dma_copy(target, made[one.first_partition : one.first_partition + one.count])
