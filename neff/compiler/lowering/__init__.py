@@ -1,7 +1,7 @@
-"""Lowerings: one function for each opcode that is neither elementwise nor a view.
+"""Lowerings: a function for each opcode that is neither elementwise nor a view.
 
-A lowering takes the :class:`~neff.compiler.lowering.lowerer.Lowerer` and the node, gives the node's value a
-home and appends the kernels that compute it.
+A lowering receives the :class:`~neff.compiler.lowering.lowerer.Lowerer` and the node, assigns a buffer
+to the node's value and appends the kernels that compute it.
 """
 
 from __future__ import annotations

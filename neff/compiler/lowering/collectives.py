@@ -31,7 +31,7 @@ def _home(lowerer: Lowerer, node: Node) -> View:
 
 
 def _source(lowerer: Lowerer, node: Node) -> str:
-    return lowerer.whole(node, held_as(node).tile)
+    return lowerer.row_major_variable(node, held_as(node).tile)
 
 
 def all_reduce(lowerer: Lowerer, node: Node) -> None:

@@ -23,7 +23,7 @@ from neff.compiler.lowering.few_channels import FewChannels, multiply_few
 from neff.compiler.lowering.image_rows import ImageRows
 from neff.compiler.lowering.long_windows import LongWindow, multiply
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.operands import turned_into
+from neff.compiler.lowering.operands import transpose_into
 from neff.compiler.lowering.results import Results, merged
 from neff.compiler.lowering.taps import (
     PARTITIONS,
@@ -161,7 +161,7 @@ class _Convolution:
 
     def transpose(self, target: Tile, staging: Tile) -> None:
         """Transpose a tile (rows, columns) of at most 128 each."""
-        turned_into(target, staging, exact=self._exact)
+        transpose_into(target, staging, exact=self._exact)
 
     def transposed_tile(self, shape: tuple[int, ...]) -> Tile:
         """Return a tile for transposes: in PSUM, or in SBUF if the vector engine makes them."""

@@ -13,7 +13,7 @@ from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.spreads import RowEmitter
-from neff.compiler.lowering.task import SPARSE, Port, Task, own_part
+from neff.compiler.lowering.task import MAX_SPARSE_STEP, Port, Task, core_share
 from neff.compiler.lowering.tiling import Piece, nest, stacked, tiles
 from neff.compiler.lowering.wide import load_value, store_value
 from nki_lang.base.targets import Target
@@ -71,7 +71,7 @@ def group_task(
     views = [ports[key].view for key in order] + [port.view for _, port in group.outputs]
     dims = nest(_aligned(views))
     steps = [port.view.strides[-1] for port in ports.values() if port.view.shape]
-    skipped_elements = sum(step - 1 for step in steps if 2 <= step <= SPARSE)
+    skipped_elements = sum(step - 1 for step in steps if 2 <= step <= MAX_SPARSE_STEP)
     limit = _tile_limit(group, target, elements, skipped_elements)
 
     facts = Facts(group.nodes, {id(node) for node, _ in group.outputs}, group.sources)
@@ -81,7 +81,7 @@ def group_task(
         constants: dict[Any, Any] = {}
         balance = Balance(target.generation >= 3)
         pieces = tiles(dims, limit, len(views))
-        for piece in own_part(pieces if in_place else stacked(pieces)):
+        for piece in core_share(pieces if in_place else stacked(pieces)):
             emitter = RowEmitter(piece.partitions, 1, piece.elements, constants)
             _Tile(group, piece, tensors, order, emitter).run(facts, numbers, balance)
 

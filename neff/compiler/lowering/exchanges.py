@@ -15,7 +15,7 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.views import Dim
 from neff.compiler.lowering.emitter import Tile
-from neff.compiler.lowering.operands import turned_into
+from neff.compiler.lowering.operands import transpose_into
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import PARTITIONS, affordable, nest
 
@@ -121,7 +121,7 @@ def _block(
         for number, block in enumerate(loaded):
             begin = number * PARTITIONS
             target_block = bank[:, begin : begin + block.shape[0]]
-            turned_into(target_block, block[:, first : first + count], exact=exact)
+            transpose_into(target_block, block[:, first : first + count], exact=exact)
         if exact:
             nisa.tensor_copy(transposed, bank)
         offset = starts[1] + rows[0] + (columns[0] + first) * down

@@ -20,7 +20,7 @@ from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Tile, Value
 from neff.compiler.lowering.operands import PSUM_COLUMNS
 from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS, reciprocal_of
-from neff.compiler.lowering.reduction import REDUCERS, changes_nothing
+from neff.compiler.lowering.reduction import REDUCERS, is_neutral
 from neff.compiler.lowering.spreads import Lazy, RowEmitter, Spread, Step
 from nki_lang.base.dtypes import DType, dtype_of
 
@@ -528,7 +528,7 @@ class Evaluator:
             return 1.0, None
         if {node.element.name, user.element.name} != {"f32"}:
             return 1.0, None
-        if not changes_nothing("add", start, "float"):
+        if not is_neutral("add", start, "float"):
             return 1.0, None
         is_sum = [self._facts.sources[id(operand)][0] == id(node) for operand in user.operands]
         number = None if all(is_sum) else user.operands[is_sum.index(False)].splat
@@ -545,7 +545,7 @@ class Evaluator:
         assert rows is not None
         start = self._operand(node.operands[1])
         op, tile_type = node.attributes["applied"], held_as(node)
-        if not changes_nothing(op, start, tile_type.kind):
+        if not is_neutral(op, start, tile_type.kind):
             total = rows.binary(REDUCERS[op], total, start, F32)
         if tile_type.tile != F32 and not self._facts.reads_any_float(node):
             total = rows.copy(total, tile_type.tile)

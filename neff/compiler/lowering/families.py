@@ -13,11 +13,11 @@ from neff.compiler.lowering.movement import iota_task, words_task
 from neff.compiler.lowering.over_rows import OverRows
 from neff.compiler.lowering.product import Product, product_task
 from neff.compiler.lowering.reduction import (
-    MANY_ROWS,
-    NARROW,
+    MAX_NARROW_COLUMNS,
+    MIN_NARROW_ROWS,
     REDUCERS,
     Reduction,
-    changes_nothing,
+    is_neutral,
     reduction_task,
 )
 from neff.compiler.lowering.rows import RowProduct, batch_extents
@@ -169,7 +169,7 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
     target = lowerer.home(node)
     number = lowerer.number(start)
     port = None if number is not None else lowerer.port(lowerer.view(start))
-    if number is not None and changes_nothing(op, number, kind):
+    if number is not None and is_neutral(op, number, kind):
         number = None
     if not operand.size:
         lowerer.copy(lowerer.view(start).broadcast(node.shape, ()), target, node)
@@ -182,7 +182,9 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
     split = _split(source, len(kept_dims))
     if split is not None and op == "add" and kind == "float" and node.size == 1:
         main, out = lowerer.port(split.main), lowerer.port(target)
-        total = Reduction(main, out, len(kept_dims) + 1, op, kind, number, port, True, split.rest)
+        total = Reduction(
+            main, out, len(kept_dims) + 1, op, kind, number, port, True, split.remainder
+        )
         lowerer.call(reduction_task("sum", total), node)
         return
     if split is not None:
@@ -193,7 +195,7 @@ def reduce(lowerer: Lowerer, node: Node) -> None:
     lowerer.call(reduction_task("reduce", last), node)
 
 
-def _narrow_rows(lowerer: Lowerer, node: Node, source: View, kept: int) -> View:
+def _narrow_rows(lowerer: Lowerer, node: Node, source: View, kept_dims: int) -> View:
     """Reduce many short contiguous rows to 128.
 
     Each partition takes the same number of rows, in one range of memory. Any other source is
@@ -201,13 +203,13 @@ def _narrow_rows(lowerer: Lowerer, node: Node, source: View, kept: int) -> View:
     """
     rows, columns = (
         merge([Dim(source.shape[dim], (source.strides[dim],)) for dim in dims])
-        for dims in (range(kept, len(source.shape)), range(kept))
+        for dims in (range(kept_dims, len(source.shape)), range(kept_dims))
     )
     if len(rows) != 1 or len(columns) != 1 or columns[0].steps[0] != 1:
         return source
     count, (step,) = rows[0]
     width = columns[0].extent
-    if step != width or not 1 < width < NARROW or count < MANY_ROWS:
+    if step != width or not 1 < width < MAX_NARROW_COLUMNS or count < MIN_NARROW_ROWS:
         return source
     inner, remainder_rows = divmod(count, 128)
     partial = _partial(lowerer, node, (128 + (remainder_rows > 0), width))
@@ -218,8 +220,10 @@ def _narrow_rows(lowerer: Lowerer, node: Node, source: View, kept: int) -> View:
             source.buffer, (1, width, remainder_rows), (0, 1, width), source.offset + main.size
         )
         _reduce_part(lowerer, node, remainder, _range_of(partial, 0, 128, 129))
-    shape = (*source.shape[:kept], partial.shape[0])
-    return View(partial.buffer, shape, (*row_major(source.shape[:kept]), width), partial.offset)
+    shape = (*source.shape[:kept_dims], partial.shape[0])
+    return View(
+        partial.buffer, shape, (*row_major(source.shape[:kept_dims]), width), partial.offset
+    )
 
 
 def _partial(lowerer: Lowerer, node: Node, shape: tuple[int, ...]) -> View:
@@ -237,17 +241,19 @@ def _reduce_part(lowerer: Lowerer, node: Node, source: View, target: View) -> No
     lowerer.call(reduction_task("reduce", stage), node)
 
 
-def _summed_across(lowerer: Lowerer, node: Node, source: View, kept: int, target: View) -> View:
+def _summed_across(
+    lowerer: Lowerer, node: Node, source: View, kept_dims: int, target: View
+) -> View:
     """Sum the dimensions of the source with large strides, by products with ones.
 
     Return the source if it has none, and the target if nothing is left to be summed. Innermost
     dimensions that are kept, or reduced afterwards, are the columns of the products: a reduction along
     partitions would load them element by element.
     """
-    outer = [dim for dim in range(kept, len(source.shape)) if source.shape[dim] > 1]
+    outer = [dim for dim in range(kept_dims, len(source.shape)) if source.shape[dim] > 1]
     inner = [dim for dim in outer if source.strides[dim] == 1]
     outer = [dim for dim in outer if dim not in inner]
-    column_dims = [*range(kept), *inner]
+    column_dims = [*range(kept_dims), *inner]
     dims = merge([Dim(source.shape[dim], (source.strides[dim],)) for dim in outer])
     columns = merge([Dim(source.shape[dim], (source.strides[dim],)) for dim in column_dims])
     if len(dims) != 1 or not columns or columns[-1].steps[0] != 1:
@@ -285,34 +291,36 @@ class _Split:
 
     Attributes:
         main: the source with its parts as an additional kept dimension, the last.
-        rest: the remaining elements, an additional part; None if all parts are equal.
+        remainder: the remaining elements, an additional part; None if all parts are equal.
     """
 
     main: View
-    rest: View | None
+    remainder: View | None
 
 
-def _in_parts(lowerer: Lowerer, node: Node, source: View, kept: int, split: _Split) -> View:
+def _in_parts(lowerer: Lowerer, node: Node, source: View, kept_dims: int, split: _Split) -> View:
     """Return the parts reduced to one element each: the kept dimensions, and one of the parts."""
-    front, count = source.shape[:kept], split.main.shape[kept]
-    partial = _partial(lowerer, node, (*front, count + (split.rest is not None)))
-    _reduce_part(lowerer, node, split.main, _range_of(partial, kept, 0, count))
-    if split.rest is not None:
-        last = _range_of(partial, kept, count, count + 1).reshape(front)
+    front, count = source.shape[:kept_dims], split.main.shape[kept_dims]
+    partial = _partial(lowerer, node, (*front, count + (split.remainder is not None)))
+    _reduce_part(lowerer, node, split.main, _range_of(partial, kept_dims, 0, count))
+    if split.remainder is not None:
+        last = _range_of(partial, kept_dims, count, count + 1).reshape(front)
         assert last is not None
-        _reduce_part(lowerer, node, split.rest, last)
+        _reduce_part(lowerer, node, split.remainder, last)
     return partial
 
 
-def _split(source: View, kept: int) -> _Split | None:
+def _split(source: View, kept_dims: int) -> _Split | None:
     """Return parts for all partitions, if few results have many elements each."""
-    results, total = prod(source.shape[:kept]), prod(source.shape[kept:])
+    results, total = prod(source.shape[:kept_dims]), prod(source.shape[kept_dims:])
     if results >= _MAX_STAGED_RESULTS or total < 2048:
         return None
     reduced = merge(
         [
             Dim(count, (step,))
-            for count, step in zip(source.shape[kept:], source.strides[kept:], strict=True)
+            for count, step in zip(
+                source.shape[kept_dims:], source.strides[kept_dims:], strict=True
+            )
         ]
     )
     longest = max(range(len(reduced)), key=lambda number: reduced[number].extent)
@@ -324,7 +332,7 @@ def _split(source: View, kept: int) -> _Split | None:
         return None
 
     def view(dims: list[tuple[int, int]], offset: int) -> View:
-        dims = [*zip(source.shape[:kept], source.strides[:kept], strict=True), *dims]
+        dims = [*zip(source.shape[:kept_dims], source.strides[:kept_dims], strict=True), *dims]
         return View(
             source.buffer, tuple(extent for extent, _ in dims), tuple(step for _, step in dims),
             source.offset + offset,

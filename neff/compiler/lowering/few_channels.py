@@ -23,7 +23,7 @@ from neff.compiler.lowering.image_rows import (
     slice_of,
     tile_in_memory_order,
 )
-from neff.compiler.lowering.operands import turned_into
+from neff.compiler.lowering.operands import transpose_into
 from neff.compiler.lowering.taps import PARTITIONS, Axis
 from neff.compiler.lowering.task import Port, window
 from neff.compiler.lowering.tiling import affordable
@@ -221,7 +221,7 @@ class _FewChannels:
             )
             width = spec.columns.window // rows.parts
             start += stack.row * spec.out.view.strides[4]
-            start += (stack.part * width + first) * spec.out.view.strides[5]
+            start += (stack.column_range * width + first) * spec.out.view.strides[5]
             pattern = [
                 [spec.out.view.strides[4], stack.count], *([steps[dim], shape[dim]] for dim in order)
             ]  # fmt: skip
@@ -242,7 +242,7 @@ class _FewChannels:
                 run = run.permute([0, 1, 3, 2])
             if not spec.exact:
                 run = _flat(run)
-            turned_into(bank[:, number], run, exact=spec.exact)
+            transpose_into(bank[:, number], run, exact=spec.exact)
         if spec.exact:
             nisa.tensor_copy(transposed, bank)
         return transposed

@@ -29,13 +29,13 @@ class Stack:
     """Rows of one image's plane on partitions.
 
     Attributes:
-        part: index of the range of columns.
+        column_range: index of the range of columns.
         channel, plane, row: indices in the other operand or the result; the first row.
         count: number of rows.
         first_partition: partition of the first row.
     """
 
-    part: int
+    column_range: int
     channel: int
     plane: int
     row: int
@@ -168,7 +168,7 @@ class ImageRows:
         width = columns.window // self.parts
         depth = stack.plane * planes.dilation + line[0] * planes.stride - planes.low
         top, row_count, skipped = _reached(rows, stack.row, line[1] * rows.stride, stack.count)
-        begin = (stack.part * width + first) * columns.dilation - columns.low
+        begin = (stack.column_range * width + first) * columns.dilation - columns.low
         left, right = max(0, -begin), min(wide, columns.size - begin)
         if not 0 <= depth < planes.size or row_count <= 0 or right <= left:
             return None

@@ -89,7 +89,7 @@ class Loads:
         tile = loaded.get(offset)
         if tile is not None and tile.shape[0] >= partitions:  # the last tile may have fewer
             return tile if tile.shape[0] == partitions else tile[0:partitions]
-        begin, columns = reach.part(*cut)
+        begin, columns = reach.column_range(*cut)
         size = prod(count for _, count in columns) * reach.port.dtype.itemsize
         tile_count = self._run(number, piece, size, len(columns))
         if tile_count == 1:

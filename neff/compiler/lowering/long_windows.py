@@ -28,7 +28,7 @@ from neff.compiler.lowering.image_rows import (
     slice_of,
     tile_in_memory_order,
 )
-from neff.compiler.lowering.operands import turned_into
+from neff.compiler.lowering.operands import transpose_into
 from neff.compiler.lowering.taps import PARTITIONS, Axis
 from neff.compiler.lowering.task import Port, window
 from neff.compiler.lowering.tiling import affordable
@@ -258,7 +258,7 @@ class _Sums:
         head = block.group * strides[0] + block.feature * strides[2]
         for stack in places.stacks:
             start = head + stack.channel * strides[1] + stack.plane * strides[3]
-            start += stack.row * strides[4] + (stack.part * width + first) * strides[5]
+            start += stack.row * strides[4] + (stack.column_range * width + first) * strides[5]
             pattern = [[strides[4], stack.count], *([steps[dim], shape[dim]] for dim in order)]
             self._load(
                 tile[stack.first_partition : stack.first_partition + stack.count],
@@ -375,7 +375,7 @@ class _Sums:
                 sample_count = min(PARTITIONS, samples - first)
                 buffer = nl.psum if spec.exact else nl.sbuf
                 transposed = nl.ndarray((sample_count, count), dtype=sums.dtype, buffer=buffer)
-                turned_into(
+                transpose_into(
                     transposed,
                     sums[:, line, column, first : first + sample_count],
                     exact=spec.exact,

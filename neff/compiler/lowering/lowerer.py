@@ -1,7 +1,7 @@
-"""What every lowering works on: the variables, where each value is, and the kernels so far.
+"""The state of a graph's lowering: variables, the location of each value, and the kernels so far.
 
-:func:`neff.compiler.units.lower.lower` makes one for a graph and hands it, with one node at a time, to
-the functions of this folder.
+:func:`neff.compiler.units.lower.lower` creates it for a graph and passes it, with one node at a time,
+to the functions of this folder.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from nki_lang.ir import KernelIR
 
 __all__ = ["Lowerer", "location_of"]
 
-_USUAL = PLANS[2][0]
-_CLEARLY = 0.995
-"""What a variant takes of the usual kernel's time at most, to be taken instead."""
+_DEFAULT_PLAN = PLANS[2][0]
+_MAX_TIME_RATIO = 0.995
+"""A variant is chosen if it takes at most this fraction of the default kernel's time."""
 
 
 def _no_reason(_node: Node, _members: frozenset[int]) -> str:
@@ -55,23 +55,23 @@ class Lowerer:
     """The state of one graph's lowering.
 
     Attributes:
-        parts: what the program is assembled from.
+        parts: variables and calls of the program.
         dot_cast: type that float32 operands of a dot are cast to (``bf16``), "" for none.
-        located: id of a node -> where its value is.
-        homes: id of a node -> the output variable that its value is to be computed in.
-        spots: id of a node -> the part of a buffer that its value is to be computed in.
-        results: id of a node with several results -> where they are.
-        windows: buffers that are a part of another one, at a place that a register holds.
-        plan: how hard to try.
-        record: of what is done.
-        why: says why a node's value is stored, from the ``id`` of all nodes of its unit.
-        history: which values the views and kernels mean, for the proof. Buffers of views are its
-            versions, or windows of them; those of ``homes`` are memories.
+        located: id of a node -> the view of its value.
+        homes: id of a node -> the output variable in which its value is computed.
+        spots: id of a node -> the view of a buffer in which its value is computed.
+        results: id of a node with several results -> the views of their values.
+        windows: buffers that are a range of another one, at an offset that a register holds.
+        plan: the effort of the search.
+        record: the record of the lowering.
+        why: returns why a node's value is stored, from the ``id`` of all nodes of its unit.
+        history: the values of views and kernels, for the proof. Buffers of views are its versions,
+            or windows of them; buffers of ``homes`` are memories.
     """
 
     parts: Parts
     dot_cast: str = ""
-    plan: Plan = _USUAL
+    plan: Plan = _DEFAULT_PLAN
     record: Record = field(default_factory=Record)
     why: Callable[[Node, frozenset[int]], str] = _no_reason
     history: History = field(default_factory=History)
@@ -90,7 +90,7 @@ class Lowerer:
 
     @contextmanager
     def unit(self, kind: str, nodes: Sequence[Node]) -> Generator[None]:
-        """Write down that what is lowered within belongs to a unit."""
+        """Record that everything lowered within belongs to a unit."""
         outer = self._unit, self._members
         members = [Member(node.opcode, node.name, node.place) for node in nodes]
         self._unit = UnitRecord(kind, members)
@@ -101,18 +101,18 @@ class Lowerer:
 
     def variable(self, name: str, kind: str, dtype: DType, shape: tuple[int, ...]) -> Variable:
         """Declare a variable of the program."""
-        made = Variable(name, kind, dtype, shape)
-        self.parts.variables[name] = made
-        return made
+        variable = Variable(name, kind, dtype, shape)
+        self.parts.variables[name] = variable
+        return variable
 
     def scratch(self, shape: tuple[int, ...], dtype: DType) -> View:
-        """A fresh buffer."""
+        """Return a fresh buffer."""
         name = self.fresh("t")
         self.variable(name, "scratch", dtype, shape)
         return View(name, shape, row_major(shape))
 
     def home(self, node: Node) -> View:
-        """The buffer that a node's value goes to: an output of the module, or scratch."""
+        """Return the buffer of a node's value: an output of the module, or scratch."""
         name = self.homes.get(id(node))
         if id(node) in self.spots:
             view = self.spots[id(node)]
@@ -127,25 +127,27 @@ class Lowerer:
         return view
 
     def port(self, view: View) -> Port:
-        """The view as a kernel reads or writes it."""
+        """Return the view with the type in which a kernel reads or writes it."""
         return Port.of(view, self.parts.variables[view.buffer])
 
     # -- values ----------------------------------------------------------------------------
 
     def number(self, node: Node) -> np.generic | None:
-        """The one number that all elements of the node have, as the engines hold it."""
+        """Return the number that all elements of the node have, in the type on chip, or None."""
         splat = node.splat
         if splat is None:
             return None
         return narrow_constant(node, np.asarray(splat)).reshape(-1)[0]
 
     def view(self, node: Node) -> View:
-        """Where the node's value is; a kernel fills a buffer with it if it is nowhere yet."""
-        found = self.located.get(id(node))
-        if found is None:
-            found = self._find(node)
-            self.located[id(node)] = found
-        return found
+        """Return the view of the node's value; a kernel fills a buffer with it if it has none
+        yet.
+        """
+        view = self.located.get(id(node))
+        if view is None:
+            view = self._find(node)
+            self.located[id(node)] = view
+        return view
 
     def _find(self, node: Node) -> View:
         number = self.number(node)
@@ -170,38 +172,39 @@ class Lowerer:
             return source.restride(node.shape, fields["steps"])
         if node.opcode == "reverse":
             return source.reverse(fields["dimensions"])
-        found = source.reshape(node.shape)
-        if found is not None:
-            return found
+        reshaped = source.reshape(node.shape)
+        if reshaped is not None:
+            return reshaped
         return self.compact(source, node).reshape(node.shape) or source
 
     def _constant(self, node: Node, value: Array) -> View:
         key = (value.dtype.str, value.shape, value.tobytes())
-        found = self._shared.get(key)
-        if found is None:
-            made = self.variable(self.fresh("c"), "constant", held_as(node).tile, value.shape)
-            made.value = value
-            found = self._shared[key] = View(made.name, value.shape, row_major(value.shape))
-        return found
+        view = self._shared.get(key)
+        if view is None:
+            variable = self.variable(self.fresh("c"), "constant", held_as(node).tile, value.shape)
+            variable.value = value
+            view = self._shared[key] = View(variable.name, value.shape, row_major(value.shape))
+        return view
 
     def compact(self, source: View, node: Node) -> View:
-        """The same elements without gaps, in a buffer of their own."""
+        """Return a copy of the elements without gaps."""
         target = self.scratch(source.shape, self.port(source).dtype)
         self.copy(source, target, node)
         return target
 
     def is_across(self, view: View, like: View) -> bool:
-        """True where one walk over both moves elements of one of them one by one, and a copy in the
-        other's order takes less."""
+        """Return True if one walk over both views moves single elements, and a transposed copy is
+        faster.
+        """
         port = self.port(view)
         return exchange_of(port, replace(port, view=replace(like, buffer="", offset=0))) is not None
 
     def straight(self, view: View, like: View, node: Node) -> View:
-        """The view, or a copy in the order of ``like`` where it is across."""
+        """Return the view, or a copy in the order of ``like`` if it is across."""
         return self.compact(view, node) if self.is_across(view, like) else view
 
     def copy(self, source: View, target: View, node: Node) -> None:
-        """Copy one view to another; they may hold 64-bit integers in different ways."""
+        """Copy one view to another; they may store 64-bit integers differently."""
         if self.in_memory(source).matches(self.in_memory(target)):
             self.rename(source, target)
             return
@@ -217,11 +220,13 @@ class Lowerer:
             self.call(copy_task("copy", read, write), node)
 
     def fill(self, target: View, value: np.generic, node: Node) -> None:
-        """Write one number everywhere."""
+        """Fill a view with a number."""
         self.call(fill_task("fill", self.port(target), value), node)
 
-    def whole(self, node: Node, dtype: DType) -> str:
-        """A variable that holds exactly the node's value in row-major order, as ``dtype``."""
+    def row_major_variable(self, node: Node, dtype: DType) -> str:
+        """Return a variable that holds exactly the node's value in row-major order, as
+        ``dtype``.
+        """
         view = self.view(node)
         variable = self.parts.variables[view.buffer]
         exact = view.offset == 0 and view.contiguous and prod(variable.shape) == view.size
@@ -233,27 +238,27 @@ class Lowerer:
         return target.buffer
 
     def iota(self, count: int, dtype: DType) -> View | None:
-        """The buffer 0, 1, 2, ... of that length and type if there is one already."""
+        """Return the buffer 0, 1, 2, ... of this length and type if it exists."""
         return self._shared.get(("iota", count, dtype.name))
 
     def keep_iota(self, view: View, dtype: DType) -> None:
-        """Let others use the buffer 0, 1, 2, ..."""
+        """Let other nodes use the buffer 0, 1, 2, ..."""
         self._shared["iota", view.size, dtype.name] = view
 
     def place(self, node: Node, view: View) -> None:
-        """Say where a node's value is."""
+        """Set the view of a node's value."""
         self.located[id(node)] = view
 
     # -- runtime offsets -------------------------------------------------------------------
 
     def window(self, base: View, shape: tuple[int, ...], terms: list[Term], node: Node) -> View:
-        """A part of ``base`` at a place that only a run knows; no data moves.
+        """Return a window of ``base`` at an offset that is known at run time only; no data moves.
 
         Args:
-            base: whose strides the part has, none of them negative.
-            shape: of the part.
-            terms: what moves it, in elements.
-            node: for messages and profiles.
+            base: the view whose strides the window has; none is negative.
+            shape: the shape of the window.
+            terms: the terms of its offset, in elements.
+            node: the node, for messages and profiles.
         """
         variable = self.parts.variables[base.buffer]
         words = 1 + self.port(base).wide
@@ -265,56 +270,58 @@ class Lowerer:
         if outer is not None:
             moved.append(Term(outer.register, 1))
             offset += outer.offset
-        made = Window(name, self.fresh("r"), offset)
+        window = Window(name, self.fresh("r"), offset)
         used = [term.source for term in moved if isinstance(term.source, str)]
-        self.call(offset_task(made.register, moved), node, made.register, *used)
-        self._offsets[made.register] = self.parts.calls[-1]
-        span = 1 + sum((n - 1) * step for n, step in zip(shape, base.strides, strict=True))
-        part = self.fresh("w")
-        self.variable(part, "window", variable.dtype, (max(1, span),))
-        self.windows[part] = made
-        self._windowed[part] = self._version_of(base.buffer)
-        return View(part, shape, base.strides)
+        self.call(offset_task(window.register, moved), node, window.register, *used)
+        self._offsets[window.register] = self.parts.calls[-1]
+        span = 1 + sum(
+            (extent - 1) * step for extent, step in zip(shape, base.strides, strict=True)
+        )
+        buffer = self.fresh("w")
+        self.variable(buffer, "window", variable.dtype, (max(1, span),))
+        self.windows[buffer] = window
+        self._windowed[buffer] = self._version_of(base.buffer)
+        return View(buffer, shape, base.strides)
 
     def base(self, buffer: str) -> str:
-        """The variable that a buffer's elements are in."""
+        """Return the variable that contains a buffer's elements."""
         return self.history.memory(self._version_of(buffer))
 
     # -- versions --------------------------------------------------------------------------
 
     def version(self, memory: str) -> str:
-        """A buffer that is the same memory, for a value that takes the place of what is there."""
+        """Return a buffer of the same memory, for a value that replaces the one in it."""
         version = self.history.version(memory)
         self.parts.variables[version] = replace(self.parts.variables[memory], kind="window")
         return version
 
     def in_memory(self, view: View) -> View:
-        """The view as a view of its memory, whatever value is meant; windows stay windows."""
+        """Return the view as a view of its memory, for any version; windows stay windows."""
         return replace(view, buffer=self.history.memory(view.buffer))
 
     def rename(self, old: View, new: View) -> None:
-        """Say that what is in the memory of a view becomes another version there."""
+        """Record that the value in the memory of a view becomes another version of it."""
         before, after = self._version_of(old.buffer), self._version_of(new.buffer)
         if before != after:
             self.history.events.append(Renamed(len(self.parts.calls), before, after))
 
     def shares_memory(self, reads: Iterable[str], writes: Iterable[str]) -> bool:
-        """True when a buffer that is written is one that is read; windows are buffers of their own."""
+        """Return True if a written buffer shares memory with a read one; windows have their own."""
         memory = self.history.memory
         return not set(map(memory, reads)).isdisjoint(map(memory, writes))
 
     def _version_of(self, buffer: str) -> str:
-        """The version that a buffer is, or is a window of."""
+        """Return the version of a buffer, or the version that it is a window of."""
         return self._windowed.get(buffer, buffer)
 
     def _note(self, reads: Iterable[str], writes: Iterable[str]) -> None:
-        """Write down which versions the next kernel reads and writes."""
+        """Record the versions that the next kernel reads and writes."""
         used = (tuple(dict.fromkeys(map(self._version_of, names))) for names in (reads, writes))
         self.history.events.append(Used(len(self.parts.calls), *used))
 
     @contextmanager
     def inside(self) -> Generator[None]:
-        """What is located in a loop's body is there for the body only."""
+        """Forget, after a loop's body, the locations that are valid in the body only."""
         located = dict(self.located)
         counted = {key for key in self._shared if key[0] == "iota"}
         self._depth += 1
@@ -327,29 +334,29 @@ class Lowerer:
     # -- kernels ---------------------------------------------------------------------------
 
     def call_best(self, variants: Iterable[Variant], node: Node) -> None:
-        """Append the variant of a kernel that takes least by the timing model; the first of a plan
-        that does not search.
+        """Append the fastest variant of a kernel by the timing model; the first if the plan does
+        not search.
 
         Args:
-            variants: the usual one first.
-            node: for messages and profiles.
+            variants: the variants, the default first.
+            node: the node, for messages and profiles.
         """
-        rest = iter(variants)
-        name, make = next(rest)
+        others = iter(variants)
+        name, make = next(others)
         task = make()
         if self.plan.search and not self.windows.keys() & {*task.reads, *task.writes}:
             best = self._price(task)
-            for other, make_other in rest:
-                found = make_other()
-                price = self._price(found)
-                if price < best * _CLEARLY:
-                    best, name, task = price, other, found
+            for variant, make_other in others:
+                candidate = make_other()
+                price = self._price(candidate)
+                if price < best * _MAX_TIME_RATIO:
+                    best, name, task = price, variant, candidate
         if self._unit is not None:
             self._unit.choice = name
         self.call(task, node)
 
     def _price(self, task: Task) -> float:
-        """Nanoseconds of a kernel alone; infinite for one that cannot be made."""
+        """Return the nanoseconds of a kernel alone; infinite for a kernel that cannot be built."""
         try:
             return priced(self._traced(task), self.parts.target)
         except (TooLarge, NeffCompileError):
@@ -361,9 +368,10 @@ class Lowerer:
         return trace_task(task, sizes, self.parts.target, cores)
 
     def _divided(self, task: Task, kernel: KernelIR) -> KernelIR:
-        """The kernel, or that of both cores where these take less with their two meetings.
+        """Return the kernel, or its division over both cores if that is faster with its two
+        meetings.
 
-        Kernels of device loops, and those that read what they write, stay on the first core.
+        Kernels of device loops, and kernels that read what they write, stay on the first core.
         """
         cores, target = self.parts.cores, self.parts.target
         reads, writes = set(map(self.base, task.reads)), set(map(self.base, task.writes))
@@ -375,15 +383,15 @@ class Lowerer:
             return kernel
         meeting = Parameters(target.name)["control.barrier_ns"].value
         takes = priced(divided, target) + 2 * meeting
-        return divided if takes < priced(kernel, target) * _CLEARLY else kernel
+        return divided if takes < priced(kernel, target) * _MAX_TIME_RATIO else kernel
 
     def call(self, task: Task, node: Node, *registers: str, everywhere: bool = False) -> None:
         """Append a kernel that the compiler wrote.
 
         Args:
-            task: what it does.
-            node: for messages and profiles.
-            registers: those of the program that it reads or writes.
+            task: the kernel to trace.
+            node: the node, for messages and profiles.
+            registers: registers of the program that it reads or writes.
             everywhere: every core runs it.
 
         Raises:
@@ -405,16 +413,16 @@ class Lowerer:
             self._unit.idioms |= task.idioms
             if len(kernel.bodies) > 1:
                 self._unit.choice = ", ".join(filter(None, (self._unit.choice, "both cores")))
-        made = Call(kernel, bindings, "", location_of(node), registers=frozenset(registers))
-        made.everywhere = everywhere
-        self._append(made)
+        call = Call(kernel, bindings, "", location_of(node), registers=frozenset(registers))
+        call.everywhere = everywhere
+        self._append(call)
 
     def call_kernel(self, kernel: KernelIR, bindings: dict[str, str], node: Node) -> None:
-        """Append a kernel of the module's own.
+        """Append a kernel of the module.
 
         Args:
-            kernel: what runs.
-            bindings: its tensor -> the version that it stands for.
+            kernel: the kernel.
+            bindings: its tensor -> the version that it is bound to.
             node: the call.
         """
         inputs = {tensor.name for tensor in kernel.inputs}
@@ -428,7 +436,7 @@ class Lowerer:
         self._append(Call(kernel, memories, "", op=node.name))
 
     def _append(self, call: Call) -> None:
-        """Append a kernel with a label that no other has."""
+        """Append a kernel with a unique label."""
         call.label = f"k{len(self.parts.calls)}"
         if self._unit is not None:
             self._unit.labels.append(call.label)
@@ -443,15 +451,15 @@ class Lowerer:
         self.parts.calls.append(call)
 
     def _load_everywhere(self, register: str) -> None:
-        """Every core has the offset of a window that both cores use, and those that it is made of."""
+        """Compute the offset of a window on every core, with the offsets that it depends on."""
         call = self._offsets.get(register)
         if call is not None and not call.everywhere:
             call.everywhere = True
-            for other in call.registers:
-                self._load_everywhere(other)
+            for operand in call.registers:
+                self._load_everywhere(operand)
 
     def fresh(self, base: str) -> str:
-        """A name that no variable has."""
+        """Return a name that no variable has."""
         while True:
             self._count += 1
             if f"{base}{self._count}" not in self.parts.variables:
@@ -459,7 +467,7 @@ class Lowerer:
 
 
 def location_of(node: Node) -> SourceLocation:
-    """The user's line without the folder, which would make outputs depend on its path."""
+    """Return the user's line without the folder, which would make outputs depend on its path."""
     file, _, line = node.place.rpartition(":")
     if file and line.isdigit():
         return SourceLocation(os.path.basename(file), int(line), node.name)

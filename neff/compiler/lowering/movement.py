@@ -15,16 +15,16 @@ from neff.compiler.lowering.wide import store_value
 
 __all__ = ["fill_task", "iota_task", "move_task", "words_task"]
 
-_ELEMENTS = 2048
-_MOVED = 16 * 1024
+_MAX_FILLED_ELEMENTS = 2048
+_MAX_MOVED_ELEMENTS = 16 * 1024
 
 
 def iota_task(name: str, target: Port) -> Task:
-    """0, 1, 2, ... along a buffer of one dimension."""
+    """Return a kernel that writes 0, 1, 2, ... to a buffer of one dimension."""
 
     def body(tensors: dict[str, Any]) -> None:
         constants: dict[Any, Any] = {}
-        for piece in tiles(nest([target.view]), _ELEMENTS, 1):
+        for piece in tiles(nest([target.view]), _MAX_FILLED_ELEMENTS, 1):
             rows, elements = piece.partition.extent, piece.elements
             tile = nl.ndarray((rows, elements), dtype=target.dtype, buffer=nl.sbuf)
             nisa.iota(tile, [[1, elements]], offset=piece.offsets[0], channel_multiplier=elements)
@@ -35,28 +35,30 @@ def iota_task(name: str, target: Port) -> Task:
 
 
 def fill_task(name: str, target: Port, value: np.generic) -> Task:
-    """One number everywhere."""
+    """Return a kernel that writes one number everywhere."""
 
     def body(tensors: dict[str, Any]) -> None:
-        made: dict[tuple[int, int], Any] = {}
+        filled: dict[tuple[int, int], Any] = {}
         constants: dict[Any, Any] = {}
-        for piece in tiles(nest([target.view]), _ELEMENTS, 1):
+        for piece in tiles(nest([target.view]), _MAX_FILLED_ELEMENTS, 1):
             emitter = Emitter(piece.partition.extent, piece.elements, constants)
             shape = piece.partition.extent, piece.elements
-            tile = made.get(shape)
-            if tile is None:  # of its own size: a transfer would read a repeated element each time
-                tile = made[shape] = emitter.copy(value, target.dtype)
+            tile = filled.get(shape)
+            if (
+                tile is None
+            ):  # a tile of each size: a transfer would read a repeated element each time
+                tile = filled[shape] = emitter.copy(value, target.dtype)
             store_value(emitter, tensors[target.view.buffer], target, piece, 0, tile)
 
     return Task(name, [], [target.view.buffer], body)
 
 
 def move_task(name: str, source: Port, target: Port) -> Task:
-    """A copy from HBM to HBM by DMA alone; both have the same type."""
+    """Return a kernel that copies from HBM to HBM by DMA alone; both have the same type."""
 
     def body(tensors: dict[str, Any]) -> None:
         read, write = tensors[source.view.buffer], tensors[target.view.buffer]
-        for piece in tiles(nest([source.view, target.view]), _MOVED, 2):
+        for piece in tiles(nest([source.view, target.view]), _MAX_MOVED_ELEMENTS, 2):
             for word in range(1 + source.wide):
                 nisa.dma_copy(
                     window(write, target, piece.offsets[1], piece.pattern(1), word),
@@ -67,15 +69,15 @@ def move_task(name: str, source: Port, target: Port) -> Task:
 
 
 def words_task(name: str, moves: list[tuple[Port, int, Port, int]]) -> Task:
-    """Copies of words by DMA: from a source, the number of its word, to a target, and of its."""
+    """Return a kernel that copies words by DMA: (source, its word, target, its word)."""
 
     def body(tensors: dict[str, Any]) -> None:
-        for source, taken, target, given in moves:
+        for source, source_word, target, target_word in moves:
             read, write = tensors[source.view.buffer], tensors[target.view.buffer]
-            for piece in tiles(nest([source.view, target.view]), _MOVED, 2):
+            for piece in tiles(nest([source.view, target.view]), _MAX_MOVED_ELEMENTS, 2):
                 nisa.dma_copy(
-                    window(write, target, piece.offsets[1], piece.pattern(1), given),
-                    window(read, source, piece.offsets[0], piece.pattern(0), taken),
+                    window(write, target, piece.offsets[1], piece.pattern(1), target_word),
+                    window(read, source, piece.offsets[0], piece.pattern(0), source_word),
                 )
 
     reads = list(dict.fromkeys(source.view.buffer for source, _, _, _ in moves))

@@ -1,7 +1,7 @@
-"""Element by element operations of HLO, each in terms of the emitter.
+"""Elementwise operations of HLO, each in terms of the emitter.
 
-One function an operation, found through :data:`OPERATIONS`. ``node`` is the HLO operation;
-operands are tiles of the types in ``neff.compiler.graph.types``, or numbers.
+:data:`OPERATIONS` has a function for each operation. ``node`` is the HLO operation; operands are
+tiles of the types in ``neff.compiler.graph.types``, or numbers.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ I32 = dtype_of("int32")
 U32 = dtype_of("uint32")
 U8 = dtype_of("uint8")
 
-_SIGN = 1 << 31
+_SIGN_BIT = 1 << 31
 
-_EXACT = float(2**23)
-"""From here on every float32 is a whole number."""
+_MIN_INTEGRAL = float(2**23)
+"""From here on every float32 is an integer."""
 
 Rule = Callable[..., Value]
 
 
 def _arithmetic(op: str) -> Rule:
     def rule(e: Emitter, node: Node, a: Value, b: Value) -> Value:
-        held = held_as(node)
-        if held.kind == "small":
-            return narrow(e, e.words(op, widen(e, a), widen(e, b), I32), held.tile)
-        if held.kind == "pred":
+        on_chip = held_as(node)
+        if on_chip.kind == "small":
+            return narrow(e, e.words(op, widen(e, a), widen(e, b), I32), on_chip.tile)
+        if on_chip.kind == "pred":
             return e.bits(_PREDICATE_OPS[op], a, b, U8)
-        return e.binary(op, a, b, held.tile)
+        return e.binary(op, a, b, on_chip.tile)
 
     return rule
 
@@ -51,12 +51,12 @@ _PREDICATE_OPS = {
 
 
 def widen(e: Emitter, value: Value) -> Value:
-    """A small integer as a word."""
+    """Return a small integer as a word."""
     return value if e.is_number(value) else e.copy(value, I32)
 
 
 def narrow(e: Emitter, word: Any, dtype: DType) -> Any:
-    """The low bits of a word as a small integer (it wraps around, a cast would saturate)."""
+    """Return the low bits of a word as a small integer (it wraps around, a cast would saturate)."""
     bits = dtype.itemsize * 8
     low = e.bits("bitwise_and", word, (1 << bits) - 1, I32)
     if dtype.kind == "int":
@@ -66,117 +66,117 @@ def narrow(e: Emitter, word: Any, dtype: DType) -> Any:
 
 
 def _divide(e: Emitter, node: Node, a: Value, b: Value) -> Value:
-    held = held_as(node)
-    if held.kind != "float":
+    on_chip = held_as(node)
+    if on_chip.kind != "float":
         quotient, _ = _integer_division(e, node, a, b)
         return quotient
     if e.is_number(b):
-        return e.binary("multiply", a, reciprocal_of(b), held.tile)
-    return e.binary("multiply", a, e.reciprocal(b, F32), held.tile)
+        return e.binary("multiply", a, reciprocal_of(b), on_chip.tile)
+    return e.binary("multiply", a, e.reciprocal(b, F32), on_chip.tile)
 
 
 @np.errstate(all="ignore")
 def reciprocal_of(number: Any) -> Any:
-    """1 / x in float32; of zero it is infinite."""
+    """Return 1 / x in float32; infinite for zero."""
     return np.float32(1) / np.float32(number)
 
 
 def _remainder(e: Emitter, node: Node, a: Value, b: Value) -> Value:
-    held = held_as(node)
-    if held.kind != "float":
-        _, rest = _integer_division(e, node, a, b)
-        return rest
-    return e.binary("fmod", a, b, held.tile)  # exact: a rounded quotient loses large ones
+    on_chip = held_as(node)
+    if on_chip.kind != "float":
+        _, remainder = _integer_division(e, node, a, b)
+        return remainder
+    return e.binary("fmod", a, b, on_chip.tile)  # exact: a rounded quotient loses large remainders
 
 
 def _integer_division(e: Emitter, node: Node, a: Value, b: Value) -> tuple[Any, Any]:
-    """Quotient (towards zero) and remainder of words, exact.
+    """Return quotient (towards zero) and remainder of words, exact.
 
-    A float quotient is mended three times by the quotient of what is left over; each step gains
-    more than twenty bits. Division by zero returns what HLO defines: -1 and the dividend.
+    A float quotient is corrected three times by the quotient of the remainder; each step gains more than
+    twenty bits. Division by zero returns the results that HLO defines: -1 and the dividend.
     """
-    held = held_as(node)
-    if held.kind != "word" or held.tile != I32:
+    on_chip = held_as(node)
+    if on_chip.kind != "word" or on_chip.tile != I32:
         raise unsupported_type(node, node.opcode)
     a, b = e.tile(a, I32), e.tile(b, I32)
     reciprocal = e.reciprocal(e.copy(b, F32), F32)
     quotient = e.filled(0, I32)
-    rest = a
+    remainder = a
     for _ in range(3):
-        part = e.binary("multiply", e.copy(rest, F32), reciprocal, F32)
-        quotient = e.words("add", quotient, e.copy(truncated(e, part), I32), I32)
-        rest = e.words("subtract", a, e.words("multiply", quotient, b, I32), I32)
-    quotient, rest = _mend_quotient(e, quotient, rest, a, b)
+        estimate = e.binary("multiply", e.copy(remainder, F32), reciprocal, F32)
+        quotient = e.words("add", quotient, e.copy(truncated(e, estimate), I32), I32)
+        remainder = e.words("subtract", a, e.words("multiply", quotient, b, I32), I32)
+    quotient, remainder = _fix_quotient(e, quotient, remainder, a, b)
     zero = e.copy(e.words("equal", b, 0, I32), U8)
-    return e.select(zero, -1, quotient, I32), e.select(zero, a, rest, I32)
+    return e.select(zero, -1, quotient, I32), e.select(zero, a, remainder, I32)
 
 
-def _mend_quotient(e: Emitter, quotient: Any, rest: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """Give the remainder the sign of the dividend and a size below the divisor's.
+def _fix_quotient(e: Emitter, quotient: Any, remainder: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Give the remainder the sign of the dividend and a magnitude below the divisor's.
 
-    Sizes are compared without sign: that of the lowest divisor, 2^31, has no other form. A
-    negative remainder is then over the size too, hence twice ``under``.
+    Magnitudes are compared as unsigned: the lowest divisor's, 2^31, has no signed form. A negative
+    remainder also exceeds the magnitude as unsigned, hence twice ``under``.
     """
     sign_b = _word_sign(e, b)
     sign_a = _word_sign(e, a)
     size = e.words("multiply", b, sign_b, I32)
     for _ in range(2):
-        along = e.words("multiply", rest, sign_a, I32)
+        along = e.words("multiply", remainder, sign_a, I32)
         under = e.words("less", along, 0, I32)
         over = e.words("greater_equal", as_type(along, U32), as_type(size, U32), U32)
         move = e.words("subtract", as_type(over, I32), e.words("add", under, under, I32), I32)
         move = e.words("multiply", e.words("multiply", move, sign_a, I32), sign_b, I32)
         quotient = e.words("add", quotient, move, I32)
-        rest = e.words("subtract", a, e.words("multiply", quotient, b, I32), I32)
-    return quotient, rest
+        remainder = e.words("subtract", a, e.words("multiply", quotient, b, I32), I32)
+    return quotient, remainder
 
 
 def _word_sign(e: Emitter, value: Any) -> Any:
-    """-1 or 1; 1 for zero."""
+    """Return -1 or 1; 1 for zero."""
     negative = e.words("less", value, 0, I32)
     return e.words("subtract", 1, e.words("left_shift", negative, 1, I32), I32)
 
 
 def _power(e: Emitter, node: Node, a: Value, b: Value) -> Value:
-    held = held_as(node)
-    if held.kind != "float":
+    on_chip = held_as(node)
+    if on_chip.kind != "float":
         raise unsupported_type(node, "power")
-    return e.binary("power", e.tile(a, F32), e.tile(b, F32), held.tile)
+    return e.binary("power", e.tile(a, F32), e.tile(b, F32), on_chip.tile)
 
 
 def _activation(op: str) -> Rule:
     def rule(e: Emitter, node: Node, a: Value) -> Value:
-        held = held_as(node)
-        if held.kind != "float":
+        on_chip = held_as(node)
+        if on_chip.kind != "float":
             raise unsupported_type(node, node.opcode)
-        return e.activation(op, a, held.tile)
+        return e.activation(op, a, on_chip.tile)
 
     return rule
 
 
 def _log_plus_one(e: Emitter, node: Node, a: Value) -> Value:
-    """log(1 + x) without the loss of digits near zero: log(u) * x / (u - 1) with u = 1 + x."""
+    """Compute log(1 + x) accurately near zero: log(u) * x / (u - 1) with u = 1 + x."""
     x = e.tile(a, F32)
     near = e.binary("add", x, 1.0, F32)
     step = e.binary("subtract", near, 1.0, F32)
     ratio = e.binary("multiply", x, e.reciprocal(step, F32), F32)
-    found = e.binary("multiply", e.activation("log", near, F32), ratio, F32)
-    found = e.select(e.binary("equal", step, 0.0, U8), e.copy(x, F32), found, F32)
-    endless = e.binary("equal", x, np.inf, U8)
-    return e.copy(e.select(endless, np.float32(np.inf), found, F32), held_as(node).tile)
+    logarithm = e.binary("multiply", e.activation("log", near, F32), ratio, F32)
+    logarithm = e.select(e.binary("equal", step, 0.0, U8), e.copy(x, F32), logarithm, F32)
+    is_infinite = e.binary("equal", x, np.inf, U8)
+    return e.copy(e.select(is_infinite, np.float32(np.inf), logarithm, F32), held_as(node).tile)
 
 
 def _exponential_minus_one(e: Emitter, node: Node, a: Value) -> Value:
-    """exp(x) - 1 without the loss of digits near zero: (u - 1) * x / log(u) with u = exp(x)."""
+    """Compute exp(x) - 1 accurately near zero: (u - 1) * x / log(u) with u = exp(x)."""
     x = e.tile(a, F32)
     power = e.activation("exp", x, F32)
     less = e.binary("subtract", power, 1.0, F32)
     ratio = e.binary("multiply", x, e.reciprocal(e.activation("log", power, F32), F32), F32)
-    found = e.binary("multiply", less, ratio, F32)
+    difference = e.binary("multiply", less, ratio, F32)
     far = e.binary("greater", e.activation("abs", x, F32), 1.0, U8)
-    found = e.select(far, less, found, F32)
-    found = e.select(e.binary("equal", power, 1.0, U8), e.copy(x, F32), found, F32)
-    return e.copy(found, held_as(node).tile)
+    difference = e.select(far, less, difference, F32)
+    difference = e.select(e.binary("equal", power, 1.0, U8), e.copy(x, F32), difference, F32)
+    return e.copy(difference, held_as(node).tile)
 
 
 def _cube_root(e: Emitter, node: Node, a: Value) -> Value:
@@ -186,41 +186,41 @@ def _cube_root(e: Emitter, node: Node, a: Value) -> Value:
 
 
 def with_sign_of(e: Emitter, value: Any, x: Any) -> Any:
-    """``value`` (float32), which is not of the other sign, with the sign bit of ``x``.
+    """Return ``value`` (float32), which has no opposite sign, with the sign bit of ``x``.
 
     A zero gets the sign that arithmetic loses.
     """
     x = x if x.dtype == F32 else e.copy(x, F32)
-    sign = e.bits("bitwise_and", as_type(x, U32), _SIGN, U32)
+    sign = e.bits("bitwise_and", as_type(x, U32), _SIGN_BIT, U32)
     return as_type(e.bits("bitwise_or", as_type(value, U32), sign, U32), F32)
 
 
 def _has_fraction(e: Emitter, x: Any) -> Any:
-    """Where |x| < 2^23; not where it is NaN."""
-    return e.binary("less", e.activation("abs", x, F32), _EXACT, U8)
+    """Return where |x| < 2^23; false for NaN."""
+    return e.binary("less", e.activation("abs", x, F32), _MIN_INTEGRAL, U8)
 
 
 def truncated(e: Emitter, value: Value) -> Any:
-    """The whole part, rounded towards zero (float32)."""
+    """Return the integral part, rounded towards zero (float32)."""
     x = e.tile(value, F32)
     size = e.activation("abs", x, F32)
-    whole = e.copy(e.copy(size, I32), F32)
-    whole = e.binary("subtract", whole, e.binary("greater", whole, size, F32), F32)
-    return e.select(_has_fraction(e, x), with_sign_of(e, whole, x), e.copy(x, F32), F32)
+    integral = e.copy(e.copy(size, I32), F32)
+    integral = e.binary("subtract", integral, e.binary("greater", integral, size, F32), F32)
+    return e.select(_has_fraction(e, x), with_sign_of(e, integral, x), e.copy(x, F32), F32)
 
 
-def _rounded(mend: str) -> Rule:
-    """Round to nearest and mend by one where that went the wrong way."""
+def _rounded(mode: str) -> Rule:
+    """Return a rule that rounds to nearest, and corrects the result by one for the other modes."""
 
     def rule(e: Emitter, node: Node, a: Value) -> Value:
         x = e.tile(a, F32)
-        whole = e.copy(e.copy(x, I32), F32)
-        if mend == "floor":
-            whole = e.binary("subtract", whole, e.binary("greater", whole, x, F32), F32)
-        elif mend == "ceil":
-            whole = e.binary("add", whole, e.binary("less", whole, x, F32), F32)
-        found = e.select(_has_fraction(e, x), with_sign_of(e, whole, x), e.copy(x, F32), F32)
-        return e.copy(found, held_as(node).tile)
+        integral = e.copy(e.copy(x, I32), F32)
+        if mode == "floor":
+            integral = e.binary("subtract", integral, e.binary("greater", integral, x, F32), F32)
+        elif mode == "ceil":
+            integral = e.binary("add", integral, e.binary("less", integral, x, F32), F32)
+        rounded = e.select(_has_fraction(e, x), with_sign_of(e, integral, x), e.copy(x, F32), F32)
+        return e.copy(rounded, held_as(node).tile)
 
     return rule
 
@@ -228,53 +228,53 @@ def _rounded(mend: str) -> Rule:
 def _round_half_away(e: Emitter, node: Node, a: Value) -> Value:
     x = e.tile(a, F32)
     size = e.activation("abs", x, F32)
-    whole = e.copy(e.copy(size, I32), F32)
-    short = e.binary("greater_equal", e.binary("subtract", size, whole, F32), 0.5, F32)
-    whole = with_sign_of(e, e.binary("add", whole, short, F32), x)
-    found = e.select(_has_fraction(e, x), whole, e.copy(x, F32), F32)
-    return e.copy(found, held_as(node).tile)
+    integral = e.copy(e.copy(size, I32), F32)
+    short = e.binary("greater_equal", e.binary("subtract", size, integral, F32), 0.5, F32)
+    integral = with_sign_of(e, e.binary("add", integral, short, F32), x)
+    rounded = e.select(_has_fraction(e, x), integral, e.copy(x, F32), F32)
+    return e.copy(rounded, held_as(node).tile)
 
 
 def _negate(e: Emitter, node: Node, a: Value) -> Value:
-    held = held_as(node)
-    if held.kind == "float":
-        return e.binary("multiply", a, -1.0, held.tile)
-    if held.kind == "small":
-        return narrow(e, e.words("subtract", 0, widen(e, a), I32), held.tile)
-    return e.words("subtract", 0, a, held.tile)
+    on_chip = held_as(node)
+    if on_chip.kind == "float":
+        return e.binary("multiply", a, -1.0, on_chip.tile)
+    if on_chip.kind == "small":
+        return narrow(e, e.words("subtract", 0, widen(e, a), I32), on_chip.tile)
+    return e.words("subtract", 0, a, on_chip.tile)
 
 
 def _abs(e: Emitter, node: Node, a: Value) -> Value:
-    held = held_as(node)
-    if held.kind == "float":
-        return e.activation("abs", a, held.tile)
-    if held.tile.kind != "int":
+    on_chip = held_as(node)
+    if on_chip.kind == "float":
+        return e.activation("abs", a, on_chip.tile)
+    if on_chip.tile.kind != "int":
         return a
     negative = _negate(e, node, a)
-    if held.kind == "small":
-        return e.binary("maximum", a, negative, held.tile)
-    return e.words("maximum", a, negative, held.tile)
+    if on_chip.kind == "small":
+        return e.binary("maximum", a, negative, on_chip.tile)
+    return e.words("maximum", a, negative, on_chip.tile)
 
 
 def _sign(e: Emitter, node: Node, a: Value) -> Value:
-    held = held_as(node)
-    if held.kind == "float":
-        found = e.activation("sign", a, held.tile)
+    on_chip = held_as(node)
+    if on_chip.kind == "float":
+        sign_value = e.activation("sign", a, on_chip.tile)
         beyond_zero = e.binary("greater", e.activation("abs", a, F32), 0.0, U8)
-        return e.select(beyond_zero, found, a, held.tile)  # zeros and NaN are themselves
-    word = widen(e, a) if held.kind == "small" else a
-    dtype = I32 if held.kind == "small" else held.tile
+        return e.select(beyond_zero, sign_value, a, on_chip.tile)  # zeros and NaN are themselves
+    word = widen(e, a) if on_chip.kind == "small" else a
+    dtype = I32 if on_chip.kind == "small" else on_chip.tile
     if dtype.kind == "uint":
         return e.words("greater", word, 0, dtype)
     sign = e.words("subtract", e.words("greater", word, 0, I32), e.words("less", word, 0, I32), I32)
-    return e.copy(sign, held.tile) if held.kind == "small" else sign
+    return e.copy(sign, on_chip.tile) if on_chip.kind == "small" else sign
 
 
 def _compare(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     op = _DIRECTIONS[node.attributes["direction"]]
-    held = held_as(node.operands[0])
-    if held.kind == "word":
-        return e.copy(e.words(op, a, b, held.tile), U8)
+    on_chip = held_as(node.operands[0])
+    if on_chip.kind == "word":
+        return e.copy(e.words(op, a, b, on_chip.tile), U8)
     return e.binary(op, a, b, U8)
 
 
@@ -307,27 +307,27 @@ def _bitwise(op: str) -> Rule:
 
 
 def _not(e: Emitter, node: Node, a: Value) -> Value:
-    held = held_as(node)
-    if held.kind == "pred":
+    on_chip = held_as(node)
+    if on_chip.kind == "pred":
         return e.bits("bitwise_xor", a, 1, U8)
-    ones = -1 if held.tile.kind == "int" else (1 << (8 * held.tile.itemsize)) - 1
-    return e.bits("bitwise_xor", a, ones, held.tile)
+    ones = -1 if on_chip.tile.kind == "int" else (1 << (8 * on_chip.tile.itemsize)) - 1
+    return e.bits("bitwise_xor", a, ones, on_chip.tile)
 
 
 def _shift(left: bool, keep_sign: bool) -> Rule:
     def rule(e: Emitter, node: Node, a: Value, b: Value) -> Value:
-        held = held_as(node)
-        if held.kind != "word":
+        on_chip = held_as(node)
+        if on_chip.kind != "word":
             raise unsupported_type(node, node.opcode)
-        bits = 8 * held.tile.itemsize
+        bits = 8 * on_chip.tile.itemsize
         over = e.is_number(b) and not 0 <= int(b) < bits
         if over and not keep_sign:
-            return np.zeros((), held.tile.dtype)[()]
+            return np.zeros((), on_chip.tile.dtype)[()]
         by = np.uint32(bits - 1) if over else b if e.is_number(b) else as_type(b, U32)
-        value = as_type(e.tile(a, held.tile), U32)
+        value = as_type(e.tile(a, on_chip.tile), U32)
         if not keep_sign:
-            return as_type(_logical(e, left, value, by), held.tile)
-        return as_type(_arithmetic_right(e, value, by), held.tile)
+            return as_type(_logical(e, left, value, by), on_chip.tile)
+        return as_type(_arithmetic_right(e, value, by), on_chip.tile)
 
     return rule
 
@@ -353,7 +353,7 @@ def _arithmetic_right(e: Emitter, value: Any, by: Value) -> Any:
 
 
 def as_type(tile: Any, dtype: DType) -> Any:
-    """The same bytes seen as another type of the same size."""
+    """Return the same bytes as another type of the same size."""
     return tile if tile.dtype == dtype else tile.view(dtype)
 
 
@@ -384,10 +384,10 @@ def _convert(e: Emitter, node: Node, a: Value) -> Value:
 
 
 def _float_to_integer(e: Emitter, a: Any, dtype: DType) -> Any:
-    """Towards zero; beyond the range to its end, NaN to zero."""
-    whole = truncated(e, e.copy(a, F32) if a.dtype != F32 else a)
-    whole = e.select(e.binary("not_equal", whole, whole, U8), np.float32(0), whole, F32)
-    return e.copy(whole, dtype)
+    """Convert towards zero; clamp to the range, and convert NaN to zero."""
+    integral = truncated(e, e.copy(a, F32) if a.dtype != F32 else a)
+    integral = e.select(e.binary("not_equal", integral, integral, U8), np.float32(0), integral, F32)
+    return e.copy(integral, dtype)
 
 
 def _bitcast_convert(e: Emitter, node: Node, a: Value) -> Value:
@@ -402,11 +402,11 @@ _PRECISIONS = {(8, 7): "bfloat16", (8, 23): "float32"}
 
 
 def _reduce_precision(e: Emitter, node: Node, a: Value) -> Value:
-    held = held_as(node)
+    on_chip = held_as(node)
     name = _PRECISIONS.get(node.attributes["bits"])
-    if name is None or held.kind != "float":
+    if name is None or on_chip.kind != "float":
         raise uncovered(node, f"reduce-precision to {node.attributes['bits']} bits is not covered")
-    return e.copy(e.copy(a, dtype_of(name)), held.tile)
+    return e.copy(e.copy(a, dtype_of(name)), on_chip.tile)
 
 
 OPERATIONS: dict[str, Rule] = {
@@ -453,14 +453,16 @@ OPERATIONS: dict[str, Rule] = {
     "tanh": _activation("tanh"),
     "xor": _bitwise("bitwise_xor"),
 }
-"""Every elementwise opcode that is covered."""
+"""Opcode -> rule, for every covered elementwise opcode."""
 
 FUNCTIONS: dict[str, str] = {
     "erf": "erf", "exponential": "exp", "gelu": "gelu", "gelu-tanh": "gelu_apprx_tanh",
     "log": "log", "logistic": "sigmoid", "rsqrt": "rsqrt", "silu": "silu", "sqrt": "sqrt",
     "tanh": "tanh",
 }  # fmt: skip
-"""Opcodes that are one function of the scalar engine; idioms of the graph among them."""
+"""Opcode -> function of the scalar engine, for opcodes that are one; idioms of the graph
+included.
+"""
 
 ELEMENTWISE = frozenset(OPERATIONS) | FUNCTIONS.keys()
-"""Opcodes that are computed element by element."""
+"""Opcodes of elementwise operations."""

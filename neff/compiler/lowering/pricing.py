@@ -1,4 +1,4 @@
-"""What a kernel alone takes by the timing model, for searches."""
+"""Prices a kernel alone by the timing model, for searches."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from nki_lang.ir import KernelIR
 __all__ = ["Variant", "priced", "variants"]
 
 Variant = tuple[str, Callable[[], Task]]
-"""What is different about a variant, and what makes its task."""
+"""(description of the difference, function that returns its task)."""
 
 
 def priced(kernel: KernelIR, target: Target) -> float:
-    """Nanoseconds; infinite for a kernel that does not fit."""
+    """Return nanoseconds; infinite for a kernel that does not fit."""
     try:
         return estimate(assemble(kernel_parts(kernel, target))).total.value
     except NeffCompileError:
@@ -28,17 +28,17 @@ def priced(kernel: KernelIR, target: Target) -> float:
 
 
 def variants(
-    make: Callable[[Tuning], Task], usual: Tuning, fields: tuple[str, ...]
+    make: Callable[[Tuning], Task], default: Tuning, fields: tuple[str, ...]
 ) -> Iterator[Variant]:
-    """The usual task, and those with one size changed.
+    """Yield the default task, and tasks with one size changed.
 
     Args:
-        make: a task from sizes.
-        usual: the sizes to begin with.
-        fields: of the sizes that matter to it.
+        make: returns a task from sizes.
+        default: the default sizes.
+        fields: the sizes that affect the task.
     """
-    yield "", lambda: make(usual)
+    yield "", lambda: make(default)
     for field in fields:
         for size in SIZES[field]:
-            changed = replace(usual, **{field: size})
+            changed = replace(default, **{field: size})
             yield f"{field} {size}", lambda changed=changed: make(changed)

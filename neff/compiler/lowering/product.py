@@ -1,8 +1,8 @@
 """Matrix products on the tensor engine: tiles of 128 x 128 x 512, accumulated in PSUM.
 
-The contraction lies on partitions in both operands. An operand that has it along its rows in
-memory is loaded as it lies and transposed by the tensor engine, where that is exact (trn2 and
-later); on trn1 its transfer walks the memory across, element by element.
+The contraction is on partitions in both operands. An operand whose contraction is innermost in
+memory is loaded in memory order and transposed by the tensor engine, where that is exact (trn2 and
+later); on trn1 its transfer strides over the memory, element by element.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.lowering.emitter import Emitter
 from neff.compiler.lowering.operations import as_type, narrow
-from neff.compiler.lowering.task import Port, Task, own_part, window
+from neff.compiler.lowering.task import Port, Task, core_share, window
 from neff.compiler.lowering.tiling import affordable
 from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = ["Product", "product_task"]
 
-_ROWS = 128
-"""Contraction and stationary extents of one product at most (nl.tile_size)."""
+_MAX_STATIONARY_EXTENT = 128
+"""Contraction and stationary extents of one product are at most this (nl.tile_size)."""
 
-_COLUMNS = 512
-"""Moving extent of one product at most: a PSUM bank of float32."""
+_MAX_MOVING_EXTENT = 512
+"""Moving extent of one product is at most this: a PSUM bank of float32."""
 
-_MOVING = 80 * 1024
-"""Bytes of each partition that the moving operand's tiles may take at once."""
+_MAX_MOVING_BYTES = 80 * 1024
+"""Bytes of each partition that the moving operand's tiles may occupy at a time."""
 
-_STATIONARY = 40 * 1024
-"""The same for the stationary operand; a contraction that is longer is not kept."""
+_MAX_STATIONARY_BYTES = 40 * 1024
+"""The same limit for the stationary operand; a longer contraction is not kept."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Product:
         lhs, rhs: views of shape (batch..., M, K) and (batch..., K, N).
         out: view of shape (batch..., M, N).
         dtype: type of the operands' tiles.
-        kind: how values of the result are held, see :class:`neff.compiler.graph.types.Held`.
+        kind: representation of the result on chip, see :class:`neff.compiler.graph.types.Held`.
         transposes: the tensor engine transposes bit for bit (arch guide trainium2, 194-204).
     """
 
@@ -56,29 +56,35 @@ class Product:
 
     @property
     def extents(self) -> tuple[int, int, int]:
-        """M, K, N."""
+        """Return M, K, N."""
         rows, depth = self.lhs.view.shape[-2:]
         return rows, depth, self.rhs.view.shape[-1]
 
 
 def product_task(name: str, spec: Product) -> Task:
-    """The kernel of a product."""
+    """Return the kernel of a product."""
     reads = list(dict.fromkeys((spec.lhs.view.buffer, spec.rhs.view.buffer)))
 
     def body(tensors: dict[str, Any]) -> None:
         batch = spec.out.view.shape[:-2]
         rows, depth, columns = (max(extent, 1) for extent in spec.extents)
-        blocks = (-(-rows // _ROWS), -(-depth // _ROWS), -(-columns // _COLUMNS))
+        blocks = (
+            -(-rows // _MAX_STATIONARY_EXTENT),
+            -(-depth // _MAX_STATIONARY_EXTENT),
+            -(-columns // _MAX_MOVING_EXTENT),
+        )
         affordable(prod(batch) * prod(blocks))
-        every = list(product(*(range(count) for count in batch)))
-        for where in own_part(every) if len(every) > 1 else every:
-            _Multiplier(spec, tensors, where, divides=len(every) == 1).run()
+        batch_indices = list(product(*(range(count) for count in batch)))
+        for batch_index in core_share(batch_indices) if len(batch_indices) > 1 else batch_indices:
+            _Multiplier(spec, tensors, batch_index, divides=len(batch_indices) == 1).run()
 
     return Task(name, reads, [spec.out.view.buffer], body, divides=True)
 
 
 def _rounded(total: Any, dtype: DType, kind: str) -> Any:
-    """The sums in the result's type: integers wrap around, of truth values one is enough."""
+    """Convert sums to the result's type: integers wrap around, a predicate is true if any term
+    is.
+    """
     rows, columns = total.shape
     e = Emitter(rows, columns, {})
     if kind == "float":
@@ -90,7 +96,7 @@ def _rounded(total: Any, dtype: DType, kind: str) -> Any:
 
 
 class _Multiplier:
-    """One matrix product of a batch; a core's part of its rows when it ``divides``."""
+    """One matrix product of a batch; only this core's share of its rows if it ``divides``."""
 
     def __init__(
         self, spec: Product, tensors: dict[str, Any], where: tuple[int, ...], *, divides: bool
@@ -102,24 +108,26 @@ class _Multiplier:
             name: sum(index * step for index, step in zip(where, port.view.strides, strict=False))
             for name, port in (("lhs", spec.lhs), ("rhs", spec.rhs), ("out", spec.out))
         }
-        tops = range(0, self._rows, _ROWS)
-        self._tops = own_part(tops) if divides else tops
+        tops = range(0, self._rows, _MAX_STATIONARY_EXTENT)
+        self._tops = core_share(tops) if divides else tops
 
     def run(self) -> None:
-        steps = -(-self._depth // _ROWS)
+        steps = -(-self._depth // _MAX_STATIONARY_EXTENT)
         size = self._spec.dtype.itemsize
-        if steps * _ROWS * size > _STATIONARY:
+        if steps * _MAX_STATIONARY_EXTENT * size > _MAX_STATIONARY_BYTES:
             self._stream()
             return
-        width = max(_MOVING // (steps * size) // _COLUMNS, 1) * _COLUMNS
+        width = (
+            max(_MAX_MOVING_BYTES // (steps * size) // _MAX_MOVING_EXTENT, 1) * _MAX_MOVING_EXTENT
+        )
         for left in range(0, self._columns, width):
             columns = min(width, self._columns - left)
             moving = self._tiles("rhs", left, columns)
             for top in self._tops:
-                rows = min(_ROWS, self._rows - top)
+                rows = min(_MAX_STATIONARY_EXTENT, self._rows - top)
                 stationary = self._tiles("lhs", top, rows)
-                for begin in range(0, columns, _COLUMNS):
-                    count = min(_COLUMNS, columns - begin)
+                for begin in range(0, columns, _MAX_MOVING_EXTENT):
+                    count = min(_MAX_MOVING_EXTENT, columns - begin)
                     parts = [
                         (a[:, 0:rows], b[:, begin : begin + count])
                         for a, b in zip(stationary, moving, strict=True)
@@ -127,14 +135,14 @@ class _Multiplier:
                     self._accumulate(parts, top, rows, left + begin, count)
 
     def _stream(self) -> None:
-        """A contraction too long to keep: operands are loaded for each product."""
+        """Load the operands for each product, if the contraction is too long to keep."""
         for top in self._tops:
-            rows = min(_ROWS, self._rows - top)
-            for left in range(0, self._columns, _COLUMNS):
-                count = min(_COLUMNS, self._columns - left)
+            rows = min(_MAX_STATIONARY_EXTENT, self._rows - top)
+            for left in range(0, self._columns, _MAX_MOVING_EXTENT):
+                count = min(_MAX_MOVING_EXTENT, self._columns - left)
                 parts = (
                     (self._tile("lhs", k, top, rows), self._tile("rhs", k, left, count))
-                    for k in range(0, self._depth, _ROWS)
+                    for k in range(0, self._depth, _MAX_STATIONARY_EXTENT)
                 )
                 self._accumulate(parts, top, rows, left, count)
 
@@ -150,7 +158,7 @@ class _Multiplier:
         nisa.dma_copy(window(self._tensors[out.view.buffer], out, start, pattern), result)
 
     def _steps(self, name: str) -> tuple[Port, int, int]:
-        """The operand, its step along the contraction and along the other dimension."""
+        """Return the operand, its step along the contraction and along the other dimension."""
         if name == "lhs":
             along, depth = self._spec.lhs.view.strides[-2:]
             return self._spec.lhs, depth, along
@@ -158,47 +166,57 @@ class _Multiplier:
         return self._spec.rhs, depth, along
 
     def _tiles(self, name: str, begin: int, count: int) -> list[Any]:
-        """All tiles of an operand along the contraction; whole ones come in one transfer."""
+        """Return all tiles of an operand along the contraction; full tiles come in one transfer."""
         port, depth, along = self._steps(name)
         if self._spec.transposes and depth == 1 and along != 1 and count > 1:
             return self._transposed(name, begin, count)
-        whole = self._depth // _ROWS
+        full_tiles = self._depth // _MAX_STATIONARY_EXTENT
         tiles: list[Any] = []
-        if whole:
-            block = nl.ndarray((_ROWS, whole, count), dtype=self._spec.dtype, buffer=nl.sbuf)
+        if full_tiles:
+            block = nl.ndarray(
+                (_MAX_STATIONARY_EXTENT, full_tiles, count), dtype=self._spec.dtype, buffer=nl.sbuf
+            )
             start = self._starts[name] + begin * along
-            pattern = [[depth, _ROWS], [depth * _ROWS, whole], [along, count]]
+            pattern = [
+                [depth, _MAX_STATIONARY_EXTENT],
+                [depth * _MAX_STATIONARY_EXTENT, full_tiles],
+                [along, count],
+            ]
             nisa.dma_copy(block, window(self._tensors[port.view.buffer], port, start, pattern))
-            tiles = [block[:, number] for number in range(whole)]
-        if self._depth % _ROWS:
-            tiles.append(self._tile(name, whole * _ROWS, begin, count))
+            tiles = [block[:, number] for number in range(full_tiles)]
+        if self._depth % _MAX_STATIONARY_EXTENT:
+            tiles.append(self._tile(name, full_tiles * _MAX_STATIONARY_EXTENT, begin, count))
         return tiles
 
     def _transposed(self, name: str, begin: int, count: int) -> list[Any]:
-        """The same, loaded as it lies in memory and transposed block by block."""
+        """Return the same tiles, loaded in memory order and transposed block by block."""
         port, _, along = self._steps(name)
         dtype = self._spec.dtype
         tiles = [
-            nl.ndarray((min(_ROWS, self._depth - k), count), dtype=dtype, buffer=nl.sbuf)
-            for k in range(0, self._depth, _ROWS)
+            nl.ndarray(
+                (min(_MAX_STATIONARY_EXTENT, self._depth - k), count), dtype=dtype, buffer=nl.sbuf
+            )
+            for k in range(0, self._depth, _MAX_STATIONARY_EXTENT)
         ]
-        for first in range(0, count, _ROWS):
-            rows = min(_ROWS, count - first)
-            lying = nl.ndarray((rows, self._depth), dtype=dtype, buffer=nl.sbuf)
+        for first in range(0, count, _MAX_STATIONARY_EXTENT):
+            rows = min(_MAX_STATIONARY_EXTENT, count - first)
+            staging = nl.ndarray((rows, self._depth), dtype=dtype, buffer=nl.sbuf)
             start = self._starts[name] + (begin + first) * along
             pattern = [[along, rows], [1, self._depth]]
-            nisa.dma_copy(lying, window(self._tensors[port.view.buffer], port, start, pattern))
+            nisa.dma_copy(staging, window(self._tensors[port.view.buffer], port, start, pattern))
             for number, tile in enumerate(tiles):
                 depth = tile.shape[0]
-                turned = nl.ndarray((depth, rows), dtype=dtype, buffer=nl.psum)
-                part = lying[:, number * _ROWS : number * _ROWS + depth]
-                nisa.nc_transpose(turned, part, engine=nisa.engine.tensor)
-                nisa.tensor_copy(tile[:, first : first + rows], turned)
+                transposed = nl.ndarray((depth, rows), dtype=dtype, buffer=nl.psum)
+                block = staging[
+                    :, number * _MAX_STATIONARY_EXTENT : number * _MAX_STATIONARY_EXTENT + depth
+                ]
+                nisa.nc_transpose(transposed, block, engine=nisa.engine.tensor)
+                nisa.tensor_copy(tile[:, first : first + rows], transposed)
         return tiles
 
     def _tile(self, name: str, k: int, begin: int, count: int) -> Any:
         port, depth, along = self._steps(name)
-        rows = min(_ROWS, self._depth - k)
+        rows = min(_MAX_STATIONARY_EXTENT, self._depth - k)
         tile = nl.ndarray((rows, count), dtype=self._spec.dtype, buffer=nl.sbuf)
         start = self._starts[name] + k * depth + begin * along
         pattern = [[depth, rows], [along, count]]

@@ -1,4 +1,4 @@
-"""How a unit over rows walks an operand or a result: over the rows, and within one."""
+"""Describes how a unit over rows walks an operand or a result: over the rows, and within a row."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ __all__ = ["Reach", "best_rows", "tight"]
 
 
 def best_rows(shape: tuple[int, ...], views: list[View]) -> tuple[int, ...] | None:
-    """The leading extents to take as rows when nothing reduces; None when no view repeats.
+    """Return the leading extents to use as rows if nothing reduces; None if no view repeats.
 
-    The cut is where most views repeat on one of its sides as a whole.
+    The cut is chosen so that most views repeat entirely on one of its sides.
     """
     extents = tuple(extent for extent in shape if extent != 1)
-    found: tuple[int, tuple[int, ...]] | None = None
+    best: tuple[int, tuple[int, ...]] | None = None
     for cut in range(1, len(extents)):
         if prod(extents[:cut]) < PARTITIONS // 4:
             continue
         kinds = [_repeats(tight(view), cut) for view in views]
         if (count := sum(kind in ("row", "column") for kind in kinds)) and "mixed" not in kinds:
-            long = prod(extents[cut:]) <= 8192
-            if long and (found is None or count >= found[0]):
-                found = count, extents[:cut]
-    return None if found is None else found[1]
+            fits = prod(extents[cut:]) <= 8192
+            if fits and (best is None or count >= best[0]):
+                best = count, extents[:cut]
+    return None if best is None else best[1]
 
 
 def tight(view: View) -> View:
-    """The view without dimensions of one element."""
-    kept = [dim for dim, extent in enumerate(view.shape) if extent != 1]
+    """Return the view without dimensions of one element."""
+    dims = [dim for dim, extent in enumerate(view.shape) if extent != 1]
     return View(
         view.buffer,
-        tuple(view.shape[dim] for dim in kept),
-        tuple(view.strides[dim] for dim in kept),
+        tuple(view.shape[dim] for dim in dims),
+        tuple(view.strides[dim] for dim in dims),
         view.offset,
     )
 
@@ -49,7 +49,7 @@ def _repeats(view: View, cut: int) -> str:
 
 
 class Reach:
-    """How a port is walked: its steps over the rows, and its dimensions within one."""
+    """The walk of a port: its steps over the rows, and its dimensions within a row."""
 
     def __init__(self, rows: tuple[int, ...], port: Port) -> None:
         view, cut = tight(port.view), len(rows)
@@ -61,8 +61,10 @@ class Reach:
         dims = [] if kind == "row" else merge([Dim(extent, (step,)) for extent, step in inner])
         self.columns = [[dim.steps[0], dim.extent] for dim in dims]
 
-    def part(self, begin: int, count: int) -> tuple[int, list[list[int]]]:
-        """Where some columns begin, and how they are walked; all of them when there is no cut."""
+    def column_range(self, begin: int, count: int) -> tuple[int, list[list[int]]]:
+        """Return the begin and the pattern of a range of columns; all of them if there is no
+        cut.
+        """
         if not self.columns or count >= self.count:
             return 0, self.columns
         ((step, _),) = self.columns

@@ -1,4 +1,4 @@
-"""A computation of scalars, done on tiles: what a scatter applies to each element."""
+"""Applies a computation of scalars to tiles: a scatter's computation for each element."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ class Region:
     """Scalar nodes from parameters to results.
 
     Attributes:
-        parameters: stand for the tiles that it is given.
-        results: what it computes.
+        parameters: nodes that are replaced by tiles.
+        results: the computed nodes.
     """
 
     parameters: tuple[Node, ...]
     results: tuple[Node, ...]
 
     def on_tiles(self, emitter: Emitter, tiles: Sequence[Value]) -> list[Value]:
-        """The results for one tile a parameter.
+        """Return the results for a tile for each parameter.
 
         Raises:
-            NeffCompileError: ``NEFF-OP``; it has an operation that is not element by element.
+            NeffCompileError: ``NEFF-OP``; an operation is not elementwise.
         """
-        known: dict[int, Value] = {
+        values: dict[int, Value] = {
             id(node): tile for node, tile in zip(self.parameters, tiles, strict=True)
         }
-        return [self._value(emitter, node, known) for node in self.results]
+        return [self._value(emitter, node, values) for node in self.results]
 
-    def _value(self, emitter: Emitter, node: Node, known: dict[int, Value]) -> Value:
-        if id(node) not in known:
-            known[id(node)] = self._computed(emitter, node, known)
-        return known[id(node)]
+    def _value(self, emitter: Emitter, node: Node, values: dict[int, Value]) -> Value:
+        if id(node) not in values:
+            values[id(node)] = self._computed(emitter, node, values)
+        return values[id(node)]
 
-    def _computed(self, emitter: Emitter, node: Node, known: dict[int, Value]) -> Value:
+    def _computed(self, emitter: Emitter, node: Node, values_of: dict[int, Value]) -> Value:
         splat = node.splat
         if splat is not None:
             return narrow_constant(node, np.asarray(splat)).reshape(-1)[0]
-        values = [self._value(emitter, operand, known) for operand in node.operands]
+        values = [self._value(emitter, operand, values_of) for operand in node.operands]
         if node.opcode in VIEWS:
             return values[0]
         rule = OPERATIONS.get(node.opcode)
-        if rule is None or any(held_as(one).kind == "double" for one in (node, *node.operands)):
+        if rule is None or any(held_as(array).kind == "double" for array in (node, *node.operands)):
             raise uncovered(node)
         return rule(emitter, node, *values)

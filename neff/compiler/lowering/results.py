@@ -1,7 +1,7 @@
-"""The results of a direct convolution: products in PSUM, gathered in SBUF and stored together.
+"""Results of a direct convolution: products in PSUM, collected in SBUF and stored together.
 
-GpSimd makes the descriptors of stores, one store after the other; so a store has as much of the
-result as lies beside each other there.
+GpSimd creates the descriptors of stores sequentially; so a store covers as much of the result as is
+contiguous there.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ from neff.compiler.lowering.task import window
 
 __all__ = ["Results", "merged"]
 
-_BANK = 512
+_BANK_SUMS = 512
 """Sums of a PSUM bank in each partition."""
 
-Seen = Callable[[int, Box, int, tuple[int, int, int]], Tile]
-"""(chunk of channels, box, block of each lane, place of a tap) -> what its windows see there."""
+WindowReader = Callable[[int, Box, int, tuple[int, int, int]], Tile]
+"""(chunk of channels, box, block of each lane, offset of a tap) -> elements that its windows
+read.
+"""
 
 
 class Results:
     """Boxes of some outputs of a group.
 
     Args:
-        plan: of the convolution.
+        plan: the plan of the convolution.
         tensor: the result in HBM.
         weights: for each chunk of channels (channels, taps, columns and outputs).
-        group: its number.
-        outputs: the first and how many.
+        group: number of the group.
+        outputs: first and number of the outputs.
     """
 
     def __init__(
@@ -43,8 +45,8 @@ class Results:
         self._start = group * strides[0] + outputs[0] * strides[2]
         self._outputs = outputs[1]
 
-    def multiply(self, seen: Seen, box: Box) -> None:
-        """Make a box of the result and store it."""
+    def multiply(self, windows: WindowReader, box: Box) -> None:
+        """Compute a box of the result and store it."""
         plan = self._plan
         planes, columns, rows = plan.axes
         lines: dict[int, dict[tuple[int, int], list[Tap]]] = {}
@@ -57,7 +59,7 @@ class Results:
                 lines.setdefault(plane, {})[column, row] = taps
         for plane, phases in lines.items():
             start = self._first(box, plane)
-            (self._by_rows if plan.by_rows else self._by_features)(seen, box, phases, start)
+            (self._by_rows if plan.by_rows else self._by_features)(windows, box, phases, start)
 
     def _first(self, box: Box, plane: int) -> int:
         planes, _, rows = self._plan.axes
@@ -72,40 +74,46 @@ class Results:
     # -- places on partitions ------------------------------------------------------------------
 
     def _by_rows(
-        self, seen: Seen, box: Box, phases: dict[tuple[int, int], list[Tap]], start: int
+        self, windows: WindowReader, box: Box, phases: dict[tuple[int, int], list[Tap]], start: int
     ) -> None:
         plan = self._plan
         across, down = (1 + max(phase[dim] for phase in phases) for dim in range(2))
         width = across * plan.together
         shape = (box.size, down, box.run, width, self._outputs)
-        made = nl.ndarray(shape, dtype=plan.out.dtype, buffer=nl.sbuf)
-        joined = across if width * self._outputs <= _BANK else 1
+        result = nl.ndarray(shape, dtype=plan.out.dtype, buffer=nl.sbuf)
+        joined = across if width * self._outputs <= _BANK_SUMS else 1
         parts = product(range(down), range(0, across, joined), self._runs(box, width))
-        for row, column, (first, some) in parts:
+        for row, column, (first, block_count) in parts:
             size = box.size_of(first)
             columns = joined * plan.together
-            total = nl.ndarray((size, some, columns, self._outputs), nl.float32, buffer=nl.psum)
-            for block, beside in product(range(some), range(joined)):
-                span = slice(beside * plan.together, (beside + 1) * plan.together)
-                taps = phases[column + beside, row]
-                self._product(total[:, block, span], seen, box, first + block, taps)
+            total = nl.ndarray(
+                (size, block_count, columns, self._outputs), nl.float32, buffer=nl.psum
+            )
+            for block, column_index in product(range(block_count), range(joined)):
+                span = slice(column_index * plan.together, (column_index + 1) * plan.together)
+                taps = phases[column + column_index, row]
+                self._product(total[:, block, span], windows, box, first + block, taps)
             begin = column * plan.together
             span = slice(begin, begin + columns)
-            nisa.tensor_copy(made[0:size, row, first : first + some, span], total)
-        self._store_places(made, box, start)
+            nisa.tensor_copy(result[0:size, row, first : first + block_count, span], total)
+        self._store_places(result, box, start)
 
     def _runs(self, box: Box, width: int) -> list[tuple[int, int]]:
-        """(first, count) of blocks of each lane whose sums share a bank; all have as many lanes."""
-        most = max(1, _BANK // (width * self._outputs))
-        found: list[tuple[int, int]] = []
+        """Return (first, count) of blocks of each lane whose sums share a bank; all have the same
+        lanes.
+        """
+        max_blocks = max(1, _BANK_SUMS // (width * self._outputs))
+        runs: list[tuple[int, int]] = []
         first = 0
-        for end in (box.whole, box.run):
+        for end in (box.last_lane_blocks, box.run):
             while first < end:
-                found.append((first, min(most, end - first)))
-                first += found[-1][1]
-        return found
+                runs.append((first, min(max_blocks, end - first)))
+                first += runs[-1][1]
+        return runs
 
-    def _product(self, total: Tile, seen: Seen, box: Box, block: int, taps: list[Tap]) -> None:
+    def _product(
+        self, total: Tile, windows: WindowReader, box: Box, block: int, taps: list[Tap]
+    ) -> None:
         if not taps:
             nisa.memset(total, 0)
             return
@@ -114,68 +122,72 @@ class Results:
         if by_rows:
             total = total.reshape((total.shape[0], columns))
         for step, (tap, (chunk, tile)) in enumerate(product(taps, enumerate(self._weights))):
-            pair = (seen(chunk, box, block, tap.at), tile[:, tap.weights])
+            pair = (windows(chunk, box, block, tap.offset), tile[:, tap.weights])
             nisa.nc_matmul(total, *(pair if by_rows else pair[::-1]), accumulate=step > 0)
 
-    def _store_places(self, made: Tile, box: Box, start: int) -> None:
-        """Each lane's columns beside each other; the last lane may have fewer."""
+    def _store_places(self, result: Tile, box: Box, start: int) -> None:
+        """Store each lane's columns contiguously; the last lane may have fewer."""
         plan = self._plan
         _, images, features, _, step, row = plan.out.view.strides
-        width = made.shape[3]
+        width = result.shape[3]
         columns = min(width, plan.axes[1].places - box.blocks[0] * plan.width)
-        each = box.images[1] * box.rows[1]
-        full = box.lanes if box.whole == box.run else box.lanes - 1
-        parts = [(0, full, box.run), (full, box.lanes - full, box.whole)]
+        rows_per_lane = box.images[1] * box.rows[1]
+        full = box.lanes if box.last_lane_blocks == box.run else box.lanes - 1
+        parts = [(0, full, box.run), (full, box.lanes - full, box.last_lane_blocks)]
         for lane, lanes, run in parts:
             if not lanes:
                 continue
             pattern = [
                 [box.run * plan.width * step, lanes], [images, box.images[1]],
-                [row * plan.axes[2].period, box.rows[1]], [row, made.shape[1]],
+                [row * plan.axes[2].period, box.rows[1]], [row, result.shape[1]],
                 [step * plan.width, run], [step, columns], [features, self._outputs],
             ]  # fmt: skip
-            part = made[lane * each : (lane + lanes) * each, :, 0:run, 0:columns]
-            self._move(part, start + lane * box.run * plan.width * step, pattern)
+            source = result[
+                lane * rows_per_lane : (lane + lanes) * rows_per_lane, :, 0:run, 0:columns
+            ]
+            self._move(source, start + lane * box.run * plan.width * step, pattern)
 
     # -- features on partitions ----------------------------------------------------------------
 
     def _by_features(
-        self, seen: Seen, box: Box, phases: dict[tuple[int, int], list[Tap]], start: int
+        self, windows: WindowReader, box: Box, phases: dict[tuple[int, int], list[Tap]], start: int
     ) -> None:
         plan = self._plan
         across, down = (1 + max(phase[dim] for phase in phases) for dim in range(2))
         columns = plan.together * self._outputs
         places = (box.images[1], box.blocks[1], box.rows[1])
         shape = (columns, *places[:2], across, places[2], down)
-        made = nl.ndarray(shape, dtype=plan.out.dtype, buffer=nl.sbuf)
+        result = nl.ndarray(shape, dtype=plan.out.dtype, buffer=nl.sbuf)
         for (column, row), taps in phases.items():
             total = nl.ndarray((columns, *places), nl.float32, buffer=nl.psum)
-            self._product(total, seen, box, 0, taps)
-            nisa.tensor_copy(made[:, :, :, column, :, row], total)
+            self._product(total, windows, box, 0, taps)
+            nisa.tensor_copy(result[:, :, :, column, :, row], total)
         _, images, features, _, step, row = plan.out.view.strides
-        whole = [
+        outer_pattern = [
             [images, places[0]], [step * plan.width, places[1]], [step, across],
             [row * plan.axes[2].period, places[2]], [row, down],
         ]  # fmt: skip
         first = box.blocks[0] * plan.width
         for column in range(min(plan.together, plan.axes[1].places - first)):
-            part = made[column * self._outputs : (column + 1) * self._outputs]
-            self._move(part, start + column * step, [[features, self._outputs], *whole])
+            source = result[column * self._outputs : (column + 1) * self._outputs]
+            self._move(source, start + column * step, [[features, self._outputs], *outer_pattern])
 
-    def _move(self, made: Tile, start: int, pattern: list[list[int]]) -> None:
+    def _move(self, source: Tile, start: int, pattern: list[list[int]]) -> None:
         target = window(self._tensor, self._plan.out, start, merged(pattern))
-        nisa.dma_copy(target, made)
+        nisa.dma_copy(target, source)
 
 
 def merged(pattern: list[list[int]]) -> list[list[int]]:
-    """The pattern without dimensions of one element, neighbours joined; the first one is kept."""
-    head, *rest = pattern
-    made: list[list[int]] = []
-    for step, count in rest:
+    """Return the pattern without dimensions of one element, adjacent ones joined; the first is
+    kept.
+    """
+    head, *tail = pattern
+    dims: list[list[int]] = []
+    for step, count in tail:
         if count == 1:
             continue
-        if made and made[-1][0] == step * count:
-            made[-1] = [step, made[-1][1] * count]
+        if dims and dims[-1][0] == step * count:
+            dims[-1] = [step, dims[-1][1] * count]
         else:
-            made.append([step, count])
-    return [head, *made]
+            dims.append([step, count])
+    return [head, *dims]

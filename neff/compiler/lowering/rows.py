@@ -1,9 +1,14 @@
-"""Units over rows: each tile has whole rows, so reductions and what reads them stay in SBUF.
+"""Units over rows: each tile has full rows, so reductions and their readers stay in SBUF.
 
-The extents that all values of a unit share (``rows``) are laid over partitions, and over several
-rows of a partition where rows are short; behind them each value has a row of its own length, or
-one element. Some tiles are worked on at once, each a step behind the one before it, so that no
-engine waits for the reductions of its own tile.
+The extents that all values of a unit share (``rows``) are mapped to partitions, and to several rows of
+a partition if rows are short::
+
+    partition 0:  row 0: [elements of value a] [elements of value b] [row value c]
+    partition 1:  row 1: ...
+
+After the shared extents each value has a row of its own length, or one element (a row value). Several
+tiles are interleaved, each one step later than the previous one, so that no engine waits for the
+reductions of its own tile.
 """
 
 from __future__ import annotations
@@ -25,11 +30,11 @@ from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.loads import Loads
-from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, turned
+from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, transposed_blocks
 from neff.compiler.lowering.over_rows import Contraction, OverRows
 from neff.compiler.lowering.reaches import Reach, tight
 from neff.compiler.lowering.spreads import RowEmitter, Spread
-from neff.compiler.lowering.task import Port, Task, own_part, window
+from neff.compiler.lowering.task import Port, Task, core_share, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable, tiles
 from neff.compiler.plans import Tuning
 from nki_lang.base.dtypes import DType
@@ -39,14 +44,14 @@ __all__ = [
     "RowGroup", "RowProduct", "batch_extents", "fits", "interleaved", "rows_task",
 ]  # fmt: skip
 
-_LONG = 512
-"""From this length on a row is a tile's: rows values are then operands of instructions."""
+_MIN_LONG_ROW_ELEMENTS = 512
+"""Rows at least this long get a tile of their own: row values are then operands of instructions."""
 
-_TEMPORARIES = 6
-_DIMENSIONS = 5
-"""Of a DMA (arch guide trainium_inferentia2, access patterns)."""
+_MAX_TEMPORARIES = 6
+_DMA_DIMENSIONS = 5
+"""Dimensions of a DMA (arch guide trainium_inferentia2, access patterns)."""
 
-_MOVING = 512
+_MAX_MOVING_COLUMNS = 512
 """Columns of one product instruction: a bank of PSUM."""
 
 
@@ -55,10 +60,10 @@ class RowProduct:
     """A product of a unit: ``left`` has the unit's rows, ``right`` is the same for all of a batch.
 
     Attributes:
-        left: where the left operand is, (batch..., rows, depth); None when a member computes it.
-        right: where the right operand is, (batch..., depth, columns).
+        left: the left operand, (batch..., rows, depth); None if a member computes it.
+        right: the right operand, (batch..., depth, columns).
         dtype: type in which the tensor engine reads both.
-        batch: how many of the unit's extents are batch dimensions.
+        batch: number of the unit's extents that are batch dimensions.
     """
 
     left: Port | None
@@ -69,19 +74,19 @@ class RowProduct:
 
 @dataclass(slots=True)
 class RowGroup:
-    """What the kernel of a unit over rows needs to know.
+    """The data of a unit over rows, for its kernel.
 
     Attributes:
-        nodes: operands first.
+        nodes: the nodes, operands first.
         rows: the extents that all values share, without ones.
-        inputs: by ``id`` of the operand: where it is, or its one number.
-        outputs: what others read, and where it goes.
+        inputs: ``id`` of an operand -> its port, or its number.
+        outputs: stored nodes, each with its port.
         sources: ``id`` of an operand -> (``id`` of a member or input, ``same`` or ``row``).
-        products: by ``id`` of the node.
+        products: ``id`` of the node -> its product.
         sums: ``id`` of the nodes that are sums over all rows.
         over: ``id`` of the products that contract the rows.
-        contractions: what those are, by ``id`` of the node.
-        block: columns of a tile when rows are cut into blocks, else 0.
+        contractions: ``id`` of such a product -> its data.
+        block: columns of a tile if rows are cut into blocks, else 0.
     """
 
     nodes: list[Node]
@@ -96,18 +101,18 @@ class RowGroup:
     block: int = 0
 
     def columns(self, shape: tuple[int, ...]) -> int:
-        """Elements of a value's row; 1 of a row value."""
+        """Return the elements of a value's row; 1 for a row value."""
         return prod(shape) // max(1, prod(self.rows))
 
     @property
     def batch(self) -> int:
-        """How many of the rows' extents are batch dimensions of a product."""
+        """Return the number of the rows' extents that are batch dimensions of a product."""
         products = (*self.products.values(), *self.contractions.values())
         return max((product.batch for product in products), default=0)
 
     @property
     def widest(self) -> int:
-        """Elements of the longest row."""
+        """Return the elements of the longest row."""
         return max(self.columns(node.shape) for node in self._values())
 
     def _values(self) -> Iterator[Node]:
@@ -117,12 +122,12 @@ class RowGroup:
             if node.opcode in ("reduce", "dot"):
                 yield from self._read_by_rows(node)[: 2 if id(node) in self.over else 1]
 
-    def walks(self, port: Port, most: int | None = None) -> bool:
-        """True when one transfer can have rows of a port: of so many dimensions at most."""
-        return len(Reach(self.rows, port).columns) <= (most or _DIMENSIONS - 1)
+    def fits_one_dma(self, port: Port, max_dims: int | None = None) -> bool:
+        """Return True if one transfer can load rows of a port: within the limit on dimensions."""
+        return len(Reach(self.rows, port).columns) <= (max_dims or _DMA_DIMENSIONS - 1)
 
     def alive(self) -> int:
-        """Bytes of a partition that one row takes at most, of each tile worked on."""
+        """Return the largest number of bytes of a partition that one row of a tile occupies."""
         last: dict[int, int] = {}
         size: dict[int, int] = {}
         for number, node in enumerate(self.nodes):
@@ -133,40 +138,45 @@ class RowGroup:
             columns = 0 if id(node) in self.sums | self.over else self._cut(node.shape)
             size[id(node)] = columns * held_as(node).tile.itemsize
             last.setdefault(id(node), number)
-        held: set[int] = set()
-        most = 0
+        live: set[int] = set()
+        max_bytes = 0
         for number, node in enumerate(self.nodes):
-            held |= {self.sources[id(one)][0] for one in self._read_by_rows(node)} | {id(node)}
-            most = max(most, sum(size[key] for key in held))
-            held = {key for key in held if last.get(key, -1) > number}
-        if any(node.opcode not in _SIMPLE for node in self.nodes):
-            most += _TEMPORARIES * 4 * min(self.widest, self.block or self.widest)
-        return most
+            live |= {self.sources[id(operand)][0] for operand in self._read_by_rows(node)} | {
+                id(node)
+            }
+            max_bytes = max(max_bytes, sum(size[key] for key in live))
+            live = {key for key in live if last.get(key, -1) > number}
+        if any(node.opcode not in _NO_TEMPORARY_OPCODES for node in self.nodes):
+            max_bytes += _MAX_TEMPORARIES * 4 * min(self.widest, self.block or self.widest)
+        return max_bytes
 
     def _read_by_rows(self, node: Node) -> tuple[Node, ...]:
-        """Operands of which a tile has its own rows."""
+        """Return the operands of which a tile has its own rows."""
         is_right_whole = node.opcode == "dot" and id(node) not in self.over
         return node.operands[:1] if is_right_whole else node.operands
 
     def _cut(self, shape: tuple[int, ...]) -> int:
-        """Elements of a value's row in a block of columns."""
+        """Return the elements of a value's row in a block of columns."""
         return min(self.columns(shape), self.block or self.columns(shape))
 
 
 def column_block(group: RowGroup, blocked: int) -> int:
-    """Columns of a tile when the right operand does not fit whole: multiples of a bank.
+    """Return the columns of a tile if the right operand does not fit: a multiple of a bank.
 
     Args:
-        group: with one product.
+        group: a group with one product.
         blocked: bytes of each partition for the right operand's columns.
     """
     (product,) = group.products.values()
     depth = product.right.view.shape[-2]
     rows = -(-depth // PARTITIONS) * product.dtype.itemsize
-    return max(1, min(PSUM_COLUMNS // _MOVING, blocked // (rows * _MOVING))) * _MOVING
+    return (
+        max(1, min(PSUM_COLUMNS // _MAX_MOVING_COLUMNS, blocked // (rows * _MAX_MOVING_COLUMNS)))
+        * _MAX_MOVING_COLUMNS
+    )
 
 
-_SIMPLE = frozenset(
+_NO_TEMPORARY_OPCODES = frozenset(
     {"add", "subtract", "multiply", "divide", "maximum", "minimum", "negate", "exponential",
      "tanh", "log", "logistic", "sqrt", "rsqrt", "erf", "abs", "and", "or", "xor", "not", "select",
      "clamp", "convert", "compare", "reduce", "dot", "gelu", "gelu-tanh", "silu"}
@@ -174,19 +184,21 @@ _SIMPLE = frozenset(
 
 
 def batch_extents(node: Node) -> int:
-    """How many of a product's extents, ones left out, are batch dimensions."""
+    """Return the number of a product's extents, without ones, that are batch dimensions."""
     left = node.operands[0]
     batch: tuple[int, ...] = node.attributes["lhs_batch"]
     return sum(left.shape[dim] != 1 for dim in batch)
 
 
 def fits(group: RowGroup, target: Target, resident: int = 0) -> bool:
-    """True when tiles of whole rows fit into SBUF, beside ``resident`` bytes of a partition."""
+    """Return True if tiles of full rows fit into SBUF, with ``resident`` bytes of a partition in
+    use.
+    """
     return group.alive() <= (target.sbuf_usable_bytes - resident) * 2 // 3
 
 
 def rows_task(name: str, group: RowGroup, target: Target, tuning: Tuning) -> Task:
-    """The kernel of a unit over rows."""
+    """Return the kernel of a unit over rows."""
     ports = {key: port for key, port in group.inputs.items() if isinstance(port, Port)}
     read = [*ports.values()]
     for product in group.products.values():
@@ -206,18 +218,23 @@ class _RowKernel:
         self.exact = target.generation >= 3  # the tensor engine's transposes
         self.block = group.block
         self.reaches = {key: Reach(group.rows, port) for key, port in ports.items()}
-        apart = group.sums | group.over
-        own = [(node, port) for node, port in group.outputs if id(node) not in apart]
-        self.stored = [(node, Reach(group.rows, port)) for node, port in own]
-        lefts = {key: one.left for key, one in group.products.items() if one.left is not None}
+        summed = group.sums | group.over
+        row_outputs = [(node, port) for node, port in group.outputs if id(node) not in summed]
+        self.stored = [(node, Reach(group.rows, port)) for node, port in row_outputs]
+        lefts = {
+            key: product.left for key, product in group.products.items() if product.left is not None
+        }
         self.lefts = {key: Reach(group.rows, port) for key, port in lefts.items()}
         walked = [*self.reaches.values(), *(reach for _, reach in self.stored)]
         walked += self.lefts.values()
-        self.number = {id(reach): place for place, reach in enumerate(walked)}
+        self.number = {id(reach): index for index, reach in enumerate(walked)}
         self.steps = [tuple(reach.steps[dim] for reach in walked) for dim in range(len(group.rows))]
         batch = group.batch
         self.dims = merge(
-            [Dim(n, steps) for n, steps in zip(group.rows[batch:], self.steps[batch:], strict=True)]
+            [
+                Dim(extent, steps)
+                for extent, steps in zip(group.rows[batch:], self.steps[batch:], strict=True)
+            ]
         )
         self.views = len(walked)
         stored = {id(node) for node, _ in group.outputs}
@@ -225,16 +242,21 @@ class _RowKernel:
         self.together = self._together()
 
     def _together(self) -> int:
-        """Rows of a partition in one tile."""
+        """Return the rows of a partition in one tile."""
         columns = self.group.widest
-        if columns >= _LONG or self.group.products or self.group.sums or self.group.over:
+        if (
+            columns >= _MIN_LONG_ROW_ELEMENTS
+            or self.group.products
+            or self.group.sums
+            or self.group.over
+        ):
             return 1
-        room = self.target.sbuf_usable_bytes * 2 // 3 // 4
+        max_row_bytes = self.target.sbuf_usable_bytes * 2 // 3 // 4
         inner = max((len(reach.columns) for reach in self.reaches.values()), default=1)
         inner = max([inner, *(len(reach.columns) for _, reach in self.stored)])
-        if inner + 4 > _DIMENSIONS and len(self.dims) > 1:
+        if inner + 4 > _DMA_DIMENSIONS and len(self.dims) > 1:
             return 1
-        return max(1, min(self.tuning.wide // columns, room // max(1, self.group.alive())))
+        return max(1, min(self.tuning.wide // columns, max_row_bytes // max(1, self.group.alive())))
 
     def run(self, tensors: dict[str, Tile]) -> None:
         group = self.group
@@ -242,57 +264,72 @@ class _RowKernel:
         widest = max((group.columns(node.shape) for node in group.nodes), default=1)
         block = self._even(widest)
         shared = _Shared(tensors, Balance(self.target.generation >= 3))
-        parts = range(0, widest, block) if self.block else range(1)
+        column_starts = range(0, widest, block) if self.block else range(1)
         pieces = list(self._pieces())
-        if len(parts) > 1:  # cores that take columns load no right operand twice
-            parts = own_part(parts)
+        if len(column_starts) > 1:  # cores that take columns load no right operand twice
+            column_starts = core_share(column_starts)
         else:
             pieces = self._own(pieces)
         shared.loads = loads = self._loads(tensors, [piece for piece, _ in pieces])
         resident = sum(map(self._resident, group.products)) + loads.resident
-        room = (self.target.sbuf_usable_bytes - resident) * 2 // 3
-        depth = max(1, min(self.tuning.at_once, room // max(1, group.alive() * self.together)))
+        free_bytes = (self.target.sbuf_usable_bytes - resident) * 2 // 3
+        depth = max(
+            1, min(self.tuning.at_once, free_bytes // max(1, group.alive() * self.together))
+        )
         for key, spec in group.contractions.items():
             tensor = tensors[spec.out.view.buffer]
-            shared.over[key] = Contraction(spec, tensor, (where for _, where in pieces))
-        for begin in parts:
+            shared.over[key] = Contraction(spec, tensor, (index for _, index in pieces))
+        for begin in column_starts:
             shared.cut = (begin, min(block, widest - begin)) if self.block else None
             shared.fixed, shared.lefts = {}, {}
             loads.forget()
-            interleaved((_RowTile(self, *one, shared).run() for one in pieces), depth)
+            interleaved(
+                (_RowTile(self, *indexed_piece, shared).run() for indexed_piece in pieces), depth
+            )
         for node, port in group.outputs:
             if id(node) in group.sums:
                 self._store_sum(shared, node, port)
 
     def _loads(self, tensors: dict[str, Tile], pieces: list[Piece]) -> Loads:
-        own = [reach for reach in self.reaches.values() if reach.kind != "column"]
-        reaches = [(self.number[id(reach)], reach) for reach in own]
+        row_reaches = [reach for reach in self.reaches.values() if reach.kind != "column"]
+        reaches = [(self.number[id(reach)], reach) for reach in row_reaches]
         return Loads(tensors, reaches, pieces, self.together, self.block)
 
     def _own(
         self, pieces: list[tuple[Piece, tuple[int, ...]]]
     ) -> Sequence[tuple[Piece, tuple[int, ...]]]:
-        """A core's part of the tiles; tiles whose sums are made together stay together."""
+        """Return this core's share of the tiles; tiles that add to the same sums stay together."""
         if not self.group.over:
-            return own_part(pieces)
+            return core_share(pieces)
         batch = min(spec.batch for spec in self.group.contractions.values())
-        together = groupby(pieces, lambda piece: piece[1][:batch])
-        return [piece for part in own_part(list(some) for _, some in together) for piece in part]
+        batches = groupby(pieces, lambda piece: piece[1][:batch])
+        return [
+            piece
+            for batch_pieces in core_share(list(pieces_of_batch) for _, pieces_of_batch in batches)
+            for piece in batch_pieces
+        ]
 
     def _even(self, widest: int) -> int:
-        """Columns of a block: as many blocks for each core as for any other, if that can be had."""
+        """Return the columns of a block, so that all cores have the same number of blocks if
+        possible.
+        """
         cores = nl.num_programs(0)
         if not self.block or cores == 1:
             return self.block or widest
-        each = -(-widest // (cores * self.block))
-        return min(self.block, -(-widest // (cores * each * _MOVING)) * _MOVING)
+        blocks_per_core = -(-widest // (cores * self.block))
+        return min(
+            self.block,
+            -(-widest // (cores * blocks_per_core * _MAX_MOVING_COLUMNS)) * _MAX_MOVING_COLUMNS,
+        )
 
     def _store_sum(self, shared: _Shared, node: Node, port: Port) -> None:
         total = shared.sums[id(node)]
         tile = nl.ndarray(total.shape, dtype=port.dtype, buffer=nl.sbuf)
         nisa.tensor_copy(tile, total)
         view = tight(port.view)
-        dims = merge([Dim(n, (step,)) for n, step in zip(view.shape, view.strides, strict=True)])
+        dims = merge(
+            [Dim(extent, (step,)) for extent, step in zip(view.shape, view.strides, strict=True)]
+        )
         pattern = [[0, 1], *([dim.steps[0], dim.extent] for dim in dims)]
         nisa.dma_copy(window(shared.tensors[view.buffer], port, 0, pattern), tile)
 
@@ -303,7 +340,7 @@ class _RowKernel:
         return -(-depth // PARTITIONS) * columns * product.dtype.itemsize
 
     def _pieces(self) -> Iterator[tuple[Piece, tuple[int, ...]]]:
-        """The tiles, and the place in the batch of each."""
+        """Yield the tiles, each with its batch index."""
         batch = self.group.batch
         for where in indices(*(range(extent) for extent in self.group.rows[:batch])):
             starts = [
@@ -317,17 +354,19 @@ class _RowKernel:
 
 @dataclass(slots=True)
 class _Shared:
-    """What the tiles of a kernel share.
+    """State that the tiles of a kernel share.
 
     Attributes:
-        tensors: of the kernel, by buffer.
+        tensors: tensors of the kernel, by buffer.
         constants: tiles of constants.
         balance: work of each engine so far.
-        fixed: what all rows read, by input.
-        sums: over all rows, by node, in PSUM.
+        fixed: tiles that all rows read, by input.
+        sums: sums over all rows, by node, in PSUM.
         over: sums of products that contract the rows, by node.
-        rights: right operands by product and place in the batch.
-        cut: (first, count) of the columns that are worked on; None for all.
+        rights: right operands, by product, each with its batch index.
+        cut: (first, count) of the columns of this pass; None for all.
+        loads: rows of operands in SBUF.
+        lefts: rows of left operands in SBUF, by product.
     """
 
     tensors: dict[str, Tile]
@@ -346,7 +385,7 @@ class _Shared:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """Rows of a left operand that are in SBUF, from ``offset`` in its view."""
+    """Rows of a left operand in SBUF, from ``offset`` in its view."""
 
     where: tuple[int, ...]
     offset: int
@@ -355,14 +394,16 @@ class _Left:
 
 
 def interleaved(blocks: Iterator[Iterator[None]], depth: int) -> None:
-    """Run generators, ``depth`` at a time, each one step behind the one that began before it."""
+    """Run generators, ``depth`` at a time, each one step later than the one that began before
+    it.
+    """
     under_way: list[Iterator[None]] = []
-    more = True
-    while more or under_way:
-        if more and len(under_way) < depth:
+    has_more = True
+    while has_more or under_way:
+        if has_more and len(under_way) < depth:
             block = next(blocks, None)
             if block is None:
-                more = False
+                has_more = False
             else:
                 under_way.insert(0, block)
         under_way = [block for block in under_way if next(block, block) is not block]
@@ -378,17 +419,18 @@ class _RowTile:
         self._cut = shared.cut
         self._partitions, self._rows = piece.partition.extent, piece.elements
         self._emitters: dict[int, RowEmitter] = {}
-        self._turned: dict[int, list[Tile]] = {}
-        rows = self._of_columns(1)
+        self._transposed_lefts: dict[int, list[Tile]] = {}
+        rows = self._emitter_of(1)
         numbers = kernel.target.generation >= 3
         self._values = Evaluator(
             kernel.facts, self._emitter, self._load, numbers, shared.balance, self._product
         ).with_rows(rows)
 
     def run(self) -> Iterator[None]:
-        """Load, compute, store; pauses behind each instruction on whole rows.
+        """Load, compute, store; yield after each instruction on full rows.
 
-        Gradients have long chains of row values: no engine waits for them when others come between.
+        Gradients have long chains of row values: no engine waits for them if other tiles run in
+        between.
         """
         always = bool(self._kernel.group.over)
         stores: dict[int, list[Reach]] = {}
@@ -402,7 +444,7 @@ class _RowTile:
                 self._contract(node)
                 yield
                 continue
-            if node.opcode == "dot" and self._turns(node):
+            if node.opcode == "dot" and self._transposes_left(node):
                 yield
             self._values.compute(node)
             for reach in stores.get(id(node), ()):
@@ -411,34 +453,34 @@ class _RowTile:
             if always or node.opcode == "reduce" or self._values.is_done(node):
                 yield
 
-    def _turns(self, node: Node) -> bool:
-        """Transpose a left operand that a member made, so that others multiply meanwhile.
+    def _transposes_left(self, node: Node) -> bool:
+        """Transpose a left operand that a member computed, so that other tiles multiply meanwhile.
 
-        Those of two bytes that the DMA engines transpose are better begun late.
+        Operands of two bytes, which the DMA engines transpose, are better started late.
         """
         product = self._kernel.group.products[id(node)]
-        if product.dtype.itemsize < 4:
-            return False
         if product.dtype.itemsize < 4:
             return False
         left = self._values.left(node)
         if left is None:
             return False
-        self._turned[id(node)] = turned(left, product.dtype, exact=self._kernel.exact)
+        self._transposed_lefts[id(node)] = transposed_blocks(
+            left, product.dtype, exact=self._kernel.exact
+        )
         return True
 
     def _emitter(self, node: Node) -> RowEmitter:
         columns = self._kernel.group.columns(node.shape)
-        return self._of_columns(self._cut[1] if self._cut and columns > 1 else columns)
+        return self._emitter_of(self._cut[1] if self._cut and columns > 1 else columns)
 
-    def _of_columns(self, columns: int) -> RowEmitter:
-        found = self._emitters.get(columns)
-        if found is None:
-            per_row = self._of_columns(1) if columns > 1 else None
-            found = self._emitters[columns] = RowEmitter(
+    def _emitter_of(self, columns: int) -> RowEmitter:
+        emitter = self._emitters.get(columns)
+        if emitter is None:
+            per_row = self._emitter_of(1) if columns > 1 else None
+            emitter = self._emitters[columns] = RowEmitter(
                 self._partitions, self._rows, columns, self._shared.constants, per_row
             )
-        return found
+        return emitter
 
     # -- inputs and outputs ----------------------------------------------------------------
 
@@ -451,14 +493,16 @@ class _RowTile:
         number = self._kernel.number[id(reach)]
         assert self._shared.loads is not None
         tile = self._shared.loads.tile(number, reach, self._piece, self._cut or (0, reach.count))
-        whole = len(tight(reach.port.view).shape) > len(self._kernel.group.rows)
-        return Spread(tile, "row") if reach.kind == "row" and whole else tile
+        has_columns = len(tight(reach.port.view).shape) > len(self._kernel.group.rows)
+        return Spread(tile, "row") if reach.kind == "row" and has_columns else tile
 
     def _column(self, key: int, reach: Reach) -> Tile:
-        """What is the same for all rows, loaded once into all partitions."""
+        """Return a tile of values that are the same for all rows, loaded once into all
+        partitions.
+        """
         tile = self._shared.fixed.get(key)
         if tile is None:
-            begin, columns = reach.part(*(self._cut or (0, reach.count)))
+            begin, columns = reach.column_range(*(self._cut or (0, reach.count)))
             tensor = self._shared.tensors[reach.port.view.buffer]
             source = window(tensor, reach.port, begin, [[0, PARTITIONS], *columns])
             count = prod(source.shape[1:])
@@ -469,7 +513,7 @@ class _RowTile:
 
     def _window(self, reach: Reach) -> Tile:
         number = self._kernel.number[id(reach)]
-        begin, columns = reach.part(*(self._cut or (0, reach.count)))
+        begin, columns = reach.column_range(*(self._cut or (0, reach.count)))
         pattern = self._piece.pattern(number)
         pattern = [*(pattern[:1] if self._rows == 1 and columns else pattern), *columns]
         tensor = self._shared.tensors[reach.port.view.buffer]
@@ -486,8 +530,8 @@ class _RowTile:
             self._shared.sums[id(node)] = total
         e = Emitter(PARTITIONS, 1, self._shared.constants)
         ones = e.filled(np.float32(1), tile.dtype)[0 : self._partitions]
-        for first in range(0, total.shape[1], _MOVING):
-            last = min(first + _MOVING, total.shape[1])
+        for first in range(0, total.shape[1], _MAX_MOVING_COLUMNS):
+            last = min(first + _MAX_MOVING_COLUMNS, total.shape[1])
             nisa.nc_matmul(total[:, first:last], ones, tile[:, first:last], accumulate=not is_first)
 
     def _contract(self, node: Node) -> None:
@@ -499,32 +543,32 @@ class _RowTile:
     # -- products --------------------------------------------------------------------------
 
     def _product(self, node: Node) -> Iterator[tuple[int, Tile]]:
-        """The product's columns, in PSUM: (first column, tile) in pieces."""
+        """Yield the product's columns, in PSUM: (first column, tile) in pieces."""
         product = self._kernel.group.products[id(node)]
         rights = self._right(id(node), product)
-        lefts = self._turned.pop(id(node), None)
+        lefts = self._transposed_lefts.pop(id(node), None)
         if lefts is None:
             left = self._values.left(node)
             exact = self._kernel.exact
             lefts = (
                 self._left(node, product)
                 if left is None
-                else turned(left, product.dtype, exact=exact)
+                else transposed_blocks(left, product.dtype, exact=exact)
             )
         columns = self._cut[1] if self._cut else product.right.view.shape[-1]
         for begin in range(0, columns, PSUM_COLUMNS):
             count = min(PSUM_COLUMNS, columns - begin)
             total = nl.ndarray((self._partitions, count), dtype=nl.float32, buffer=nl.psum)
-            for first in range(0, count, _MOVING):
-                some = min(_MOVING, count - first)
-                part = total[:, first : first + some]
+            for first in range(0, count, _MAX_MOVING_COLUMNS):
+                column_count = min(_MAX_MOVING_COLUMNS, count - first)
+                target = total[:, first : first + column_count]
                 for number, (a, b) in enumerate(zip(lefts, rights, strict=True)):
-                    moving = b[:, begin + first : begin + first + some]
-                    nisa.nc_matmul(part, a, moving, accumulate=number > 0)
+                    moving = b[:, begin + first : begin + first + column_count]
+                    nisa.nc_matmul(target, a, moving, accumulate=number > 0)
             yield begin, total
 
     def _left(self, node: Node, product: RowProduct) -> list[Tile]:
-        """The left operand's rows, loaded for several tiles at once where they are short."""
+        """Return the left operand's rows, loaded for several tiles at a time if they are short."""
         reach, rows = self._kernel.lefts[id(node)], self._partitions
         assert product.left is not None
         number = self._kernel.number[id(reach)]
@@ -532,22 +576,22 @@ class _RowTile:
         along = self._piece.partition.steps[number]
         offset = self._piece.offsets[number]
         tensor = self._shared.tensors[view.buffer]
-        known = self._shared.lefts.get(id(node))
-        if known is not None and along and self._where == known.where:
-            first, rest = divmod(offset - known.offset, along)
-            if not rest and 0 <= first <= known.count - rows:
-                return [tile[:, first : first + rows] for tile in known.tiles]
+        loaded = self._shared.lefts.get(id(node))
+        if loaded is not None and along and self._where == loaded.where:
+            first, remainder = divmod(offset - loaded.offset, along)
+            if not remainder and 0 <= first <= loaded.count - rows:
+                return [tile[:, first : first + rows] for tile in loaded.tiles]
         count = self._rows_ahead(number, offset, along, product)
         matrix = Matrix(
             product.left, view.shape[-1], count, view.strides[-1], along, product.dtype,
             self._kernel.exact,
         )  # fmt: skip
-        made = blocks(tensor, matrix, offset, 0, count)
-        self._shared.lefts[id(node)] = _Left(self._where, offset, count, made)
-        return [tile[:, 0:rows] for tile in made]
+        left_tiles = blocks(tensor, matrix, offset, 0, count)
+        self._shared.lefts[id(node)] = _Left(self._where, offset, count, left_tiles)
+        return [tile[:, 0:rows] for tile in left_tiles]
 
     def _rows_ahead(self, number: int, offset: int, along: int, product: RowProduct) -> int:
-        """Rows of the left operand to load: those of this tile, and of tiles behind it."""
+        """Return the rows of the left operand to load: for this tile, and for later tiles."""
         kernel = self._kernel
         if len(kernel.dims) != 1 or not along:
             return self._partitions
@@ -565,16 +609,16 @@ class _RowTile:
 
     def _right(self, key: int, product: RowProduct) -> list[Tile]:
         view = product.right.view
-        where = self._where[: product.batch]
-        known = self._shared.rights.get(key)
-        if known is not None and known[0] == (where, self._cut):
-            return known[1]
+        batch_index = self._where[: product.batch]
+        loaded = self._shared.rights.get(key)
+        if loaded is not None and loaded[0] == (batch_index, self._cut):
+            return loaded[1]
         depth, columns = view.shape[-2:]
         down, along = view.strides[-2:]
         exact = self._kernel.exact
         matrix = Matrix(product.right, depth, columns, down, along, product.dtype, exact)
-        start = sum(index * step for index, step in zip(where, view.strides, strict=False))
+        start = sum(index * step for index, step in zip(batch_index, view.strides, strict=False))
         tensor = self._shared.tensors[view.buffer]
-        made = blocks(tensor, matrix, start, *(self._cut or (0, columns)))
-        self._shared.rights[key] = ((where, self._cut), made)
-        return made
+        right_tiles = blocks(tensor, matrix, start, *(self._cut or (0, columns)))
+        self._shared.rights[key] = ((batch_index, self._cut), right_tiles)
+        return right_tiles

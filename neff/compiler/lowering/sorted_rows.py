@@ -1,8 +1,8 @@
-"""Rows sorted in SBUF by Batcher's odd-even merges (AFIPS 1968): rows on partitions, pairs beside pairs.
+"""Rows sorted in SBUF by Batcher's odd-even merges (AFIPS 1968), with rows on partitions.
 
-What is compared is a pair of float32 numbers without equals in a row: the key's upper 24 bits, and its
-lower 8 with the element's place behind them, below 2^24. So the order is exact and stable. Places say
-at the end where each operand's elements come from.
+A comparison is of two float32 numbers that are unique in a row: the key's upper 24 bits, and its lower
+8 bits followed by the element's index, below 2^24. So the order is exact and stable. The sorted indices
+then gather each operand's elements.
 """
 
 from __future__ import annotations
@@ -20,33 +20,37 @@ from neff.compiler.graph.views import Dim, View, merge, row_major
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.rows import interleaved
-from neff.compiler.lowering.task import Port, Task, own_part, window
+from neff.compiler.lowering.task import Port, Task, core_share, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, tiles
 from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = ["sorted_rows"]
 
 F32, U8, U32, I32 = (BY_NAME[name] for name in ("float32", "uint8", "uint32", "int32"))
-_LAST = 1e9
-"""The upper part of what is no element: beyond any key's."""
+_PADDING_KEY = 1e9
+"""The upper part of padding: beyond any key's."""
 
-_WIDE = 2048
-"""Elements of a partition in one tile, where rows are shorter."""
+_MAX_JOINED_ELEMENTS = 2048
+"""Elements of a partition in one tile, if rows are shorter."""
 
-_AT_ONCE = 4
-_ELEMENTS = 8192
-"""Tiles that are sorted at once, and the elements of a partition that they have together: what one
-engine compares and another moves is of several."""
+_MAX_TILES = 4
+_MAX_ELEMENTS = 8192
+"""Tiles that are sorted at a time, and limit on their elements of a partition: one engine compares
+a tile while another moves the next.
+"""
 
 
 def sorted_rows(lowerer: Lowerer, node: Node) -> None:
-    """The node's operands but the two parts of the key, each row in the key's order."""
+    """Sort the node's operands after the two parts of the key, each row in the key's order."""
     shape = node.operands[0].shape
     rows = View("", shape, row_major(shape))
-    ports = [lowerer.port(lowerer.straight(lowerer.view(one), rows, node)) for one in node.operands]
-    made = [lowerer.scratch(shape, held_as(one).tile) for one in node.operands[2:]]
-    lowerer.results[id(node)] = made
-    targets = [lowerer.port(view) for view in made]
+    ports = [
+        lowerer.port(lowerer.straight(lowerer.view(operand), rows, node))
+        for operand in node.operands
+    ]
+    results = [lowerer.scratch(shape, held_as(operand).tile) for operand in node.operands[2:]]
+    lowerer.results[id(node)] = results
+    targets = [lowerer.port(view) for view in results]
     spec = _Spec(ports, targets)
     reads = list(dict.fromkeys(port.view.buffer for port in ports))
     writes = [port.view.buffer for port in targets]
@@ -55,36 +59,38 @@ def sorted_rows(lowerer: Lowerer, node: Node) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Spec:
-    """The key's upper and lower part, then what is sorted; and where that goes."""
+    """Ports: the key's upper and lower part, then the sorted operands; and the results."""
 
     sources: list[Port]
     targets: list[Port]
 
     @property
     def extent(self) -> int:
-        """Elements of a row."""
+        """Return the elements of a row."""
         return self.sources[0].view.shape[-1]
 
     @property
     def length(self) -> int:
-        """The same, as a power of two."""
+        """Return the elements of a row, padded to a power of two."""
         return 1 << (self.extent - 1).bit_length()
 
     def run(self, tensors: dict[str, Tile]) -> None:
         views = [port.view for port in (*self.sources, *self.targets)]
         rows = views[0].shape[0]
-        together = max(1, min(_WIDE // self.length, rows // (2 * PARTITIONS)))
+        together = max(1, min(_MAX_JOINED_ELEMENTS // self.length, rows // (2 * PARTITIONS)))
         together = 1 << (together.bit_length() - 1)
         dims = merge([Dim(rows, tuple(view.strides[0] for view in views))])
-        pieces = own_part(tiles(dims, together, len(views), least=1))
-        depth = max(1, min(_AT_ONCE, _ELEMENTS // (together * self.length)))
+        pieces = core_share(tiles(dims, together, len(views), least=1))
+        depth = max(1, min(_MAX_TILES, _MAX_ELEMENTS // (together * self.length)))
         constants: Constants = {}
         counts: dict[int, Tile] = {}
-        interleaved((_Rows(self, tensors, one, constants, counts).run() for one in pieces), depth)
+        interleaved(
+            (_Rows(self, tensors, piece, constants, counts).run() for piece in pieces), depth
+        )
 
 
 class _Rows:
-    """A tile of rows: ``together`` in each of at most 128 partitions."""
+    """A tile of rows: ``together`` rows in each of at most 128 partitions."""
 
     def __init__(
         self, spec: _Spec, tensors: dict[str, Tile], piece: Piece, constants: Constants,
@@ -96,24 +102,24 @@ class _Rows:
         self._elements = 1 << (self._together * spec.length - 1).bit_length()
 
     def run(self) -> Iterator[None]:
-        """Load, sort, store; pauses behind each step."""
-        upper, places = self._load(0, _LAST), self._placed(self._load(1, 0))
+        """Load, sort, store; yield after each step."""
+        upper, indices = self._load(0, _PADDING_KEY), self._placed(self._load(1, 0))
         yield
         block = 1
         while block < self._spec.length:
-            apart = block
-            while apart:
-                self._step(upper, places, block, apart)
+            distance = block
+            while distance:
+                self._step(upper, indices, block, distance)
                 yield
-                apart //= 2
+                distance //= 2
             block *= 2
         e = Emitter(self._partitions, self._elements, self._constants)
-        where = e.bits("bitwise_and", e.copy(places, U32), self._elements - 1, U32)
+        source_indices = e.bits("bitwise_and", e.copy(indices, U32), self._elements - 1, U32)
         for number, target in enumerate(self._spec.targets, len(self._spec.sources)):
             data = self._load(number - len(self._spec.targets), 0)
-            made = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
-            nisa.nc_n_gather(made, data, where)
-            nisa.dma_copy(self._window(number, target), self._inside(made))
+            gathered = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
+            nisa.nc_n_gather(gathered, data, source_indices)
+            nisa.dma_copy(self._window(number, target), self._inside(gathered))
             yield
 
     def _window(self, number: int, port: Port) -> Tile:
@@ -123,22 +129,22 @@ class _Rows:
         return window(tensor, port, self._piece.offsets[number], pattern)
 
     def _inside(self, tile: Tile) -> Tile:
-        """The elements that there are, without those that fill rows up: (partitions, rows, extent)."""
+        """Return the elements without padding: (partitions, rows, extent)."""
         wide, length = tile.shape[1], self._spec.length
         pattern = [[wide, self._partitions], [length, self._together], [1, self._spec.extent]]
         return tile.ap(pattern=pattern, offset=0)
 
-    def _load(self, number: int, rest: float) -> Tile:
-        """A tile of an operand, ``rest`` where it has no element."""
+    def _load(self, number: int, padding: float) -> Tile:
+        """Return a tile of an operand, filled with ``padding`` where it has no element."""
         port = self._spec.sources[number]
         tile = nl.ndarray((self._partitions, self._elements), dtype=port.dtype, buffer=nl.sbuf)
         if self._together * self._spec.extent < self._elements:
-            nisa.memset(tile, rest)
+            nisa.memset(tile, padding)
         nisa.dma_copy(self._inside(tile), self._window(number % len(self._spec.sources), port))
         return tile
 
     def _placed(self, lower: Tile) -> Tile:
-        """The lower part with the elements' places behind it: no two of a partition are equal."""
+        """Return the lower part followed by the elements' indices: unique in a partition."""
         e = Emitter(self._partitions, self._elements, self._constants)
         count = self._counts.get(self._elements)
         if count is None:
@@ -147,14 +153,17 @@ class _Rows:
             self._counts[self._elements] = count
         return e.fused(lower, "multiply", self._elements, "add", count[0 : self._partitions])
 
-    def _step(self, upper: Tile, places: Tile, block: int, apart: int) -> None:
-        """Pairs whose second part comes first change places.
+    def _step(self, upper: Tile, places: Tile, block: int, distance: int) -> None:
+        """Swap pairs whose second element comes first.
 
         Args:
-            block: elements that are in order already; two such are merged.
-            apart: of a pair.
+            upper, places: the key's parts; ``places`` includes the index.
+            block: elements that are sorted already; two such blocks are merged.
+            distance: distance of the elements of a pair.
         """
-        (low, high), (first, second) = (self._pairs(one, block, apart) for one in (upper, places))
+        (low, high), (first, second) = (
+            self._pairs(keys, block, distance) for keys in (upper, places)
+        )
         e = _Shaped(low.shape, self._constants)
         below = e.binary("less", high, low, U8)
         not_above = e.binary("less_equal", high, low, U8)
@@ -163,30 +172,30 @@ class _Rows:
         least = e.binary("minimum", low, high, F32)
         nisa.tensor_tensor(high, low, high, nl.maximum)
         nisa.tensor_copy(low, least)
-        kept = e.copy(first, F32)
+        copy = e.copy(first, F32)
         nisa.tensor_copy_predicated(first, second, below)
-        nisa.tensor_copy_predicated(second, kept, below)
+        nisa.tensor_copy_predicated(second, copy, below)
 
-    def _pairs(self, tile: Tile, block: int, apart: int) -> tuple[Tile, Tile]:
-        """First and second elements, of shape (partitions, blocks, runs, apart)."""
-        runs = 1 if apart == block else block // apart - 1
-        begin = 0 if apart == block else apart
+    def _pairs(self, tile: Tile, block: int, distance: int) -> tuple[Tile, Tile]:
+        """Return first and second elements, of shape (partitions, blocks, runs, distance)."""
+        runs = 1 if distance == block else block // distance - 1
+        begin = 0 if distance == block else distance
         blocks = self._elements // (2 * block)
         pattern = [
-            [self._elements, self._partitions], [2 * block, blocks], [2 * apart, runs], [1, apart],
+            [self._elements, self._partitions], [2 * block, blocks], [2 * distance, runs], [1, distance],
         ]  # fmt: skip
         return tile.ap(pattern=pattern, offset=begin), tile.ap(
-            pattern=pattern, offset=begin + apart
+            pattern=pattern, offset=begin + distance
         )
 
 
 class _Shaped(Emitter):
-    """An emitter whose new tiles have the shape of what they are made of."""
+    """An emitter whose new tiles have the shape of the operands."""
 
     def __init__(self, shape: tuple[int, ...], constants: Constants) -> None:
         super().__init__(shape[0], int(np.prod(shape[1:])), constants)
         self._shape = shape
 
     def new(self, dtype: DType) -> Tile:
-        """A fresh tile."""
+        """Return a fresh tile."""
         return nl.ndarray(self._shape, dtype=dtype, buffer=nl.sbuf)

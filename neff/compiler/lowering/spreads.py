@@ -1,4 +1,4 @@
-"""Values of rows: what repeats along a tile, what is still to be done to one, and who emits it.
+"""Values of rows: repeated values, pending steps, and the emitter of both.
 
 A tile of a row unit has ``rows`` rows in each partition, each of ``columns`` elements; a value with
 one element for each row is a tile (partitions, rows).
@@ -18,12 +18,14 @@ from nki_lang.base.dtypes import DType, dtype_of
 __all__ = ["Lazy", "RowEmitter", "Spread", "Step"]
 
 F32 = dtype_of("float32")
-_WORDS = frozenset({"int32", "uint32"})
+_WORD_TYPES = frozenset({"int32", "uint32"})
 
 
 @dataclass(slots=True)
 class Spread:
-    """A tile that repeats: one element a row (``row``), or the same row everywhere (``column``)."""
+    """A tile that repeats: one element for each row (``row``), or the same row everywhere
+    (``column``).
+    """
 
     tile: Tile
     axis: str
@@ -31,7 +33,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation with a number, or with a float32 tile of one element a partition."""
+    """An operation with a number, or with a float32 tile of one element for each partition."""
 
     op: str
     operand: Tile
@@ -40,7 +42,7 @@ class Step:
 
 @dataclass(slots=True)
 class Lazy:
-    """A tile and at most two steps that nobody has emitted yet: a reader may take them along."""
+    """A tile and at most two steps that are not emitted yet: a reader may include them."""
 
     base: Tile
     steps: list[Step]
@@ -53,8 +55,8 @@ class RowEmitter(Emitter):
 
     Args:
         partitions, rows, columns: shape of the tiles.
-        constants: as :class:`Emitter` takes them.
-        per_row: emits values with one element a row; None when this emitter does.
+        constants: constants of :class:`Emitter`.
+        per_row: emits values with one element for each row; None if this emitter does.
     """
 
     def __init__(
@@ -70,16 +72,18 @@ class RowEmitter(Emitter):
         self.per_row = per_row
 
     def unread(self, dtype: DType) -> Tile:
-        """A tile for a result that nobody reads, beside the one that is wanted."""
+        """Return a tile for a result that is never read."""
         key = ("unread", self.elements, dtype.name)
-        found = self._constants.get(key)
-        if found is None:
+        tile = self._constants.get(key)
+        if tile is None:
             shape = (128, self.elements)
-            found = self._constants[key] = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
-        return found[0 : self.partitions]
+            tile = self._constants[key] = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
+        return tile[0 : self.partitions]
 
     def plain(self, value: Value) -> Value:
-        """A value as an instruction reads it: what repeats becomes a view that repeats."""
+        """Return a value that an instruction can read: a repeated value becomes a view that
+        repeats.
+        """
         if not isinstance(value, Spread):
             return value
         shape = (self.partitions, self.rows, self.columns)
@@ -106,19 +110,20 @@ class RowEmitter(Emitter):
         return super().reciprocal(value, dtype)
 
     def binary(self, op: str, a: Value, b: Value, dtype: DType) -> Tile:
-        for one, other, reverse in ((a, b, False), (b, a, True)):
-            operand = self.scalar(other)
-            if operand is None or self.is_number(other) or self.is_number(one):
+        for first, second, reverse in ((a, b, False), (b, a, True)):
+            operand = self.scalar(second)
+            if operand is None or self.is_number(second) or self.is_number(first):
                 continue
-            if dtype.name not in _WORDS and not isinstance(one, Spread):
-                made = self.new(dtype)
-                nisa.tensor_scalar(made, one, getattr(nl, op), operand, reverse0=reverse)
-                return made
+            if dtype.name not in _WORD_TYPES and not isinstance(first, Spread):
+                target = self.new(dtype)
+                nisa.tensor_scalar(target, first, getattr(nl, op), operand, reverse0=reverse)
+                return target
         return super().binary(op, self.plain(a), self.plain(b), dtype)
 
     def scalar(self, value: Value) -> Tile:
-        """The value as an operand of ``tensor_scalar``, or None: a number, or a float32 tile with
-        one element for each partition."""
+        """Return the value as an operand of ``tensor_scalar``: a number, or a float32 tile; else
+        None.
+        """
         if self.is_number(value):
             return float(value)
         if not isinstance(value, Spread) or value.axis != "row" or self.rows != 1:
@@ -132,38 +137,43 @@ class RowEmitter(Emitter):
         return value.tile
 
     def force(self, value: Value) -> Value:
-        """A value whose steps are done."""
+        """Return a value whose steps are done."""
         if not isinstance(value, Lazy):
             return value
         if value.tile is None:
             value.tile = self.new(value.dtype)
             first, second = [*value.steps, None][:2]
             assert first is not None
-            more: tuple[Tile, ...] = ()
+            second_step: tuple[Tile, ...] = ()
             if second is not None:
-                more = (getattr(nl, second.op), second.operand, second.reverse)
+                second_step = (getattr(nl, second.op), second.operand, second.reverse)
             nisa.tensor_scalar(
-                value.tile, value.base, getattr(nl, first.op), first.operand, first.reverse, *more
+                value.tile,
+                value.base,
+                getattr(nl, first.op),
+                first.operand,
+                first.reverse,
+                *second_step,
             )
         return value.tile
 
     def affine(self, value: Value) -> tuple[Tile, Tile, Tile]:
-        """(tile, scale, bias): what an activation does before its function, as far as it can."""
+        """Return (tile, scale, bias): the steps that an activation can do before its function."""
         if isinstance(value, Lazy) and value.tile is None:
-            found = self._folded(value.steps)
-            if found is not None:
-                return value.base, *found
+            scale_and_bias = self._folded(value.steps)
+            if scale_and_bias is not None:
+                return value.base, *scale_and_bias
         value = self.plain(self.force(value))
         return self.tile(value, F32), 1.0, None
 
     def _folded(self, steps: list[Step]) -> tuple[Tile, Tile] | None:
         scale: Tile = 1.0
-        rest = list(steps)
-        if rest[0].op == "multiply":
-            scale = rest.pop(0).operand
-        if not rest:
+        remaining = list(steps)
+        if remaining[0].op == "multiply":
+            scale = remaining.pop(0).operand
+        if not remaining:
             return scale, None
-        (step,) = rest if len(rest) == 1 else (None,)
+        (step,) = remaining if len(remaining) == 1 else (None,)
         if step is None or step.op not in ("add", "subtract"):
             return None
         if step.op == "add":
@@ -173,19 +183,19 @@ class RowEmitter(Emitter):
         return (-scale, step.operand) if isinstance(scale, float) else None
 
     def negative(self, operand: Tile) -> Tile:
-        """The negated operand of a step."""
+        """Return the negated operand of a step."""
         if isinstance(operand, float):
             return -operand
         key = ("negative", operand.name if hasattr(operand, "name") else id(operand))
-        found = self._constants.get(key)
-        if found is None or found[0] is not operand:
-            made = nl.ndarray((self.partitions, 1), dtype=F32, buffer=nl.sbuf)
-            nisa.tensor_scalar(made, operand, nl.multiply, -1.0)
-            found = self._constants[key] = (operand, made)
-        return found[1]
+        negated = self._constants.get(key)
+        if negated is None or negated[0] is not operand:
+            tile = nl.ndarray((self.partitions, 1), dtype=F32, buffer=nl.sbuf)
+            nisa.tensor_scalar(tile, operand, nl.multiply, -1.0)
+            negated = self._constants[key] = (operand, tile)
+        return negated[1]
 
     def bias(self, value: Tile, numbers: bool) -> Tile:
-        """A bias as the target takes it: trn1 takes tiles only."""
+        """Return a bias that the target accepts: trn1 accepts tiles only."""
         if value is None or numbers or not isinstance(value, float):
             return value
         return Emitter(self.partitions, 1, self._constants).filled(np.float32(value), F32)

@@ -1,7 +1,7 @@
-"""A kernel that the compiler writes: which buffers it reads and writes, and its body.
+"""A kernel that the compiler writes: the buffers that it reads and writes, and its body.
 
 Every buffer is one flat tensor in HBM; views of it are access patterns. A buffer of 64-bit
-numbers is seen as twice as many 32-bit words.
+numbers is accessed as 32-bit words, two for each number.
 """
 
 from __future__ import annotations
@@ -17,28 +17,40 @@ from neff.compiler.lowering.tiling import Piece
 from neff.program import Variable
 from nki_lang.base.dtypes import BY_NAME, DType
 
-__all__ = ["SPARSE", "WORDS", "Moved", "Port", "Task", "load", "own_part", "store", "window"]
+__all__ = [
+    "MAX_SPARSE_STEP",
+    "WORDS",
+    "Moved",
+    "Port",
+    "Task",
+    "core_share",
+    "load",
+    "store",
+    "window",
+]
 
-Part = TypeVar("Part")
+WorkItem = TypeVar("WorkItem")
 
 WORDS = {
     "int64": BY_NAME["int32"],
     "uint64": BY_NAME["uint32"],
     "float64": BY_NAME["uint32"],
 }
-"""Types of two words -> type of one."""
+"""Types of two words -> type of a word."""
 
 
-SPARSE = 8
-"""Steps from one element to the next up to which all between are loaded, too."""
+MAX_SPARSE_STEP = 8
+"""Up to this step from one element to the next the elements in between are loaded too."""
 
-_FEW_SPARSE, _MOST_SPARSE = 8, 1 << 15
-"""Elements in a row from which on they are, and bytes of a partition that it takes at most."""
+_MIN_SPARSE_ELEMENTS, _MAX_SPARSE_BYTES = 8, 1 << 15
+"""From this many elements in a row on they are loaded so, within this limit on a partition's
+bytes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A view of a buffer, as a kernel reads or writes it.
+    """A view of a buffer with the type in which a kernel reads or writes it.
 
     Attributes:
         view: the elements.
@@ -54,7 +66,7 @@ class Port:
 
     @classmethod
     def of(cls, view: View, variable: Variable) -> Port:
-        """The port of a view of a variable."""
+        """Return the port of a view of a variable."""
         word = WORDS.get(variable.dtype.name)
         if variable.dtype.name == "float64":
             return cls(view, BY_NAME["float32"], True, True)
@@ -81,13 +93,13 @@ class Task:
     divides: bool = False
 
     def renamed(self, names: Callable[[str], str]) -> Task:
-        """The same kernel over buffers with other names, of which several may have one."""
+        """Return the same kernel over buffers with other names, several of which may be equal."""
         renamed = {name: names(name) for name in (*self.reads, *self.writes)}
-        if all(name == other for name, other in renamed.items()):
+        if all(name == new_name for name, new_name in renamed.items()):
             return self
 
         def body(tensors: dict[str, Any]) -> None:
-            self.body({name: tensors[other] for name, other in renamed.items()})
+            self.body({name: tensors[new_name] for name, new_name in renamed.items()})
 
         return Task(
             self.name, [renamed[name] for name in self.reads],
@@ -95,15 +107,15 @@ class Task:
         )  # fmt: skip
 
 
-def own_part(pieces: Iterable[Part]) -> Sequence[Part]:
-    """The pieces of work of the core that a kernel is traced for: a run of neighbours.
+def core_share(items: Iterable[WorkItem]) -> Sequence[WorkItem]:
+    """Return the work items of the core that a kernel is traced for: a run of neighbors.
 
-    No core gets more than the first one.
+    No core gets more items than the first one.
     """
-    every = list(pieces)
-    share = -(-len(every) // nl.num_programs(0))
+    all_items = list(items)
+    share = -(-len(all_items) // nl.num_programs(0))
     first = share * nl.program_id(0)
-    return every[first : first + share]
+    return all_items[first : first + share]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +126,7 @@ class Moved:
     step: int = 1
 
     def times(self, count: int) -> Moved:
-        """As many times further."""
+        """Return the offset multiplied by ``count``."""
         return Moved(self.register, self.step * count)
 
 
@@ -126,7 +138,7 @@ def window(
     word: int = 0,
     moved: Moved | None = None,
 ) -> Any:
-    """Elements of a buffer: an access pattern in elements, or in words of wide elements.
+    """Return an access pattern of a buffer, in elements, or in words of wide elements.
 
     ``moved`` is added to the offset.
     """
@@ -136,18 +148,18 @@ def window(
         offset = 2 * offset + word
     if moved is None:
         return tensor.ap(pattern=pattern, offset=offset)
-    further = moved.register * (moved.step * (1 + port.wide))
-    return tensor.ap(pattern=pattern, offset=offset, scalar_offset=further, indirect_dim=0)
+    loop_offset = moved.register * (moved.step * (1 + port.wide))
+    return tensor.ap(pattern=pattern, offset=offset, scalar_offset=loop_offset, indirect_dim=0)
 
 
 def load(
     tensor: Any, port: Port, piece: Piece, number: int, dtype: DType | None = None, word: int = 0,
     moved: Moved | None = None,
 ) -> Any:  # fmt: skip
-    """A tile (partitions, elements) with what view ``number`` of a piece has.
+    """Return a tile (partitions, elements) of view ``number`` of a piece.
 
-    Of wide elements it is one word. A value that is the same along the free dimensions is
-    loaded once for each partition. ``moved`` is added to the piece's offset.
+    For wide elements it is one word. A value that is the same along the free dimensions is loaded once
+    for each partition. ``moved`` is added to the piece's offset.
     """
     pattern = piece.pattern(number)
     rows, elements = piece.partition.extent, piece.elements
@@ -158,41 +170,45 @@ def load(
         return _loaded_whole(tensor, port, piece, number, dtype, moved)
     shape = (piece.partitions, 1 if same else elements)
     tile = nl.ndarray(shape, dtype=dtype or port.dtype, buffer=nl.sbuf)
-    for at, offsets in enumerate((piece.offsets, *piece.further)):
-        part = tile[at * rows : (at + 1) * rows]
-        nisa.dma_copy(part, window(tensor, port, offsets[number], pattern, word, moved))
+    for index, offsets in enumerate((piece.offsets, *piece.further)):
+        target = tile[index * rows : (index + 1) * rows]
+        nisa.dma_copy(target, window(tensor, port, offsets[number], pattern, word, moved))
     return tile.broadcast(1, elements) if same else tile
 
 
 def _is_sparse(port: Port, piece: Piece, number: int) -> bool:
-    """True where elements stand a little apart: one transfer for each takes longer than all between."""
+    """Return True if elements are a small step apart: transfers of each are slower than of all
+    between.
+    """
     step, count = piece.pattern(number)[-1]
-    fits = piece.elements * step * port.dtype.itemsize <= _MOST_SPARSE
-    return 2 <= step <= SPARSE and count >= _FEW_SPARSE and fits and not port.wide
+    fits = piece.elements * step * port.dtype.itemsize <= _MAX_SPARSE_BYTES
+    return 2 <= step <= MAX_SPARSE_STEP and count >= _MIN_SPARSE_ELEMENTS and fits and not port.wide
 
 
 def _loaded_whole(
     tensor: Any, port: Port, piece: Piece, number: int, dtype: DType | None, moved: Moved | None
 ) -> Any:
-    """Elements that stand apart, as a view of a tile with what is between them, too."""
+    """Load elements with the gaps between them, and return a view of the elements."""
     *outer, (step, count) = piece.pattern(number)
     rows, wide = piece.partition.extent, piece.elements * step
     tile = nl.ndarray((piece.partitions, wide), dtype=dtype or port.dtype, buffer=nl.sbuf)
-    lies = [[1, (count - 1) * step + 1]]
+    tile_pattern = [[1, (count - 1) * step + 1]]
     size = count * step
     for _, extent in reversed(outer[1:]):
-        lies.insert(0, [size, extent])
+        tile_pattern.insert(0, [size, extent])
         size *= extent
-    pattern = [*outer, [1, lies[-1][1]]]
-    for at, offsets in enumerate((piece.offsets, *piece.further)):
-        part = tile[at * rows : (at + 1) * rows].ap(pattern=[[wide, rows], *lies], offset=0)
-        nisa.dma_copy(part, window(tensor, port, offsets[number], pattern, moved=moved))
+    pattern = [*outer, [1, tile_pattern[-1][1]]]
+    for index, offsets in enumerate((piece.offsets, *piece.further)):
+        target = tile[index * rows : (index + 1) * rows].ap(
+            pattern=[[wide, rows], *tile_pattern], offset=0
+        )
+        nisa.dma_copy(target, window(tensor, port, offsets[number], pattern, moved=moved))
     return tile[:, ::step]
 
 
 def store(tensor: Any, port: Port, piece: Piece, number: int, tile: Any, word: int = 0) -> None:
-    """Write a tile where view ``number`` of a piece points; of wide elements one word."""
+    """Write a tile to view ``number`` of a piece; one word of wide elements."""
     pattern, rows = piece.pattern(number), piece.partition.extent
-    for at, offsets in enumerate((piece.offsets, *piece.further)):
-        part = tile[at * rows : (at + 1) * rows]
-        nisa.dma_copy(window(tensor, port, offsets[number], pattern, word), part)
+    for index, offsets in enumerate((piece.offsets, *piece.further)):
+        source = tile[index * rows : (index + 1) * rows]
+        nisa.dma_copy(window(tensor, port, offsets[number], pattern, word), source)

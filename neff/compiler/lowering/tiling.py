@@ -1,8 +1,8 @@
-"""Loop nests cut into tiles of at most 128 partitions.
+"""Cuts loop nests into tiles of at most 128 partitions.
 
-A nest of dimensions is walked by several views at once. One dimension spans the partitions; it
-may be cut so that a part of it is in the free dimension too; what follows it is free;
-the rest is loops. Of the possible cuts the one with the fewest tiles is taken.
+Several views walk a nest of dimensions together. One dimension spans the partitions, and its inner
+part may be in the free dimension; dimensions after it are free; the others are loops. The cut with the
+fewest tiles is used.
 """
 
 from __future__ import annotations
@@ -19,33 +19,35 @@ __all__ = ["PARTITIONS", "Piece", "TooLarge", "affordable", "nest", "stacked", "
 PARTITIONS = 128
 
 _FREE_DIMS = 3
-"""Whole dimensions in the free dimension of a tile; with the partition dimension and the part
-cut from it, a DMA has at most five (arch guide trainium_inferentia2, access patterns)."""
+"""Entire dimensions in the free dimension of a tile; with the partition dimension and its inner
+part, a DMA has at most five (arch guide trainium_inferentia2, access patterns).
+"""
 
-_LEAST_FREE = 16
-"""Elements in each partition below which fewer partitions are better than shorter transfers."""
+_MIN_FREE_ELEMENTS = 16
+"""With fewer elements in each partition, fewer partitions are better than shorter transfers."""
 
 
-_MOST_TURNS = 1 << 21
-"""Tiles or products of one kernel; each is several instructions of about a kilobyte while
-compiling, so more would not fit into memory before it ran out of patience."""
+_MAX_TILES = 1 << 21
+"""Limit on tiles or products of a kernel: each becomes several instructions of about a kilobyte
+while compiling, so more would exhaust memory.
+"""
 
 
 class TooLarge(Exception):
-    """A kernel would need more tiles than can be written down."""
+    """A kernel would need too many tiles."""
 
-    def __init__(self, turns: int) -> None:
-        super().__init__(f"it takes {turns} tiles, at most {_MOST_TURNS} are compiled")
+    def __init__(self, tile_count: int) -> None:
+        super().__init__(f"it takes {tile_count} tiles, at most {_MAX_TILES} are compiled")
 
 
-def affordable(turns: int) -> None:
+def affordable(tile_count: int) -> None:
     """Check the number of tiles or products of a kernel.
 
     Raises:
         TooLarge: it has more than can be compiled.
     """
-    if turns > _MOST_TURNS:
-        raise TooLarge(turns)
+    if tile_count > _MAX_TILES:
+        raise TooLarge(tile_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,10 @@ class Piece:
     """One tile of a nest.
 
     Attributes:
-        offsets: for each view, the element where the tile starts, relative to the view's own.
+        offsets: for each view, the element where the tile starts, relative to the view's offset.
         partition: extent of the partition dimension and the views' steps along it.
         free: the same for the free dimensions.
-        further: offsets of tiles of this form that stand on the partitions behind it (:func:`stacked`).
+        further: offsets of tiles of this shape on the next partitions (:func:`stacked`).
     """
 
     offsets: tuple[int, ...]
@@ -87,34 +89,37 @@ def nest(views: list[View]) -> list[Dim]:
     )
 
 
-def tiles(dims: list[Dim], limit: int, views: int, least: int = _LEAST_FREE) -> Iterator[Piece]:
-    """The tiles of a nest.
+def tiles(
+    dims: list[Dim], limit: int, views: int, least: int = _MIN_FREE_ELEMENTS
+) -> Iterator[Piece]:
+    """Yield the tiles of a nest.
 
     Args:
         dims: merged dimensions, outermost first.
-        limit: elements in each partition at most.
-        views: how many views walk the nest.
-        least: elements in each partition below which fewer partitions are taken.
+        limit: limit on the elements in each partition.
+        views: number of views that walk the nest.
+        least: with fewer elements in each partition, fewer partitions are used.
 
     Raises:
-        TooLarge: there are more than can be compiled.
+        TooLarge: more tiles than can be compiled.
     """
-    none = (0,) * views
+    origin = (0,) * views
     if any(dim.extent == 0 for dim in dims):
         return
     if not dims:
-        yield Piece(none, Dim(1, none), (Dim(1, none),))
+        yield Piece(origin, Dim(1, origin), (Dim(1, origin),))
         return
-    best = min(range(len(dims)), key=lambda at: (_cut(dims, at, limit, least).tiles, at))
+    best = min(range(len(dims)), key=lambda dim: (_cut(dims, dim, limit, least).tiles, dim))
     cut = _cut(dims, best, limit, least)
     affordable(cut.tiles)
     yield from _walk(dims, best, cut, views)
 
 
 def stacked(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Tiles of few partitions on top of each other: an instruction takes as long for 28 as for 112.
+    """Stack tiles of few partitions: an instruction takes the same time for 28 as for 112
+    partitions.
 
-    The order changes: for tiles of which none writes what another reads.
+    The order changes: no tile may write what another reads.
     """
     waiting: dict[tuple[Dim, tuple[Dim, ...]], list[Piece]] = {}
     for piece in pieces:
@@ -127,20 +132,20 @@ def stacked(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _on_top(alike: list[Piece]) -> Piece:
-    first, *others = alike
-    return replace(first, further=tuple(piece.offsets for piece in others))
+    first, *stacked_pieces = alike
+    return replace(first, further=tuple(piece.offsets for piece in stacked_pieces))
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How a nest is cut at one dimension.
+    """The cut of a nest at one dimension.
 
     Attributes:
-        within: elements of the partition dimension that stand in one partition.
-        free: first of the dimensions that are free as a whole; those between the partition
-            dimension and it are loops.
-        chunk: elements of dimension ``free - 1`` in one tile, 0 when it is not a part of it.
-        tiles: how many tiles that makes.
+        within: elements of the partition dimension in one partition.
+        free: first of the entirely free dimensions; dimensions between the partition dimension
+            and it are loops.
+        chunk: elements of dimension ``free - 1`` in one tile, 0 if it is not in the tile.
+        tiles: the number of tiles.
     """
 
     within: int
@@ -149,29 +154,35 @@ class _Cut:
     tiles: int
 
 
-def _cut(dims: list[Dim], at: int, limit: int, least: int) -> _Cut:
+def _cut(dims: list[Dim], partition_dim: int, limit: int, least: int) -> _Cut:
     free, size = len(dims), 1
-    while free > at + 1 and len(dims) - free < _FREE_DIMS and size * dims[free - 1].extent <= limit:
+    while (
+        free > partition_dim + 1
+        and len(dims) - free < _FREE_DIMS
+        and size * dims[free - 1].extent <= limit
+    ):
         free -= 1
         size *= dims[free].extent
     chunk = 0
-    loops = prod(dim.extent for dim in dims[:at]) * prod(dim.extent for dim in dims[at + 1 : free])
-    if free > at + 1:
+    loops = prod(dim.extent for dim in dims[:partition_dim]) * prod(
+        dim.extent for dim in dims[partition_dim + 1 : free]
+    )
+    if free > partition_dim + 1:
         if len(dims) - free < _FREE_DIMS and limit // size > 1:
             chunk = limit // size
             count = dims[free - 1].extent
             loops = loops // count * -(-count // chunk)
-        return _Cut(1, free, chunk, loops * -(-dims[at].extent // PARTITIONS))
-    count = dims[at].extent
-    wanted = max(-(-count // PARTITIONS), -(-least // size))
-    within = max(1, min(limit // size, wanted, count))
+        return _Cut(1, free, chunk, loops * -(-dims[partition_dim].extent // PARTITIONS))
+    count = dims[partition_dim].extent
+    min_within = max(-(-count // PARTITIONS), -(-least // size))
+    within = max(1, min(limit // size, min_within, count))
     full, left = divmod(count, PARTITIONS * within)
     return _Cut(within, free, 0, loops * (full + (left >= within) + (left % within > 0)))
 
 
-def _walk(dims: list[Dim], at: int, cut: _Cut, views: int) -> Iterator[Piece]:
-    loops = [_points(dim) for dim in dims[:at]]
-    middle = dims[at + 1 : cut.free]
+def _walk(dims: list[Dim], partition_dim: int, cut: _Cut, views: int) -> Iterator[Piece]:
+    loops = [_points(dim) for dim in dims[:partition_dim]]
+    middle = dims[partition_dim + 1 : cut.free]
     tail = tuple(dims[cut.free :])
     if cut.chunk:
         loops += [_points(dim) for dim in middle[:-1]]
@@ -179,12 +190,12 @@ def _walk(dims: list[Dim], at: int, cut: _Cut, views: int) -> Iterator[Piece]:
     else:
         loops += [_points(dim) for dim in middle]
         last = [((0,) * views, None)]
-    blocks = list(_blocks(dims[at], cut.within))
-    for where in product(*loops):
+    blocks = list(_blocks(dims[partition_dim], cut.within))
+    for indices in product(*loops):
         for begin, partition, inner in blocks:
-            for start, part in last:
-                free = tuple(dim for dim in (inner, part, *tail) if dim is not None)
-                offsets = tuple(map(sum, zip(begin, start, *where, strict=True)))
+            for start, chunk in last:
+                free = tuple(dim for dim in (inner, chunk, *tail) if dim is not None)
+                offsets = tuple(map(sum, zip(begin, start, *indices, strict=True)))
                 yield Piece(offsets, partition, free or (Dim(1, (0,) * views),))
 
 
@@ -201,7 +212,7 @@ def _chunks(dim: Dim, size: int) -> Iterator[tuple[tuple[int, ...], Dim]]:
 
 
 def _blocks(dim: Dim, within: int) -> Iterator[tuple[tuple[int, ...], Dim, Dim | None]]:
-    """(start, partition dimension, the part of it in each partition)."""
+    """Yield (start, partition dimension, its inner part in each partition)."""
     steps = dim.steps
     wide = tuple(step * within for step in steps)
     begin = 0
@@ -210,9 +221,9 @@ def _blocks(dim: Dim, within: int) -> Iterator[tuple[tuple[int, ...], Dim, Dim |
         rows = min(PARTITIONS, left // within)
         if rows == 0:
             rows, inner = 1, Dim(left, steps)
-            taken = left
+            element_count = left
         else:
             inner = Dim(within, steps) if within > 1 else None
-            taken = rows * within
+            element_count = rows * within
         yield tuple(step * begin for step in steps), Dim(rows, wide), inner
-        begin += taken
+        begin += element_count

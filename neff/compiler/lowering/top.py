@@ -1,9 +1,9 @@
-"""The greatest elements of each row, in order, eight at a time: ``max8`` and where they stand.
+"""Finds the greatest elements of each row, in order, eight at a time: ``max8`` and their indices.
 
 HLO's order is total: -NaN, -inf, ..., -0, 0, ..., inf, NaN. The engine compares float32 numbers, so it
-gets *keys*: half of each value with at least the smallest size that there is, infinities and NaN below
-the largest float. Keys are in HLO's order, but for numbers under 2^-126, of which half has a digit
-less, and for NaN of one sign, which are equal. Equal keys are found from the left.
+compares *keys*: half of each value, with at least the smallest nonzero magnitude, and infinities and
+NaN below the largest float. Keys are in HLO's order, except for numbers under 2^-126, whose half loses
+a digit, and for NaN of one sign, which are equal. Equal keys are found from the left.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from nki_lang.base.dtypes import BY_NAME
 __all__ = ["top"]
 
 F32, U8, U32, I32 = (BY_NAME[name] for name in ("float32", "uint8", "uint32", "int32"))
-_EIGHT = 8
-_CHUNK = 8192
-"""Elements of a row that are in SBUF at once; of longer rows each such part has its greatest."""
+_ELEMENTS_PER_ROUND = 8
+_MAX_CHUNK_ELEMENTS = 8192
+"""Elements of a row that are in SBUF at a time; longer rows are searched chunk by chunk."""
 
-_SMALLEST = float(np.float32(2.0**-149))
-_INFINITE, _NAN = 2.5e38, 3e38
+_MIN_MAGNITUDE = float(np.float32(2.0**-149))
+_INFINITY_KEY, _NAN_KEY = 2.5e38, 3e38
 """The keys of infinity and NaN; half of any number is less."""
 
-_NONE = float(np.float32(-3.4e38))
-"""The key of what is not there: less than any other."""
+_PADDING_KEY = float(np.float32(-3.4e38))
+"""The key of padding: less than any other."""
 
-_SIGN = np.uint32(1 << 31)
+_SIGN_BIT = np.uint32(1 << 31)
 
 
 def top(lowerer: Lowerer, node: Node) -> None:
-    """Values and places; the node's two results."""
+    """Return values and indices, the node's two results."""
     source = lowerer.view(node.operands[0])
-    made = [lowerer.scratch(node.shape, dtype) for dtype in (held_as(node).tile, I32)]
-    lowerer.results[id(node)] = made
-    ports = lowerer.port(source), lowerer.port(made[0]), lowerer.port(made[1])
+    results = [lowerer.scratch(node.shape, dtype) for dtype in (held_as(node).tile, I32)]
+    lowerer.results[id(node)] = results
+    ports = lowerer.port(source), lowerer.port(results[0]), lowerer.port(results[1])
     spec = _Spec(*ports, bool(node.attributes["largest"]), held_as(node).kind == "float")
     names = [port.view.buffer for port in ports]
     lowerer.call(Task("topk", names[:1], names[1:], spec.run), node)
@@ -72,7 +72,7 @@ class _Spec:
 
 
 class _Rows:
-    """At most 128 rows."""
+    """The search in at most 128 rows."""
 
     def __init__(
         self, spec: _Spec, tensors: dict[str, Tile], piece: Piece, constants: Constants
@@ -80,29 +80,33 @@ class _Rows:
         self._spec, self._tensors, self._piece = spec, tensors, piece
         self._constants = constants
         self._rows = piece.partition.extent
-        self._wanted = spec.values.view.shape[-1]
+        self._count = spec.values.view.shape[-1]
 
     def run(self) -> None:
         extent = self._spec.source.view.shape[-1]
-        starts = range(0, extent, _CHUNK)
-        found = [self._chunk(begin, min(_CHUNK, extent - begin)) for begin in starts]
-        _, values, places = found[0] if len(found) == 1 else self._best(found)
-        wanted = self._wanted
-        self._store(1, values[:, 0:wanted])
-        self._store(2, as_type(places, I32)[:, 0:wanted])
+        starts = range(0, extent, _MAX_CHUNK_ELEMENTS)
+        chunk_results = [
+            self._chunk(begin, min(_MAX_CHUNK_ELEMENTS, extent - begin)) for begin in starts
+        ]
+        _, values, places = (
+            chunk_results[0] if len(chunk_results) == 1 else self._best(chunk_results)
+        )
+        count = self._count
+        self._store(1, values[:, 0:count])
+        self._store(2, as_type(places, I32)[:, 0:count])
 
     def _store(self, number: int, tile: Tile) -> None:
         port = (self._spec.source, self._spec.values, self._spec.places)[number]
         if tile.dtype != port.dtype:
-            tile = Emitter(self._rows, self._wanted, self._constants).copy(tile, port.dtype)
-        pattern = [self._piece.pattern(number)[0], [port.view.strides[-1], self._wanted]]
+            tile = Emitter(self._rows, self._count, self._constants).copy(tile, port.dtype)
+        pattern = [self._piece.pattern(number)[0], [port.view.strides[-1], self._count]]
         tensor = self._tensors[port.view.buffer]
         nisa.dma_copy(window(tensor, port, self._piece.offsets[number], pattern), tile)
 
     def _chunk(self, begin: int, count: int) -> tuple[Tile, Tile, Tile]:
-        """Keys, values and places of the greatest of a part of the rows."""
+        """Return keys, values and indices of the greatest elements of a chunk of the rows."""
         source = self._spec.source
-        wide = max(count, _EIGHT)
+        wide = max(count, _ELEMENTS_PER_ROUND)
         data = nl.ndarray((self._rows, wide), dtype=F32, buffer=nl.sbuf)
         step = source.view.strides[-1]
         offset = self._piece.offsets[0] + begin * step
@@ -113,7 +117,7 @@ class _Rows:
         nisa.dma_copy(data[:, 0:count], window(tensor, source, offset, pattern))
         keys = self._keys(data)
         if wide > count:
-            nisa.memset(keys[:, count:wide], _NONE)
+            nisa.memset(keys[:, count:wide], _PADDING_KEY)
         best, places = self._greatest(keys)
         values = self._gathered(data, places)
         if begin:
@@ -126,46 +130,48 @@ class _Rows:
         if not self._spec.is_float:
             return e.binary("multiply", data, 1.0 if self._spec.largest else -1.0, F32)
         keys = e.activation("abs", data, F32, scale=0.5)
-        nisa.tensor_scalar(keys, keys, nl.maximum, _SMALLEST, False, nl.minimum, _INFINITE)
+        nisa.tensor_scalar(keys, keys, nl.maximum, _MIN_MAGNITUDE, False, nl.minimum, _INFINITY_KEY)
         undefined = e.binary("not_equal", data, data, U8)
-        nisa.tensor_copy_predicated(keys, e.filled(np.float32(_NAN), F32), undefined)
+        nisa.tensor_copy_predicated(keys, e.filled(np.float32(_NAN_KEY), F32), undefined)
         words, bits = as_type(data, U32), as_type(keys, U32)
-        sign = e.bits("bitwise_and", words, _SIGN, U32)
+        sign = e.bits("bitwise_and", words, _SIGN_BIT, U32)
         if not self._spec.largest:
-            sign = e.bits("bitwise_xor", sign, _SIGN, U32)
+            sign = e.bits("bitwise_xor", sign, _SIGN_BIT, U32)
         nisa.tensor_tensor(bits, bits, sign, nl.bitwise_or)
         return keys
 
     def _greatest(self, keys: Tile) -> tuple[Tile, Tile]:
-        """The keys, falling, and where they stand, in whole eights."""
-        rounds = -(-min(self._wanted, keys.shape[1]) // _EIGHT)
-        best = nl.ndarray((self._rows, rounds * _EIGHT), dtype=F32, buffer=nl.sbuf)
-        places = nl.ndarray((self._rows, rounds * _EIGHT), dtype=U32, buffer=nl.sbuf)
+        """Return the keys, decreasing, and their indices, in full rounds of eight."""
+        rounds = -(-min(self._count, keys.shape[1]) // _ELEMENTS_PER_ROUND)
+        best = nl.ndarray((self._rows, rounds * _ELEMENTS_PER_ROUND), dtype=F32, buffer=nl.sbuf)
+        places = nl.ndarray((self._rows, rounds * _ELEMENTS_PER_ROUND), dtype=U32, buffer=nl.sbuf)
         for number in range(rounds):
-            eight = slice(number * _EIGHT, (number + 1) * _EIGHT)
+            eight = slice(number * _ELEMENTS_PER_ROUND, (number + 1) * _ELEMENTS_PER_ROUND)
             nisa.max8(best[:, eight], keys)
             nisa.nc_find_index8(places[:, eight], keys, best[:, eight])
             if number < rounds - 1:
-                nisa.nc_match_replace8(keys, keys, best[:, eight], _NONE)
+                nisa.nc_match_replace8(keys, keys, best[:, eight], _PADDING_KEY)
         return best, places
 
     def _gathered(self, data: Tile, places: Tile) -> Tile:
-        made = nl.ndarray(places.shape, dtype=data.dtype, buffer=nl.sbuf)
-        nisa.nc_n_gather(made, data, places)
-        return made
+        gathered = nl.ndarray(places.shape, dtype=data.dtype, buffer=nl.sbuf)
+        nisa.nc_n_gather(gathered, data, places)
+        return gathered
 
-    def _best(self, found: list[tuple[Tile, Tile, Tile]]) -> tuple[Tile, Tile, Tile]:
-        """The greatest of what several parts have; those of an earlier one come first."""
-        width = sum(keys.shape[1] for keys, _, _ in found)
+    def _best(self, chunk_results: list[tuple[Tile, Tile, Tile]]) -> tuple[Tile, Tile, Tile]:
+        """Return the greatest elements of several chunks; elements of an earlier chunk come
+        first.
+        """
+        width = sum(keys.shape[1] for keys, _, _ in chunk_results)
         joined = [
             nl.ndarray((self._rows, width), dtype, buffer=nl.sbuf) for dtype in (F32, F32, U32)
         ]
-        at = 0
-        for parts in found:
-            count = parts[0].shape[1]
-            for whole, part in zip(joined, parts, strict=True):
-                nisa.tensor_copy(whole[:, at : at + count], part)
-            at += count
+        offset = 0
+        for results in chunk_results:
+            count = results[0].shape[1]
+            for target, source in zip(joined, results, strict=True):
+                nisa.tensor_copy(target[:, offset : offset + count], source)
+            offset += count
         keys, values, places = joined
-        best, where = self._greatest(keys)
-        return best, self._gathered(values, where), self._gathered(places, where)
+        best, order = self._greatest(keys)
+        return best, self._gathered(values, order), self._gathered(places, order)

@@ -21,9 +21,10 @@ __all__ = ["trace_task"]
 def trace_task(
     task: Task, variables: Mapping[str, Variable], target: Target, cores: int = 1
 ) -> KernelIR:
-    """The kernel of a task; each buffer is a flat tensor with the variable's name.
+    """Return the kernel of a task; each buffer is a flat tensor with the variable's name.
 
-    With two ``cores`` each has a body of its own. All that the language checks of a kernel is checked here, for this target.
+    With two ``cores`` each has a body of its own. The language's checks of a kernel run here, for this
+    target.
 
     Raises:
         NeffCompileError: ``NEFF-LOWERING``; the kernel breaks a rule of the language.

@@ -1,4 +1,4 @@
-"""Tiles of any buffer, those of 64-bit numbers too."""
+"""Loads and stores tiles of any buffer, 64-bit numbers too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def load_value(
     number: int,
     dtype: DType | None = None,
 ) -> Any:
-    """A tile with the values of view ``number`` of a piece, as they are held on chip."""
+    """Return a tile with the values of view ``number`` of a piece, in their type on chip."""
     if not port.double:
         return load(tensor, port, piece, number, dtype)
     low, high = (load(tensor, port, piece, number, U32, word) for word in (0, 1))
@@ -34,7 +34,7 @@ def load_value(
 def store_value(
     emitter: Emitter, tensor: Any, port: Port, piece: Piece, number: int, tile: Any
 ) -> None:
-    """Write a tile as it is held on chip to view ``number`` of a piece."""
+    """Write a tile in its type on chip to view ``number`` of a piece."""
     if not port.wide:
         store(tensor, port, piece, number, tile)
         return
@@ -44,7 +44,7 @@ def store_value(
 
 
 def high_words(emitter: Emitter, low: Any) -> Any:
-    """The high words of 64-bit integers that fit into 32 bits."""
+    """Return the high words of 64-bit integers that fit into 32 bits."""
     if low.dtype.kind == "uint":
         return emitter.filled(0, low.dtype)
     sign = emitter.bits("right_shift", low.view(U32), 31, U32)

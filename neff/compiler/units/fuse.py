@@ -20,7 +20,7 @@ from neff.compiler.graph.rows import product_rows, source_of, squeezed
 from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import VIEWS
 from neff.compiler.lowering.operations import ELEMENTWISE
-from neff.compiler.lowering.reduction import MANY_ROWS, NARROW
+from neff.compiler.lowering.reduction import MAX_NARROW_COLUMNS, MIN_NARROW_ROWS
 from neff.compiler.plans import Tuning
 
 __all__ = ["Reasons", "Unit", "fuse", "is_column_sum"]
@@ -352,7 +352,7 @@ def is_column_sum(node: Node) -> bool:
     if not summed or wide[: len(summed)] != summed or len(summed) == len(wide):
         return False
     rows = prod(summed_rows(node))
-    if node.size < NARROW and rows >= MANY_ROWS:
+    if node.size < MAX_NARROW_COLUMNS and rows >= MIN_NARROW_ROWS:
         return False
     return rows >= 2 * _FEWEST_ROWS and 1 < node.size <= _SUMMED
 

@@ -247,7 +247,9 @@ def _has_long_rows(unit: Unit, group: RowGroup) -> bool:
         and all(node.opcode not in ("dot", "reduce") for node in unit.nodes[1:])
         and all(node.shape == first.shape for node in unit.nodes)
         and not any(axis == "row" for _, axis in group.sources.values())
-        and all(group.walks(port, 1) for port in group.inputs.values() if isinstance(port, Port))
+        and all(
+            group.fits_one_dma(port, 1) for port in group.inputs.values() if isinstance(port, Port)
+        )
     )
 
 
@@ -369,7 +371,7 @@ def _walkable(group: RowGroup, lowerer: Lowerer, node: Node, most: int | None) -
     """
     found: dict[int, Port] = {}
     for key, port in group.inputs.items():
-        if not isinstance(port, Port) or group.walks(port, most):
+        if not isinstance(port, Port) or group.fits_one_dma(port, most):
             continue
         view, wide = port.view, [dim for dim, n in enumerate(port.view.shape) if n != 1]
         rows = wide[len(group.rows)]
@@ -397,7 +399,7 @@ def _free_rows(
     if rows is None:
         return None
     group = RowGroup(unit.nodes, rows, inputs, outputs, _sources(unit))
-    return rows if fits(group, target) and all(map(group.walks, ports)) else None
+    return rows if fits(group, target) and all(map(group.fits_one_dma, ports)) else None
 
 
 def _read_outside(unit: Unit, members: set[int], users: Users) -> set[int]:
@@ -451,7 +453,7 @@ def _kernel(node: Node, graph: Graph, root: Path | None, lowerer: Lowerer) -> No
                 node, f"operand {name} does not fit kernel {kernel.name}",
                 "trace the program again: the kernel file and the module do not match",
             )  # fmt: skip
-        bindings[name] = lowerer.whole(operand, tensor.dtype)
+        bindings[name] = lowerer.row_major_variable(operand, tensor.dtype)
     for constant in kernel.constants:
         if constant.tensor.name not in bindings:
             made = lowerer.variable(
