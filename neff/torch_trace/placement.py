@@ -43,7 +43,11 @@ def placed(tensors: Sequence[Tensor]) -> list[Tensor]:
     leaves = [data_leaves([copy])[0] for copy in copies]
     identities = [identity_of(copy) for copy in copies]
     if leaves != [[identity] for identity in identities] or len(set(identities)) < len(copies):
-        raise NeffCompileError("tensors of the traced function share data", code="NEFF-INTERNAL")
+        raise NeffCompileError(
+            "tensors of the traced function share data",
+            code="NEFF-INTERNAL",
+            remedy="report this bug with the function and its example inputs",
+        )
     return copies
 
 

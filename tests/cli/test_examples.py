@@ -16,6 +16,7 @@ from hlo_tools.cli import main
 from hlo_tools.cli.commands import PROGRAM
 from hlo_tools.kernel_calls import replace_matches
 from nki_lang import klir, trace
+from nki_lang.base.services import COMMANDS, service
 
 MODEL = """
 HloModule model
@@ -73,7 +74,7 @@ FRAMEWORK = {"run", "extract", "profile"}
 def examples() -> list[object]:
     rows = []
     for entry in PROGRAM.commands:
-        module = import_module(entry.module)
+        module = import_module(entry.module) if entry.module else service(entry.name, COMMANDS)
         if entry.name == "cache":  # its examples need a store
             continue
         verbs = getattr(module, "VERBS", {}).values() or [module.command]

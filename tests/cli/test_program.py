@@ -144,7 +144,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(
 def test_a_fault_of_ours_is_4_and_says_so(
     file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("hlo_tools.cli.show.open_module", lambda name: 1 // 0)
+    monkeypatch.setattr("hlo_tools.cli.show.open_module", lambda *_, **__: 1 // 0)
     monkeypatch.delenv("NKI_HLO_UNGUARDED")
     assert main(["show", file]) == 4
     told = capsys.readouterr().err

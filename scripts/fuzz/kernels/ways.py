@@ -543,7 +543,13 @@ def _answer(source: str, calls: tuple[Call, Call], name: str, folder: Path) -> d
         not np.array_equal(_bytes(one), _bytes(other))
         for one, other in zip(first, kept, strict=True)
     )
-    return {"first": kept, "second": second, "again": again, "changed": changed}
+    return {
+        "first": kept,
+        "second": second,
+        "again": again,
+        "changed": changed,
+        "arguments": len(calls[0].arrays),
+    }
 
 
 def serve_ways() -> None:
