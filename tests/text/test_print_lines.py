@@ -14,6 +14,7 @@ from hlo_tools.text.options import DEFAULT, PRESETS
 from hlo_tools.text.printer import print_module
 from hlo_tools.wire import fields as wire
 from hlo_tools.wire.large_constants import encode_field
+from nki_lang.base.unknown_fields import ALLOW_VARIABLE
 from tests.text.test_repeated import BODIES, HEAD
 
 MORE = {
@@ -121,15 +122,16 @@ def _renamed(fields: list[bytes]) -> list[bytes]:
 def test_fields_that_stand_elsewhere(
     change: Callable[[list[bytes]], list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(ALLOW_VARIABLE, "1")
     proto = parse(HEAD + BODIES["metadata"] + "}\n")
     for computation in proto.computations:
         for number, row in enumerate(computation.instructions, 1):
             row.id = number
     data = _rewritten(proto.SerializeToString(), (3, 2), change)
-    module = load(data, allow_unknown_fields=True)
+    module = load(data)
     assert module.untouched() is not None
     assert module.to_bytes() == data
-    expected = print_module(load(data, allow_unknown_fields=True).proto)
+    expected = print_module(load(data).proto)
     monkeypatch.setattr(printer, "_MANY", 0)
     assert print_module(module) == expected
 
