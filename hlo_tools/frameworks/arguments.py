@@ -58,21 +58,23 @@ def bind_arguments(
     """
     signature = inspect.signature(function)
     bound = bind_call(function, args, kwargs)
-    taken = _Taken(is_tensor, to_spec)
+    collector = _TensorCollector(is_tensor, to_spec)
     for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             bound.arguments[name] = tuple(
-                taken.replace(item, f"{name}_{index}") for index, item in enumerate(value)
+                collector.replace(item, f"{name}_{index}") for index, item in enumerate(value)
             )
         elif kind is inspect.Parameter.VAR_KEYWORD:
-            bound.arguments[name] = {key: taken.replace(item, key) for key, item in value.items()}
+            bound.arguments[name] = {
+                key: collector.replace(item, key) for key, item in value.items()
+            }
         else:
-            bound.arguments[name] = taken.replace(value, name)
-    return Arguments(bound.args, bound.kwargs, tuple(taken.tensors), tuple(taken.specs))
+            bound.arguments[name] = collector.replace(value, name)
+    return Arguments(bound.args, bound.kwargs, tuple(collector.tensors), tuple(collector.specs))
 
 
-class _Taken:
+class _TensorCollector:
     """The tensors found so far."""
 
     def __init__(self, is_tensor: Callable[[Any], bool], to_spec: Mapper) -> None:

@@ -17,7 +17,7 @@ from nki_lang.base.dtypes import DType
 __all__ = ["OP_TYPE", "build_call_module"]
 
 OP_TYPE: Final = "xla___op_NkiKernelCallImpl"
-"""What Neuron's PyTorch integration writes as op_type and op_name (FrameworkKernel page)."""
+"""Neuron's PyTorch integration writes this as op_type and op_name (FrameworkKernel page)."""
 
 
 def build_call_module(

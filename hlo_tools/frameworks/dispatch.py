@@ -62,21 +62,29 @@ def _is_traced_array(value: Any) -> bool:
     return isinstance(value, sys.modules["hlo_tools.trace"].TracedArray)
 
 
-_HERE = "hlo_tools.frameworks"
+_FRAMEWORKS_PACKAGE = "hlo_tools.frameworks"
 
 KINDS = (
     Kind(
         "traced NumPy",
         "hlo_tools.trace",
         _is_traced_array,
-        f"{_HERE}.traced_kernel",
+        f"{_FRAMEWORKS_PACKAGE}.traced_kernel",
         "TracedKernel",
     ),
-    Kind("JAX", "jax", _is_jax_array, f"{_HERE}.jax_kernel", "JaxKernel", check_version),
     Kind(
-        "PyTorch/XLA", "torch_xla", _is_xla_tensor, f"{_HERE}.torch_xla_kernel", "PyTorchXLAKernel"
+        "JAX", "jax", _is_jax_array, f"{_FRAMEWORKS_PACKAGE}.jax_kernel", "JaxKernel", check_version
     ),
-    Kind("PyTorch", "torch", _is_torch_tensor, f"{_HERE}.torch_kernel", "TorchKernel"),
+    Kind(
+        "PyTorch/XLA",
+        "torch_xla",
+        _is_xla_tensor,
+        f"{_FRAMEWORKS_PACKAGE}.torch_xla_kernel",
+        "PyTorchXLAKernel",
+    ),
+    Kind(
+        "PyTorch", "torch", _is_torch_tensor, f"{_FRAMEWORKS_PACKAGE}.torch_kernel", "TorchKernel"
+    ),
 )
 """In the order of precedence: one XLA tensor among CPU tensors makes it an XLA call. Calls with
 NumPy arrays alone need no framework."""
@@ -105,4 +113,4 @@ def install() -> None:
 
 @functools.cache
 def _simulated_torch() -> Framework:
-    return importlib.import_module(f"{_HERE}.torch_simulated").SIMULATED
+    return importlib.import_module(f"{_FRAMEWORKS_PACKAGE}.torch_simulated").SIMULATED

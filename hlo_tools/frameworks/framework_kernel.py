@@ -267,7 +267,7 @@ class FrameworkKernel:
         return TensorSpec(shape, dtype, name)
 
     def _mapped(self, tensor: object, name: str) -> tuple[tuple[int, ...], Any]:
-        """What :meth:`map_framework_tensor` says of a tensor, checked."""
+        """Return the checked result of :meth:`map_framework_tensor` for a tensor."""
         mapped = self.map_framework_tensor(tensor)
         try:
             shape, framework_dtype = mapped

@@ -52,7 +52,7 @@ Results = tuple[tuple[tuple[int, ...], str], ...]
 
 
 class _Primitive(Protocol):
-    """What is used of ``jax.extend.core.Primitive``, whose annotations lack these."""
+    """The used part of ``jax.extend.core.Primitive``, whose annotations lack these."""
 
     multiple_results: bool
 

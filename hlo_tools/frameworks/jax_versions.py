@@ -26,7 +26,7 @@ def check_version(version: str = "") -> None:
     major, minor = version.split(".")[:2]
     if OLDEST <= (int(major), int(minor)) < TOO_NEW:
         return
-    oldest, too_new = (".".join(map(str, each)) for each in (OLDEST, TOO_NEW))
+    oldest, too_new = (".".join(map(str, version_pair)) for version_pair in (OLDEST, TOO_NEW))
     raise HloUnsupportedError(
         f"JAX {version} is not among the versions that NKI kernels and the neuron device were "
         "tested with",

@@ -1,4 +1,4 @@
-"""What a framework needs to emit one kernel call."""
+"""Plan of one kernel call: everything that a framework needs to emit it."""
 
 from __future__ import annotations
 

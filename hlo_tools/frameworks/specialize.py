@@ -80,8 +80,8 @@ def _drop_overwritten(traced: KernelIR) -> tuple[KernelIR, tuple[int, ...]]:
     )
     if len(operands) == len(traced.inputs):
         return traced, operands
-    kept = tuple(traced.inputs[index] for index in operands)
-    return dataclasses.replace(traced, inputs=kept), operands
+    inputs = tuple(traced.inputs[index] for index in operands)
+    return dataclasses.replace(traced, inputs=inputs), operands
 
 
 def _plan(

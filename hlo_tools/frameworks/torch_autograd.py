@@ -1,4 +1,4 @@
-"""What autograd and the transforms of torch.func are told of kernels.
+"""Registration of kernels with autograd and the transforms of torch.func.
 
 Importing this module imports torch.
 """

@@ -80,8 +80,8 @@ class _OwnTensors(TorchDispatchMode):
         device = kwargs.get("device")
         if not isinstance(device, torch.device) or device.type != "meta" or _leaves(args, kwargs):
             return func(*args, **kwargs)
-        made = func(*args, **{**kwargs, "device": torch.device("cpu")})
-        return NeuronTensor(made, self._index)
+        host_tensor = func(*args, **{**kwargs, "device": torch.device("cpu")})
+        return NeuronTensor(host_tensor, self._index)
 
 
 class NeuronTensor(torch.Tensor):
@@ -212,8 +212,8 @@ class NeuronTensor(torch.Tensor):
         if func in _OWN_MEMORY and kwargs.get("out") is not None:
             return _written(func, args, kwargs)
         with _native.DisableTorchFunctionSubclass():
-            found = _leaves(args, kwargs)
-            with _OwnTensors(found[0].index if found else 0), _versions_kept(found):
+            tensors = _leaves(args, kwargs)
+            with _OwnTensors(tensors[0].index if tensors else 0), _versions_kept(tensors):
                 return func(*args, **kwargs)
 
     @classmethod
@@ -223,74 +223,74 @@ class NeuronTensor(torch.Tensor):
         kwargs = kwargs or {}
         index = _index_of(args, kwargs)
         target = kwargs.get("device")
-        wanted = torch.device(NAME, index) if target is None else torch.device(target)
-        if wanted.type == "meta":  # autograd means the tensor's own device
-            wanted = torch.device(NAME, index)
-        own: dict[int, NeuronTensor] = {}
+        device = torch.device(NAME, index) if target is None else torch.device(target)
+        if device.type == "meta":  # autograd means the tensor's own device
+            device = torch.device(NAME, index)
+        arguments_by_host: dict[int, NeuronTensor] = {}
 
         def host(tensor: NeuronTensor) -> torch.Tensor:
             content = _host(tensor)
-            own[id(content)] = tensor
+            arguments_by_host[id(content)] = tensor
             return content
 
         host_args, host_kwargs = pytree.tree_map_only(NeuronTensor, host, (args, kwargs))
         if target is not None:
-            host_kwargs["device"] = "cpu" if wanted.type == NAME else wanted
+            host_kwargs["device"] = "cpu" if device.type == NAME else device
         with _views_resolved():
             result = func(*host_args, **host_kwargs)
         if func._schema.is_mutable:
             _follow_shapes(args, kwargs)
-        return _wrapped(result, wanted, own)
+        return _wrapped(result, device, arguments_by_host)
 
 
 def _written(
     func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> torch.Tensor:
-    """What ``func`` gives, in the tensor ``out``.
+    """Return the result of ``func`` in the tensor ``out``.
 
     Raises:
         RuntimeError: ``out`` has a dtype that does not take the result's, or a gradient.
     """
     out = cast(torch.Tensor, kwargs["out"])
-    others = {name: one for name, one in kwargs.items() if name != "out"}
-    made = cast(torch.Tensor, func(*args, **others))
-    if made.requires_grad or (out.requires_grad and torch.is_grad_enabled()):
+    options = {name: option for name, option in kwargs.items() if name != "out"}
+    computed = cast(torch.Tensor, func(*args, **options))
+    if computed.requires_grad or (out.requires_grad and torch.is_grad_enabled()):
         raise RuntimeError(
             f"{func.__name__}(): functions with out=... arguments don't support automatic "
             "differentiation, but one of the arguments requires grad."
         )
-    casts = func is torch.linalg.matrix_rank and torch.can_cast(made.dtype, out.dtype)
-    if made.dtype != out.dtype and not casts:
+    casts = func is torch.linalg.matrix_rank and torch.can_cast(computed.dtype, out.dtype)
+    if computed.dtype != out.dtype and not casts:
         raise RuntimeError(
-            f"result type {made.dtype} can't be cast to the desired output type {out.dtype}"
+            f"result type {computed.dtype} can't be cast to the desired output type {out.dtype}"
         )
-    if made.device != out.device:
+    if computed.device != out.device:
         raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found {made.device} and {out.device}"
+            f"Expected all tensors to be on the same device, but found {computed.device} and {out.device}"
         )
-    if out.shape != made.shape:
-        out.resize_(made.shape)
-    return out.copy_(made)
+    if out.shape != computed.shape:
+        out.resize_(computed.shape)
+    return out.copy_(computed)
 
 
 def _with_tensors(key: object) -> object:
     """An index with tensors for its sequences, of which C++ would make meta tensors, without data."""
     if isinstance(key, tuple):
-        return tuple([_positions(one) for one in cast("tuple[object, ...]", key)])
+        return tuple([_positions(index) for index in cast("tuple[object, ...]", key)])
     if not isinstance(key, list | range):
         return key
-    parts = list(cast("Sequence[object]", key))
-    is_tuple = len(parts) < _LONGEST_TUPLE and any(
-        one is None or isinstance(one, torch.Tensor | Sequence | slice | EllipsisType)
-        for one in parts
+    indices = list(cast("Sequence[object]", key))
+    is_tuple = len(indices) < _LONGEST_TUPLE and any(
+        index is None or isinstance(index, torch.Tensor | Sequence | slice | EllipsisType)
+        for index in indices
     )
-    return tuple([_positions(one) for one in parts]) if is_tuple else _positions(parts)
+    return tuple([_positions(index) for index in indices]) if is_tuple else _positions(indices)
 
 
-def _positions(part: object) -> object:
-    if not isinstance(part, list | range):
-        return part
-    numbers = list(cast("Sequence[object]", part))
+def _positions(index: object) -> object:
+    if not isinstance(index, list | range):
+        return index
+    numbers = list(cast("Sequence[object]", index))
     return torch.tensor(numbers, dtype=None if numbers else torch.long, device="cpu")
 
 
@@ -320,7 +320,7 @@ def _views_resolved() -> Generator[None]:
 def _versions_kept(tensors: list[NeuronTensor]) -> Generator[None]:
     """Views of ordinary tensors stay views of them in inference mode, where wrappers see functions
     such as ``reshape`` whole: a write through one has to be noticed by autograd."""
-    if not torch.is_inference_mode_enabled() or any(one.is_inference() for one in tensors):
+    if not torch.is_inference_mode_enabled() or any(tensor.is_inference() for tensor in tensors):
         yield
         return
     with torch.inference_mode(False), torch.no_grad():
@@ -338,13 +338,13 @@ def _leaves(args: object, kwargs: object) -> list[NeuronTensor]:
 
 def _index_of(args: object, kwargs: object) -> int:
     """The device of an operation; all of its tensors must be on one."""
-    found = sorted({tensor.index for tensor in _leaves(args, kwargs) if tensor.dim() > 0})
-    if len(found) > 1:
+    devices = sorted({tensor.index for tensor in _leaves(args, kwargs) if tensor.dim() > 0})
+    if len(devices) > 1:
         raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found {NAME}:{found[0]} "
-            f"and {NAME}:{found[1]}"
+            f"Expected all tensors to be on the same device, but found {NAME}:{devices[0]} "
+            f"and {NAME}:{devices[1]}"
         )
-    return found[0] if found else next((t.index for t in _leaves(args, kwargs)), 0)
+    return devices[0] if devices else next((t.index for t in _leaves(args, kwargs)), 0)
 
 
 def _follow_shapes(args: object, kwargs: object) -> None:
@@ -357,7 +357,7 @@ def _follow_shapes(args: object, kwargs: object) -> None:
                 torch.ops.aten.as_strided_(tensor, host.shape, host.stride())
 
 
-def _wrapped(result: Any, device: torch.device, own: dict[int, NeuronTensor]) -> Any:
+def _wrapped(result: Any, device: torch.device, arguments_by_host: dict[int, NeuronTensor]) -> Any:
     """The operation's result on its device; an argument written in place is returned as it is.
 
     PyTorch resolves views that conjugate or negate above the level at which wrappers are seen, so
@@ -367,15 +367,15 @@ def _wrapped(result: Any, device: torch.device, own: dict[int, NeuronTensor]) ->
         return result
 
     def wrap(tensor: torch.Tensor) -> torch.Tensor:
-        found = own.get(id(tensor))
-        if found is not None:
-            return found
+        argument = arguments_by_host.get(id(tensor))
+        if argument is not None:
+            return argument
         conjugates, negates = tensor.is_conj(), tensor.is_neg()
         plain = _negated(tensor) if negates else tensor
-        made = NeuronTensor(plain.conj() if conjugates else plain, device.index or 0)
-        _native._set_conj(made, conjugates)
-        _native._set_neg(made, negates)
-        return made
+        wrapper = NeuronTensor(plain.conj() if conjugates else plain, device.index or 0)
+        _native._set_conj(wrapper, conjugates)
+        _native._set_neg(wrapper, negates)
+        return wrapper
 
     return pytree.tree_map_only(torch.Tensor, wrap, result)
 
@@ -405,7 +405,9 @@ class _DeviceModule(ModuleType):
         """The host's generator is the only one; torch.manual_seed sets it."""
 
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
-        """What torch.autocast asks, also where it is not enabled; operations refuse it if it is."""
+        """Return the dtypes that torch.autocast asks for even when it is disabled; operations
+        refuse it if enabled.
+        """
         return [torch.bfloat16, torch.float16]
 
     def _is_in_bad_fork(self) -> bool:
@@ -522,8 +524,8 @@ def _through_host(factory: Any) -> Any:
         if target is None or target.type != NAME:
             return factory(data, device=device, **kwargs)
         gradient = kwargs.pop("requires_grad", False)
-        made = factory(data, device="cpu", **kwargs).to(_with_index(target))
-        return made.requires_grad_() if gradient else made
+        tensor = factory(data, device="cpu", **kwargs).to(_with_index(target))
+        return tensor.requires_grad_() if gradient else tensor
 
     return make
 

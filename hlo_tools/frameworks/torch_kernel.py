@@ -70,10 +70,10 @@ def neuron_dtype(kind: torch.dtype) -> DType:
     Raises:
         TypeError: there is none.
     """
-    found = DTYPES.get(kind)
-    if found is None:
+    dtype = DTYPES.get(kind)
+    if dtype is None:
         raise TypeError(f"kernels take {', '.join(map(str, DTYPES))}")
-    return found
+    return dtype
 
 
 TORCH_DTYPES: dict[DType, torch.dtype] = {language: kind for kind, language in DTYPES.items()}

@@ -55,9 +55,11 @@ def nki_op(
                  NkiTypeError)  # fmt: skip
         torch_device.install()
         changed = "unknown" if mutates_args == "unknown" else tuple(mutates_args)
-        made = schema or torch.library.infer_schema(function, mutates_args=changed)
+        operator_schema = schema or torch.library.infer_schema(function, mutates_args=changed)
         guarded = function if isinstance(changed, str) else _guarded(name, function, changed)
-        operator = torch.library.custom_op(name, guarded, mutates_args=changed, schema=made)
+        operator = torch.library.custom_op(
+            name, guarded, mutates_args=changed, schema=operator_schema
+        )
         operator.register_fake(guarded)
         return operator
 
@@ -73,14 +75,14 @@ def _guarded(name: str, function: Callable[..., Any], changed: tuple[str, ...]) 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         written: list[torch.Tensor] = []
-        others: list[tuple[torch.Tensor, str]] = []
+        undeclared: list[tuple[torch.Tensor, str]] = []
         for key, value in signature.bind(*args, **kwargs).arguments.items():
             for tensor in _tensors(value):
                 if key in changed:
                     written.append(tensor)
                 else:
-                    others.append((tensor, f"argument {key!r} of operator {name}"))
-        with declaring(written, others):
+                    undeclared.append((tensor, f"argument {key!r} of operator {name}"))
+        with declaring(written, undeclared):
             return function(*args, **kwargs)
 
     return guarded

@@ -1,4 +1,4 @@
-"""What PyTorch has to say of kernels that ``nki.simulate`` interprets with its tensors.
+"""PyTorch's checks and marks for kernels that ``nki.simulate`` interprets with its tensors.
 
 Importing this module imports torch.
 """
@@ -26,9 +26,9 @@ def _results(
 ) -> list[torch.Tensor]:
     """Results where the first argument is; like what was written, without a gradient."""
     device = tensors[0].device
-    placed = [one if one.device == device else one.to(device) for one in results]
-    others = [one for one in written if all(one is not each for each in placed)]
-    return without_gradient([*placed, *others], tensors)[: len(placed)]
+    placed = [tensor if tensor.device == device else tensor.to(device) for tensor in results]
+    distinct = [tensor for tensor in written if all(tensor is not result for result in placed)]
+    return without_gradient([*placed, *distinct], tensors)[: len(placed)]
 
 
 SIMULATED = Framework(check_transforms, _refusal, mark_written, _results, host_of)

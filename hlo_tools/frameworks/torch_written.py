@@ -43,7 +43,7 @@ class _Operator:
     """
 
     written: Sequence[torch.Tensor]
-    others: Sequence[tuple[torch.Tensor, str]]
+    undeclared: Sequence[tuple[torch.Tensor, str]]
 
 
 _OPERATORS: ContextVar[tuple[_Operator, ...]] = ContextVar("operators", default=())
@@ -51,10 +51,10 @@ _OPERATORS: ContextVar[tuple[_Operator, ...]] = ContextVar("operators", default=
 
 @contextmanager
 def declaring(
-    written: Sequence[torch.Tensor], others: Sequence[tuple[torch.Tensor, str]]
+    written: Sequence[torch.Tensor], undeclared: Sequence[tuple[torch.Tensor, str]]
 ) -> Generator[None]:
     """Refuse kernels that write the memory of ``others`` which is not that of ``written``, too."""
-    token = _OPERATORS.set((*_OPERATORS.get(), _Operator(written, others)))
+    token = _OPERATORS.set((*_OPERATORS.get(), _Operator(written, undeclared)))
     try:
         yield
     finally:
@@ -76,10 +76,10 @@ def check_declared(call: BoundCall, func: object) -> None:
 def not_declared(func: object, tensor: torch.Tensor) -> NkiValidationError | None:
     """The error if a kernel writes what an operator around it does not declare; None of the rest."""
     for operator in _OPERATORS.get():
-        if any(overlap(tensor, one) for one in operator.written):
+        if any(overlap(tensor, declared) for declared in operator.written):
             continue
-        for other, label in operator.others:
-            if overlap(tensor, other):
+        for undeclared, label in operator.undeclared:
+            if overlap(tensor, undeclared):
                 return NkiValidationError(
                     f"kernel {name_of(func)} writes {label}, which does not declare it",
                     code="NKI-OP-MUTATES",
@@ -99,8 +99,8 @@ def host_of(tensor: torch.Tensor) -> torch.Tensor:
 def mark_written(tensor: torch.Tensor) -> None:
     """Let autograd find what it saved of a tensor stale."""
     host = host_of(tensor)
-    for one in (tensor,) if host is tensor else (tensor, host):
-        torch.autograd.graph.increment_version(one)
+    for alias in (tensor,) if host is tensor else (tensor, host):
+        torch.autograd.graph.increment_version(alias)
 
 
 def has_no_data(tensor: torch.Tensor) -> bool:
@@ -108,18 +108,22 @@ def has_no_data(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, FakeTensor) or (tensor.is_meta and not is_neuron_tensor(tensor))
 
 
-def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+def overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Two tensors have an element in common; of XLA tensors, whose places are not known, a storage."""
-    first, second = _host(one), _host(other)
-    if first.device != second.device or {first.layout, second.layout} != {torch.strided}:
+    left_host, right_host = _host(left), _host(right)
+    if left_host.device != right_host.device or {left_host.layout, right_host.layout} != {
+        torch.strided
+    }:
         return False
-    if first.device.type == "xla":
-        return _storage(first) == _storage(second)
-    if not (has_no_data(first) or has_no_data(second)):
-        return share_memory(_places(first, first.data_ptr()), _places(second, second.data_ptr()))
-    if _storage(first) != _storage(second):
+    if left_host.device.type == "xla":
+        return _storage(left_host) == _storage(right_host)
+    if not (has_no_data(left_host) or has_no_data(right_host)):
+        return share_memory(
+            _places(left_host, left_host.data_ptr()), _places(right_host, right_host.data_ptr())
+        )
+    if _storage(left_host) != _storage(right_host):
         return False
-    return share_memory(*(_places(each, _assumed(each)) for each in (first, second)))
+    return share_memory(*(_places(host, _assumed(host)) for host in (left_host, right_host)))
 
 
 def _assumed(tensor: torch.Tensor) -> int:

@@ -122,17 +122,19 @@ def _computation(plan: CallPlan) -> Any:
     """The XLA computation of a plan, made once."""
     key = (plan.backend_config, tuple((spec.shape, spec.dtype.name) for spec in plan.inputs))
     with _lock:
-        found = _computations.get(key)
-        if found is None:
+        computation = _computations.get(key)
+        if computation is None:
             module = build_call_module(plan, carriers=_carriers())
-            found = _xlac._xla_op_computation_from_module_proto("CallImpl", module)
-            _computations[key] = found
-        return found
+            computation = _xlac._xla_op_computation_from_module_proto("CallImpl", module)
+            _computations[key] = computation
+        return computation
 
 
 @functools.cache
 def _carriers() -> dict[DType, DType]:
-    """What torch_xla keeps in a wider integer: on a Neuron device, integers of 16 bits."""
+    """Return the dtypes that torch_xla keeps in a wider integer: on a Neuron device, 16-bit
+    integers.
+    """
     if torch_xla.runtime.device_type() != "NEURON":
         return {}
     return {BY_NAME["int16"]: BY_NAME["int32"], BY_NAME["uint16"]: BY_NAME["uint32"]}

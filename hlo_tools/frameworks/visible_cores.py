@@ -50,12 +50,12 @@ def parse_cores(text: str) -> list[int]:
         ValueError: it is not a list of numbers and ranges.
     """
     cores: list[int] = []
-    for part in text.split(","):
-        first, dash, last = (each.strip() for each in part.partition("-"))
+    for field in text.split(","):
+        first, dash, last = (bound.strip() for bound in field.partition("-"))
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ValueError(f"{_LIST}={text!r} is not a list of cores such as '0,1' or '0-3,8-11'")
         end = int(last) if dash else int(first)
         if end < int(first) or end - int(first) > 4096:
-            raise ValueError(f"{_LIST}={text!r}: the range {part!r} is not possible")
+            raise ValueError(f"{_LIST}={text!r}: the range {field!r} is not possible")
         cores += range(int(first), end + 1)
     return cores

@@ -122,10 +122,10 @@ class _Activity:
         """
         with self._changed:
             while True:
-                seen = self._started
+                started_before = self._started
                 self._changed.wait_for(lambda: self._running == 0)
                 self._changed.wait(_QUIET_SECONDS)
-                if self._started == seen:
+                if self._started == started_before:
                     return
 
 

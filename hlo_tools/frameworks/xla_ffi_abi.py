@@ -216,12 +216,12 @@ def result_arrays(frame: CallFrame) -> list[np.ndarray[Any, Any]]:
     return _arrays(frame.rets, writeable=True)
 
 
-def string_attribute(frame: CallFrame, wanted: str) -> str | None:
+def string_attribute(frame: CallFrame, attribute_name: str) -> str | None:
     """The string attribute called ``wanted``, or None when the call has none."""
     attributes = frame.attributes
     for index in range(attributes.size):
         name = attributes.names[index].contents
-        if ctypes.string_at(name.data, name.size).decode() != wanted:
+        if ctypes.string_at(name.data, name.size).decode() != attribute_name:
             continue
         if attributes.types[index] != STRING_ATTRIBUTE:
             return None

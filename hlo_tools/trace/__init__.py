@@ -16,7 +16,7 @@ from hlo_tools.trace import array_methods as array_methods
 from hlo_tools.trace import functions
 from hlo_tools.trace.array import TracedArray
 from hlo_tools.trace.calls import custom_call
-from hlo_tools.trace.elementwise import MEANINGS
+from hlo_tools.trace.elementwise import LOWERINGS
 from hlo_tools.trace.errors import TraceError
 from hlo_tools.trace.function import Alias, Tensor, TracedFunction, trace
 
@@ -35,7 +35,7 @@ __all__ = [
 def supported() -> list[str]:
     """Names of the NumPy functions and ufuncs that traced arrays take, sorted."""
     functions.load()
-    names = {f"numpy.{ufunc.__name__}" for ufunc in MEANINGS} | {"numpy.matmul"}
+    names = {f"numpy.{ufunc.__name__}" for ufunc in LOWERINGS} | {"numpy.matmul"}
     for function in functions.FUNCTIONS:
         names.add(f"{function.__module__}.{function.__name__}")
     return sorted(names)

@@ -113,7 +113,7 @@ class TracedArray:
 
     @property
     def parent(self) -> TracedArray | None:
-        """What it is a view of."""
+        """Return the array that this array is a view of, or None."""
         return self._parent
 
     @property
@@ -262,7 +262,7 @@ def _fixed(name: str, instead: str) -> Exception:
 
 
 class TracedScalar(TracedArray):
-    """What NumPy gives as a number: a sum over everything, an element. It is never written to."""
+    """A number of NumPy: a full sum, or an element. It is never written to."""
 
     __slots__ = ()
 
@@ -328,7 +328,7 @@ def perhaps_view(base: TracedArray, node: Node, *, is_contiguous: bool = False) 
 
 
 def kind_of(value: Operand) -> Kind:
-    """What promotion needs to know of an operand: its dtype, or the type of a Python number."""
+    """Return what promotion reads of an operand: its dtype, or the type of a Python number."""
     if isinstance(value, TracedArray):
         return value.dtype
     if isinstance(value, (np.ndarray, np.generic)):
@@ -341,10 +341,10 @@ def kind_of(value: Operand) -> Kind:
 
 def graph_of(values: Operand) -> Graph:
     """The graph of the first traced array among operands (lists of operands are looked into)."""
-    found = _graph_in(values)
-    if found is None:
+    graph = _graph_in(values)
+    if graph is None:
         raise TypeError("no traced array among the operands")
-    return found
+    return graph
 
 
 def _graph_in(values: Operand) -> Graph | None:
@@ -352,9 +352,9 @@ def _graph_in(values: Operand) -> Graph | None:
         if isinstance(value, TracedArray):
             return value.graph
         if isinstance(value, (list, tuple)):
-            found = _graph_in(value)
-            if found is not None:
-                return found
+            graph = _graph_in(value)
+            if graph is not None:
+                return graph
     return None
 
 

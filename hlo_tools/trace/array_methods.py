@@ -1,4 +1,4 @@
-"""What a TracedArray does: operators, indexing, NumPy's protocols and methods.
+"""Operators, indexing, NumPy's protocols and methods of a TracedArray.
 
 They are attached to the class of :mod:`hlo_tools.trace.array`, because they need what is built on
 it (JAX does the same). :mod:`hlo_tools.trace` imports this file.
@@ -51,28 +51,28 @@ _COMPARISONS = {
     "eq": "equal", "ne": "not_equal",
 }  # fmt: skip
 _NO_NUMBERS = (type(None), str, bytes, dict, set, frozenset, type)
-"""What no element is equal to."""
+"""Types to which no element is equal."""
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 
 
 def _operator(ufunc: np.ufunc, *, swapped: bool = False) -> Operator:
-    def operator(self: TracedArray, other: Any) -> Any:
-        if isinstance(other, Flat):
-            other = other.copy()
-        if not isinstance(other, _OPERANDS):
+    def operator(self: TracedArray, right: Any) -> Any:
+        if isinstance(right, Flat):
+            right = right.copy()
+        if not isinstance(right, _OPERANDS):
             return NotImplemented
-        _no_repetition(ufunc, self, other)
-        value = cast("Operand", other)
+        _no_repetition(ufunc, self, right)
+        value = cast("Operand", right)
         return ufuncs.call(ufunc, (value, self) if swapped else (self, value), {})
 
     return operator
 
 
-def _no_repetition(ufunc: np.ufunc, number: TracedArray, other: Operand) -> None:
+def _no_repetition(ufunc: np.ufunc, number: TracedArray, right: Operand) -> None:
     """A number times a list repeats the list, as it does in Python."""
     if ufunc is not np.multiply or not isinstance(number, TracedScalar):
         return
-    if not isinstance(other, (list, tuple)):
+    if not isinstance(right, (list, tuple)):
         return
     if number.dtype.kind == "V":
         return  # ml_dtypes' numbers make an array of the list
@@ -87,15 +87,15 @@ def _no_repetition(ufunc: np.ufunc, number: TracedArray, other: Operand) -> None
 
 def _comparison(ufunc: np.ufunc) -> Operator:
     """``==`` or ``!=``, which Python would decide by identity where an operator gives up."""
-    plain, is_unequal = _operator(ufunc), ufunc is np.not_equal
+    operate, is_unequal = _operator(ufunc), ufunc is np.not_equal
 
-    def operator(self: TracedArray, other: Operand) -> Operand:
-        found = plain(self, other)
-        if found is not NotImplemented or hasattr(other, "__array_priority__"):
-            return found
-        if not isinstance(other, _NO_NUMBERS) and type(other).__eq__ is not object.__eq__:
+    def operator(self: TracedArray, right: Operand) -> Operand:
+        answer_of_ufunc = operate(self, right)
+        if answer_of_ufunc is not NotImplemented or hasattr(right, "__array_priority__"):
+            return answer_of_ufunc
+        if not isinstance(right, _NO_NUMBERS) and type(right).__eq__ is not object.__eq__:
             raise refuse(
-                f"a traced array is compared with a {type(other).__name__}, which has == of its own",
+                f"a traced array is compared with a {type(right).__name__}, which has == of its own",
                 code="HLO-TRACE-ARGUMENT",
                 remedy="compare with numbers or arrays",
             )
@@ -108,16 +108,16 @@ def _comparison(ufunc: np.ufunc) -> Operator:
 
 
 def _in_place(ufunc: np.ufunc) -> Operator:
-    def operator(self: TracedArray, other: Any) -> Any:
-        if ufunc is np.matmul and (not self.ndim or np.ndim(other) < 2):
+    def operator(self: TracedArray, right: Any) -> Any:
+        if ufunc is np.matmul and (not self.ndim or np.ndim(right) < 2):
             raise ValueError(
                 "inplace matrix multiplication requires the first operand to have at least one "
                 "and the second at least two dimensions."
             )
-        _no_repetition(ufunc, self, other)
+        _no_repetition(ufunc, self, right)
         if isinstance(self, TracedScalar):  # a number is not changed, the name gets a new one
-            return ufuncs.call(ufunc, (self, other), {})
-        return ufuncs.call(ufunc, (self, other), {"out": (self,)})
+            return ufuncs.call(ufunc, (self, right), {})
+        return ufuncs.call(ufunc, (self, right), {"out": (self,)})
 
     return operator
 
@@ -253,15 +253,15 @@ def _view(self: TracedArray, dtype: Any = None) -> TracedArray:
             code="HLO-TRACE-FUNCTION",
             remedy="compare with 0",
         )
-    own = self.dtype
-    bits = hlo.convert if own.kind == "b" else hlo.bitcast
-    made = view(
+    source_dtype = self.dtype
+    bits = hlo.convert if source_dtype.kind == "b" else hlo.bitcast
+    viewed = view(
         self, bits(self.node, target),
         lambda node: bits(node, target),
-        _refuse_bits if own.kind == "b" else lambda old, new: bits(new, own),
+        _refuse_bits if source_dtype.kind == "b" else lambda old, new: bits(new, source_dtype),
         is_contiguous=self.is_contiguous,
     )  # fmt: skip
-    return TracedScalar(made.node) if isinstance(self, TracedScalar) else made
+    return TracedScalar(viewed.node) if isinstance(self, TracedScalar) else viewed
 
 
 def _reshape(
@@ -288,7 +288,7 @@ def _copy(self: TracedArray, order: str = "C") -> TracedArray:
 
 
 def _copied(self: TracedArray, memo: object = None) -> TracedArray:
-    """What the module ``copy`` gives, in order K."""
+    """Return the result of the module ``copy``, in order K."""
     return self if isinstance(self, TracedScalar) else xp.copy(self)
 
 

@@ -55,11 +55,11 @@ def reduce_scatter(
         ValueError: the dimension does not divide by the number of replicas.
     """
     size, axis = _size(replica_groups), one_axis(reduce_scatter_dim, data.ndim)
-    part = _part(data.shape, axis, size)
+    extent = _part(data.shape, axis, size)
     opcode = _opcode(reduce_op)
     if not isinstance(data, TracedArray):
-        return _combined(data, size, reduce_op).take(range(part), axis=axis)
-    shape = _scaled(data.shape, axis, part)
+        return _combined(data, size, reduce_op).take(range(extent), axis=axis)
+    shape = _scaled(data.shape, axis, extent)
     return _emit(
         "reduce-scatter", data, shape, replica_groups,
         dimensions=(axis,), apply=(opcode, data.dtype),
@@ -114,14 +114,14 @@ def _scaled(shape: tuple[int, ...], axis: int, extent: int) -> tuple[int, ...]:
 
 
 def _opcode(reduce_op: Any) -> str:
-    found = _REDUCTIONS.get(reduce_op)
-    if found is None:
+    opcode = _REDUCTIONS.get(reduce_op)
+    if opcode is None:
         raise refuse(
             f"replicas cannot be combined with {reduce_op}",
             code="HLO-TRACE-ARGUMENT",
             remedy="use np.add, np.multiply, np.maximum or np.minimum",
         )
-    return found
+    return opcode
 
 
 def _combined(data: Array, size: int, reduce_op: Any) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.array import TracedArray, kind_of
-from hlo_tools.trace.elementwise import MEANINGS
+from hlo_tools.trace.elementwise import LOWERINGS
 from hlo_tools.trace.graph import DType, Node, Operand
 from hlo_tools.trace.promotion import narrow, resolved_dtypes
 
@@ -111,8 +111,8 @@ def _nearest(number: Operand, dtype: DType) -> Operand:
     limits = np.iinfo(dtype)
     if isinstance(number, float) and math.isinf(number):
         return limits.max if number > 0 else limits.min
-    whole = math.floor(number)
-    return min(max(whole, limits.min), limits.max)
+    rounded_down = math.floor(number)
+    return min(max(rounded_down, limits.min), limits.max)
 
 
 def _certain(array: TracedArray, answer: bool) -> Node:
@@ -123,7 +123,7 @@ def _certain(array: TracedArray, answer: bool) -> Node:
 
 
 def mixes_signs(inputs: tuple[Operand, ...]) -> bool:
-    """Whether uint32 stands beside a signed type; NumPy compares both as int64."""
+    """Return True for uint32 and a signed type together; NumPy compares both as int64."""
     kinds = [kind_of(value) for value in inputs]
     dtypes = [kind for kind in kinds if isinstance(kind, np.dtype)]
     return (
@@ -141,4 +141,4 @@ def compare_signs(ufunc: np.ufunc, nodes: list[Node]) -> Node:
     answer = bool(ufunc(-1, 0) if signed == 0 else ufunc(0, -1))
     certain = hlo.full(zero.graph, zero.shape, answer, BOOL)
     unsigned = [hlo.convert(node, U32) for node in nodes]
-    return hlo.select(negative, certain, cast("Node", MEANINGS[ufunc](*unsigned)))
+    return hlo.select(negative, certain, cast("Node", LOWERINGS[ufunc](*unsigned)))

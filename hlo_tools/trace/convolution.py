@@ -77,7 +77,7 @@ def _convolution(
             f"{name}: a kernel of {weight.shape[2:]} with dilation {spread} does not fit in an "
             f"input of {input.shape[2:]} with padding {around}"
         )
-    is_traced = any(isinstance(each, TracedArray) for each in (input, weight))
+    is_traced = any(isinstance(array, TracedArray) for array in (input, weight))
     work = _traced if is_traced else _computed
     result = work(input, weight, extents, steps, around, spread, groups)
     if bias is None:
@@ -157,10 +157,10 @@ def _computed(
     chosen = tuple(slice(None, None, step) for step in (*steps, *spread))
     windows = windows[(slice(None), slice(None), *chosen)]
     inner = tuple(range(2 + rank, 2 + 2 * rank))
-    parts = [
-        np.tensordot(part, own.astype(wide), axes=((1, *inner), (1, *axes)))
-        for part, own in zip(
+    products = [
+        np.tensordot(group_windows, group_weight.astype(wide), axes=((1, *inner), (1, *axes)))
+        for group_windows, group_weight in zip(
             np.split(windows, groups, axis=1), np.split(weight, groups), strict=True
         )
     ]
-    return np.moveaxis(np.concatenate(parts, axis=-1), -1, 1).astype(dtype)
+    return np.moveaxis(np.concatenate(products, axis=-1), -1, 1).astype(dtype)

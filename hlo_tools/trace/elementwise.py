@@ -1,4 +1,4 @@
-"""What each ufunc means in HLO, operands already of one shape and of NumPy's dtype."""
+"""Lowerings of ufuncs to HLO; operands already have one shape and NumPy's dtype."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hlo_tools.trace import primitives as hlo
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.graph import Node
 
-__all__ = ["MEANINGS", "floor_divide", "remainder"]
+__all__ = ["LOWERINGS", "floor_divide", "remainder"]
 
-Meaning = Callable[..., Any]
+Lowering = Callable[..., Any]
 BOOL = np.dtype(bool)
 F32 = np.dtype(np.float32)
 
@@ -31,50 +31,50 @@ def _full(like: Node, value: Any) -> Node:
     return hlo.full(like.graph, like.shape, value, like.dtype)
 
 
-def _direct(opcode: str) -> Meaning:
+def _direct(opcode: str) -> Lowering:
     return lambda *nodes: hlo.elementwise(opcode, *nodes)
 
 
-def _by_kind(numbers: str, booleans: str) -> Meaning:
+def _by_kind(numbers: str, booleans: str) -> Lowering:
     """One instruction for numbers, another for booleans."""
     return lambda *nodes: hlo.elementwise(booleans if _is_bool(nodes[0]) else numbers, *nodes)
 
 
-def _of_floats(opcode: str) -> Meaning:
+def _of_floats(opcode: str) -> Lowering:
     """An instruction that leaves integers as they are (floor of an int32 is that int32)."""
 
-    def meaning(node: Node) -> Node:
+    def lower(node: Node) -> Node:
         if node.dtype.kind == "c":
-            return _complex(*(hlo.elementwise(opcode, part) for part in _parts(node)))
+            return _complex(*(hlo.elementwise(opcode, component) for component in _parts(node)))
         return hlo.elementwise(opcode, node) if _is_float(node) else node
 
-    return meaning
+    return lower
 
 
-def _comparison(direction: str) -> Meaning:
-    def meaning(left: Node, right: Node) -> Node:
+def _comparison(direction: str) -> Lowering:
+    def lower(left: Node, right: Node) -> Node:
         return hlo.compare(direction, left, right)
 
-    return meaning
+    return lower
 
 
-def _logical(opcode: str) -> Meaning:
+def _logical(opcode: str) -> Lowering:
     return lambda *nodes: hlo.elementwise(opcode, *(hlo.convert(node, BOOL) for node in nodes))
 
 
-def _scaled(factor: float, opcode: str = "") -> Meaning:
+def _scaled(factor: float, opcode: str = "") -> Lowering:
     """An instruction's result (or the operand itself) times a number."""
 
-    def meaning(node: Node) -> Node:
+    def lower(node: Node) -> Node:
         return _times(hlo.elementwise(opcode, node) if opcode else node, factor)
 
-    return meaning
+    return lower
 
 
 def _times(node: Node, factor: float) -> Node:
     """A product with a real number: of each part of a complex one, since inf * 0j is NaN."""
     if node.dtype.kind == "c":
-        return _complex(*(_times(part, factor) for part in _parts(node)))
+        return _complex(*(_times(component, factor) for component in _parts(node)))
     return hlo.elementwise("multiply", node, _full(node, factor))
 
 
@@ -90,7 +90,7 @@ def _complex(real: Node, imag: Node) -> Node:
     return hlo.elementwise("complex", real, imag, dtype=np.dtype(np.complex64))
 
 
-def _real_only(name: str, meaning: Meaning, remedy: str) -> Meaning:
+def _real_only(name: str, lower: Lowering, remedy: str) -> Lowering:
     """A function that complex numbers are refused for."""
 
     def checked(*nodes: Node) -> Any:
@@ -100,19 +100,19 @@ def _real_only(name: str, meaning: Meaning, remedy: str) -> Meaning:
                 code="HLO-TRACE-ARGUMENT",
                 remedy=remedy,
             )
-        return meaning(*nodes)
+        return lower(*nodes)
 
     return checked
 
 
-def _inverse(name: str, meaning: Meaning) -> Meaning:
+def _inverse(name: str, lower: Lowering) -> Lowering:
     """An inverse of a trigonometric or hyperbolic function, of real numbers."""
-    return _rounded_once(_real_only(name, meaning, "write it with numpy.log and numpy.sqrt"))
+    return _rounded_once(_real_only(name, lower, "write it with numpy.log and numpy.sqrt"))
 
 
-def _ordering(name: str, meaning: Meaning) -> Meaning:
+def _ordering(name: str, lower: Lowering) -> Lowering:
     """A function that needs an order; HLO has none of complex numbers."""
-    return _real_only(name, meaning, "order by numpy.real or numpy.abs")
+    return _real_only(name, lower, "order by numpy.real or numpy.abs")
 
 
 def _square(node: Node) -> Node:
@@ -127,13 +127,13 @@ def _reciprocal(node: Node) -> Node:
 
 def _integer_reciprocal(node: Node) -> Node:
     """1 and -1 stay, all others are 0; 1 / 0 is what the conversion of inf gives NumPy."""
-    one = _full(node, 1)
+    ones = _full(node, 1)
     size = node if node.dtype.kind == "u" else hlo.elementwise("abs", node)
-    found = hlo.select(hlo.compare("EQ", size, one), node, _full(node, 0))
+    reciprocal = hlo.select(hlo.compare("EQ", size, ones), node, _full(node, 0))
     if node.dtype != np.dtype(np.int32):
-        return found
+        return reciprocal
     zero = hlo.compare("EQ", node, _full(node, 0))
-    return hlo.select(zero, _full(node, np.iinfo(np.int32).min), found)
+    return hlo.select(zero, _full(node, np.iinfo(np.int32).min), reciprocal)
 
 
 def _exp2(node: Node) -> Node:
@@ -159,21 +159,21 @@ def _absolute(node: Node) -> Node:
 def _sign(node: Node) -> Node:
     if node.dtype.kind == "u":
         return hlo.elementwise("minimum", node, _full(node, 1))
-    found = hlo.elementwise("sign", node)
+    sign = hlo.elementwise("sign", node)
     # NumPy gives 0.0 for -0.0, HLO and ml_dtypes -0.0.
-    return hlo.elementwise("add", found, _full(node, 0)) if node.dtype.kind == "f" else found
+    return hlo.elementwise("add", sign, _full(node, 0)) if node.dtype.kind == "f" else sign
 
 
-def _of_parts(test: Meaning, combine: str) -> Meaning:
+def _of_parts(test: Lowering, combine: str) -> Lowering:
     """A test of floats, of complex numbers combined from that of both parts."""
 
-    def meaning(node: Node) -> Node:
+    def lower(node: Node) -> Node:
         if node.dtype.kind != "c":
             return test(node)
         real, imag = _parts(node)
         return hlo.elementwise(combine, test(real), test(imag))
 
-    return meaning
+    return lower
 
 
 def _positive(node: Node) -> Node:
@@ -223,9 +223,9 @@ def _arctan(node: Node) -> Node:
 
 def _one_minus_square_root(node: Node) -> Node:
     """sqrt((1 - x)(1 + x)), accurate near 1."""
-    one = _full(node, 1)
+    ones = _full(node, 1)
     product = hlo.elementwise(
-        "multiply", hlo.elementwise("subtract", one, node), hlo.elementwise("add", one, node)
+        "multiply", hlo.elementwise("subtract", ones, node), hlo.elementwise("add", ones, node)
     )
     return hlo.elementwise("sqrt", product)
 
@@ -238,7 +238,7 @@ def _arccos(node: Node) -> Node:
     return hlo.elementwise("atan2", _one_minus_square_root(node), node)
 
 
-def _half_difference(sign: str) -> Meaning:
+def _half_difference(sign: str) -> Lowering:
     """(e^x +- e^-x) / 2; for sinh by expm1, which is right near zero. Of x + iy the parts are those of x
     times cos y, and those of the other function times sin y."""
 
@@ -256,18 +256,18 @@ def _half_difference(sign: str) -> Meaning:
         grown = hlo.elementwise("exponential", hlo.elementwise("negate", size))
         return hlo.elementwise("add", _half_exponential(node), _half(grown))
 
-    def meaning(node: Node) -> Node:
-        own, other = (sinh, cosh) if sign == "-" else (cosh, sinh)
+    def lower(node: Node) -> Node:
+        function, derivative = (sinh, cosh) if sign == "-" else (cosh, sinh)
         if node.dtype.kind != "c":
-            return own(node)
+            return function(node)
         real, imag = _parts(node)
         cosine, sine = hlo.elementwise("cosine", imag), hlo.elementwise("sine", imag)
         return _complex(
-            hlo.elementwise("multiply", own(real), cosine),
-            hlo.elementwise("multiply", other(real), sine),
+            hlo.elementwise("multiply", function(real), cosine),
+            hlo.elementwise("multiply", derivative(real), sine),
         )
 
-    return meaning
+    return lower
 
 
 def _half_exponential(node: Node) -> Node:
@@ -286,10 +286,10 @@ def _arcsinh(node: Node) -> Node:
     """sign(x) log1p(|x| + x^2 / (1 + sqrt(x^2 + 1)))."""
     size = hlo.elementwise("abs", node)
     square = hlo.elementwise("multiply", node, node)
-    one = _full(node, 1)
-    root = hlo.elementwise("sqrt", hlo.elementwise("add", square, one))
-    part = hlo.elementwise("divide", square, hlo.elementwise("add", one, root))
-    near = hlo.elementwise("log-plus-one", hlo.elementwise("add", size, part))
+    ones = _full(node, 1)
+    root = hlo.elementwise("sqrt", hlo.elementwise("add", square, ones))
+    correction = hlo.elementwise("divide", square, hlo.elementwise("add", ones, root))
+    near = hlo.elementwise("log-plus-one", hlo.elementwise("add", size, correction))
     # The square overflows where log 2x is as good.
     far = hlo.compare("GT", size, _full(node, 1e4))
     grown = hlo.select(far, _log_of_double(size), near)
@@ -298,8 +298,8 @@ def _arcsinh(node: Node) -> Node:
 
 def _arccosh(node: Node) -> Node:
     """log(x + sqrt((x - 1)(x + 1))), which is log(2x) where x is large."""
-    one = _full(node, 1)
-    less, more = hlo.elementwise("subtract", node, one), hlo.elementwise("add", node, one)
+    ones = _full(node, 1)
+    less, more = hlo.elementwise("subtract", node, ones), hlo.elementwise("add", node, ones)
     root = hlo.elementwise("multiply", hlo.elementwise("sqrt", less), hlo.elementwise("sqrt", more))
     near = hlo.elementwise("log", hlo.elementwise("add", node, root))
     return hlo.select(hlo.compare("GT", node, _full(node, 1e4)), _log_of_double(node), near)
@@ -348,22 +348,22 @@ def _hypot(left: Node, right: Node) -> Node:
     return hlo.select(infinite, _full(left, math.inf), length)
 
 
-def _ignoring_nan(opcode: str) -> Meaning:
+def _ignoring_nan(opcode: str) -> Lowering:
     """fmax and fmin: a NaN loses against a number."""
 
-    def meaning(left: Node, right: Node) -> Node:
-        both = hlo.elementwise(opcode, left, right)
+    def lower(left: Node, right: Node) -> Node:
+        extreme = hlo.elementwise(opcode, left, right)
         if not _is_float(left):
-            return both
-        return hlo.select(_isnan(left), right, hlo.select(_isnan(right), left, both))
+            return extreme
+        return hlo.select(_isnan(left), right, hlo.select(_isnan(right), left, extreme))
 
-    return meaning
+    return lower
 
 
 def _heaviside(node: Node, at_zero: Node) -> Node:
-    one, zero = _full(node, 1), _full(node, 0)
-    step = hlo.select(hlo.compare("GT", node, zero), one, zero)
-    step = hlo.select(hlo.compare("EQ", node, zero), at_zero, step)
+    ones, zeros = _full(node, 1), _full(node, 0)
+    step = hlo.select(hlo.compare("GT", node, zeros), ones, zeros)
+    step = hlo.select(hlo.compare("EQ", node, zeros), at_zero, step)
     return hlo.select(_isnan(node), node, step)
 
 
@@ -373,27 +373,29 @@ def _zero_divisor(right: Node) -> tuple[Node, Node]:
     return zero, hlo.select(zero, _full(right, 1), right)
 
 
-def _signs_differ(rest: Node, right: Node) -> Node:
+def _signs_differ(remainders: Node, right: Node) -> Node:
     """Where a remainder is not zero and has another sign than the divisor."""
     zero = _full(right, 0)
-    below = (hlo.compare("LT", node, zero) for node in (rest, right))
+    below = (hlo.compare("LT", node, zero) for node in (remainders, right))
     different = hlo.elementwise("xor", *below)
-    return hlo.elementwise("and", hlo.compare("NE", rest, zero), different)
+    return hlo.elementwise("and", hlo.compare("NE", remainders, zero), different)
 
 
 def remainder(left: Node, right: Node) -> Node:
     """NumPy's ``%``: the sign is the divisor's; by 0, integers give 0 and floats NaN."""
     if _is_float(left):
-        rest = hlo.elementwise("remainder", left, right)
-        zero = hlo.compare("EQ", rest, _full(rest, 0))
-        rest = hlo.select(_signs_differ(rest, right), hlo.elementwise("add", rest, right), rest)
-        return hlo.select(zero, _copysign(_full(rest, 0), right), rest)
+        remainders = hlo.elementwise("remainder", left, right)
+        zero = hlo.compare("EQ", remainders, _full(remainders, 0))
+        remainders = hlo.select(
+            _signs_differ(remainders, right), hlo.elementwise("add", remainders, right), remainders
+        )
+        return hlo.select(zero, _copysign(_full(remainders, 0), right), remainders)
     zero, divisor = _zero_divisor(right)
-    rest = hlo.elementwise("remainder", left, divisor)
+    remainders = hlo.elementwise("remainder", left, divisor)
     if left.dtype.kind == "i":
-        shifted = hlo.elementwise("add", rest, divisor)
-        rest = hlo.select(_signs_differ(rest, divisor), shifted, rest)
-    return hlo.select(zero, _full(left, 0), rest)
+        shifted = hlo.elementwise("add", remainders, divisor)
+        remainders = hlo.select(_signs_differ(remainders, divisor), shifted, remainders)
+    return hlo.select(zero, _full(left, 0), remainders)
 
 
 def floor_divide(left: Node, right: Node) -> Node:
@@ -403,34 +405,34 @@ def floor_divide(left: Node, right: Node) -> Node:
     zero, divisor = _zero_divisor(right)
     quotient = hlo.elementwise("divide", left, divisor)
     if left.dtype.kind == "i":
-        rest = hlo.elementwise("remainder", left, divisor)
+        remainders = hlo.elementwise("remainder", left, divisor)
         lower = hlo.elementwise("subtract", quotient, _full(left, 1))
-        quotient = hlo.select(_signs_differ(rest, divisor), lower, quotient)
+        quotient = hlo.select(_signs_differ(remainders, divisor), lower, quotient)
     return hlo.select(zero, _full(left, 0), quotient)
 
 
 def _float_floor_divide(left: Node, right: Node) -> Node:
     """The quotient of ``left - left % right``, to the nearest whole number, as NumPy has it; ``left / 0``
     where the divisor is 0."""
-    rest = hlo.elementwise("remainder", left, right)
-    whole = hlo.elementwise("subtract", left, rest)
+    remainders = hlo.elementwise("remainder", left, right)
+    multiple = hlo.elementwise("subtract", left, remainders)
     if not _is_certain(right):
-        whole = hlo.select(hlo.compare("EQ", right, _full(right, 0)), left, whole)
-    quotient = hlo.elementwise("divide", whole, right)
-    one = _full(left, 1)
-    lower = hlo.elementwise("subtract", quotient, one)
-    quotient = hlo.select(_signs_differ(rest, right), lower, quotient)
+        multiple = hlo.select(hlo.compare("EQ", right, _full(right, 0)), left, multiple)
+    quotient = hlo.elementwise("divide", multiple, right)
+    ones = _full(left, 1)
+    lower = hlo.elementwise("subtract", quotient, ones)
+    quotient = hlo.select(_signs_differ(remainders, right), lower, quotient)
     down = hlo.elementwise("floor", quotient)
     gap = hlo.elementwise("subtract", quotient, down)
     above = hlo.compare("GT", gap, _full(left, 0.5))
-    nearest = hlo.select(above, hlo.elementwise("add", down, one), down)
+    nearest = hlo.select(above, hlo.elementwise("add", down, ones), down)
     sign = hlo.elementwise("xor", *(hlo.bitcast(node, "i4") for node in (left, right)))
     zero = hlo.compare("EQ", quotient, _full(left, 0))
     return hlo.select(zero, _copysign(_full(left, 0), sign), nearest)
 
 
 def _is_certain(node: Node) -> bool:
-    """Whether a node is one number other than 0 everywhere."""
+    """Return True if a node is one number other than 0 everywhere."""
     scalar = node.operands[0] if node.opcode == "broadcast" else node
     return scalar.opcode == "constant" and not scalar.shape and scalar.attributes["value"] != 0
 
@@ -439,8 +441,8 @@ def _fmod(left: Node, right: Node) -> Node:
     if _is_float(left):
         return hlo.elementwise("remainder", left, right)
     zero, divisor = _zero_divisor(right)
-    rest = hlo.elementwise("remainder", left, divisor)
-    return hlo.select(zero, _full(left, 0), rest)
+    remainders = hlo.elementwise("remainder", left, divisor)
+    return hlo.select(zero, _full(left, 0), remainders)
 
 
 def _divmod(left: Node, right: Node) -> tuple[Node, Node]:
@@ -448,10 +450,10 @@ def _divmod(left: Node, right: Node) -> tuple[Node, Node]:
 
 
 def _modf(node: Node) -> tuple[Node, Node]:
-    whole = _trunc(node)
-    rest = hlo.elementwise("subtract", node, whole)
-    rest = hlo.select(_isinf(node), _full(node, 0), rest)
-    return _copysign(rest, node), _copysign(whole, node)
+    integral = _trunc(node)
+    fraction = hlo.elementwise("subtract", node, integral)
+    fraction = hlo.select(_isinf(node), _full(node, 0), fraction)
+    return _copysign(fraction, node), _copysign(integral, node)
 
 
 def _shift_right(left: Node, right: Node) -> Node:
@@ -459,23 +461,23 @@ def _shift_right(left: Node, right: Node) -> Node:
     return hlo.elementwise(f"shift-right-{kind}", left, right)
 
 
-def _rounded_once(meaning: Meaning) -> Meaning:
+def _rounded_once(lower: Lowering) -> Lowering:
     """8 and 16-bit floats are computed in float32, so that several steps round once."""
 
     def wide(*nodes: Node) -> Any:
         dtype = nodes[0].dtype
         if dtype.itemsize >= 4 or dtype.kind in "biu":
-            return meaning(*nodes)
-        found = meaning(*(hlo.convert(node, F32) for node in nodes))
-        if isinstance(found, tuple):
-            nodes = cast("tuple[Node, ...]", found)
+            return lower(*nodes)
+        computed = lower(*(hlo.convert(node, F32) for node in nodes))
+        if isinstance(computed, tuple):
+            nodes = cast("tuple[Node, ...]", computed)
             return tuple(hlo.convert(node, dtype) for node in nodes)
-        return hlo.convert(found, dtype) if found.dtype == F32 else found
+        return hlo.convert(computed, dtype) if computed.dtype == F32 else computed
 
     return wide
 
 
-MEANINGS: dict[np.ufunc, Meaning] = {
+LOWERINGS: dict[np.ufunc, Lowering] = {
     np.add: _by_kind("add", "or"),
     np.subtract: _direct("subtract"),
     np.multiply: _by_kind("multiply", "and"),

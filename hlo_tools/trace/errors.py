@@ -24,8 +24,8 @@ class TraceTypeError(TraceError, TypeError):
 
 def place() -> str:
     """``file:line`` of the user's code."""
-    found = user_line()
-    return f"{found[0]}:{found[1]}" if found else ""
+    line = user_line()
+    return f"{line[0]}:{line[1]}" if line else ""
 
 
 def refuse(message: str, *, code: str, remedy: str) -> TraceError:

@@ -15,7 +15,7 @@ __all__ = ["Flat"]
 
 
 class Flat:
-    """What NumPy's ``flatiter`` does, for a traced array."""
+    """A ``flatiter`` of NumPy for a traced array."""
 
     __slots__ = ("base",)
     __hash__ = None  # pyright: ignore
@@ -65,23 +65,23 @@ class Flat:
         if not isinstance(self.base, TracedScalar):
             self.base[...] = elements.reshape(self.base.shape)
 
-    def __eq__(self, other: object) -> Operand:
-        return self.copy() == other
+    def __eq__(self, operand: object) -> Operand:
+        return self.copy() == operand
 
-    def __ne__(self, other: object) -> Operand:
-        return self.copy() != other
+    def __ne__(self, operand: object) -> Operand:
+        return self.copy() != operand
 
-    def __lt__(self, other: Operand) -> Operand:
-        return self.copy() < other
+    def __lt__(self, operand: Operand) -> Operand:
+        return self.copy() < operand
 
-    def __le__(self, other: Operand) -> Operand:
-        return self.copy() <= other
+    def __le__(self, operand: Operand) -> Operand:
+        return self.copy() <= operand
 
-    def __gt__(self, other: Operand) -> Operand:
-        return self.copy() > other
+    def __gt__(self, operand: Operand) -> Operand:
+        return self.copy() > operand
 
-    def __ge__(self, other: Operand) -> Operand:
-        return self.copy() >= other
+    def __ge__(self, operand: Operand) -> Operand:
+        return self.copy() >= operand
 
     def copy(self) -> TracedArray:
         """The elements as an array of one dimension."""
@@ -89,10 +89,10 @@ class Flat:
 
     def _repeated(self, value: Operand, target: TracedArray) -> TracedArray:
         """A value's elements, as often as the target takes them; the target's own for none."""
-        given = xp.ravel(TracedArray(as_node(value, self.base.graph, self.base.dtype)))
-        if not given.size:
+        elements = xp.ravel(TracedArray(as_node(value, self.base.graph, self.base.dtype)))
+        if not elements.size:
             return target
-        return xp.tile(given, -(-target.size // given.size))[: target.size]
+        return xp.tile(elements, -(-target.size // elements.size))[: target.size]
 
     def _overlaps(self, value: TracedArray) -> bool:
         return value.dtype == self.base.dtype and _owner(value) is _owner(self.base)

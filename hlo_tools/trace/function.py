@@ -21,10 +21,10 @@ from hlo_tools.trace.promotion import narrow_input
 __all__ = ["Alias", "Tensor", "TracedFunction", "trace", "traced_call"]
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
-"""What names in HLO text have not: ``<lambda>`` is ``lambda``."""
+"""Characters that names in HLO text do not have: ``<lambda>`` becomes ``lambda``."""
 
 ALIASED = ".must_alias_input"
-"""What the compiler wants at the end of the name of a parameter that is written to (nkipy)."""
+"""The compiler requires this suffix on the name of a parameter that is written to (nkipy)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,24 +141,28 @@ def traced_call(
     signature = inspect.signature(func)
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    taken: list[tuple[str, TracedArray]] = []
-    given: list[Array] = []
+    parameters: list[tuple[str, TracedArray]] = []
+    arguments: list[Array] = []
 
     def take(name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return value
-        own = cast("Array", value)
-        array = narrow_input(own, name)
+        argument = cast("Array", value)
+        array = narrow_input(argument, name)
         node = graph.parameter(array.shape, array.dtype, _free(graph, name))
-        earlier = [same for (_, same), other in zip(taken, given, strict=True) if other is value]
-        if for_one_call and earlier:
-            taken.append((name, TracedArray(node)))
-            given.append(np.empty(0))
-            return earlier[0]
-        node.is_c_ordered = own.flags.c_contiguous
-        taken.append((name, TracedArray(node, node.is_c_ordered)))
-        given.append(own)
-        return taken[-1][1]
+        same_arrays = [
+            array
+            for (_, array), passed in zip(parameters, arguments, strict=True)
+            if passed is value
+        ]
+        if for_one_call and same_arrays:
+            parameters.append((name, TracedArray(node)))
+            arguments.append(np.empty(0))
+            return same_arrays[0]
+        node.is_c_ordered = argument.flags.c_contiguous
+        parameters.append((name, TracedArray(node, node.is_c_ordered)))
+        arguments.append(argument)
+        return parameters[-1][1]
 
     positional, named = _converted(signature, bound, take)
     try:
@@ -170,8 +174,8 @@ def traced_call(
         _refuse_memory(error)
         raise
     if for_one_call:
-        _check_overlaps(taken, given)
-    return _finished(graph, returned, taken)
+        _check_overlaps(parameters, arguments)
+    return _finished(graph, returned, parameters)
 
 
 _NEEDS_MEMORY = re.compile(
@@ -198,20 +202,20 @@ def _refuse_memory(error: Exception) -> None:
     ) from error
 
 
-def _check_overlaps(taken: list[tuple[str, TracedArray]], given: list[Array]) -> None:
+def _check_overlaps(parameters: list[tuple[str, TracedArray]], arguments: list[Array]) -> None:
     """An argument that is written to must not share memory with another one.
 
     Raises:
         TraceError: it does: to the module they are two arrays (HLO-TRACE-ALIAS).
     """
-    for number, (name, array) in enumerate(taken):
+    for written, (name, array) in enumerate(parameters):
         if not array.is_written:
             continue
-        for other, value in enumerate(given):
-            if other != number and np.may_share_memory(given[number], value):
+        for index, value in enumerate(arguments):
+            if index != written and np.may_share_memory(arguments[written], value):
                 raise refuse(
                     f"argument {name!r} is written to and shares memory with "
-                    f"{taken[other][0]!r}, which a module has as another array",
+                    f"{parameters[index][0]!r}, which a module has as another array",
                     code="HLO-TRACE-ALIAS",
                     remedy="pass a copy, or write the function with one argument for both",
                 )
@@ -221,7 +225,9 @@ def _free(graph: Graph, name: str) -> str:
     """The parameter's name; elements of ``*args`` get numbers."""
     if name not in graph.parameter_names:
         return name
-    return f"{name}_{sum(known.startswith(name + '_') for known in graph.parameter_names) + 1}"
+    return (
+        f"{name}_{sum(parameter.startswith(name + '_') for parameter in graph.parameter_names) + 1}"
+    )
 
 
 def _converted(
@@ -243,11 +249,13 @@ def _converted(
     return positional, named
 
 
-def _finished(graph: Graph, returned: Any, taken: list[tuple[str, TracedArray]]) -> TracedFunction:
-    for _, array in taken:
+def _finished(
+    graph: Graph, returned: Any, parameters: list[tuple[str, TracedArray]]
+) -> TracedFunction:
+    for _, array in parameters:
         array.node  # noqa: B018 - refused when it may have been written to through a copy
     results = _as_list(returned)
-    aliases = _aliases(results, taken)
+    aliases = _aliases(results, parameters)
     originals = list(graph.parameter_names)
     for alias in aliases:
         graph.parameter_names[alias.param_index] += ALIASED
@@ -270,11 +278,11 @@ def _as_list(returned: Any) -> list[Any]:
     return [returned]
 
 
-def _aliases(results: list[Any], taken: list[tuple[str, TracedArray]]) -> list[Alias]:
+def _aliases(results: list[Any], parameters: list[tuple[str, TracedArray]]) -> list[Alias]:
     """Written parameters are results; those that the function does not return are added."""
     aliases: list[Alias] = []
     count = len(results)
-    for number, (_, array) in enumerate(taken):
+    for number, (_, array) in enumerate(parameters):
         if not array.is_written:
             continue
         place = next((i for i, result in enumerate(results) if result is array), None)

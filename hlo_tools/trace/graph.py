@@ -16,7 +16,7 @@ __all__ = ["Array", "DType", "Graph", "Node", "Operand", "current_graph"]
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
 Operand: TypeAlias = Any
-"""What NumPy takes for an array: a traced one, its own, a number, or nested lists of them."""
+"""Everything that NumPy accepts as an array: traced arrays, its own, numbers, and nested lists."""
 
 Shape = tuple[int, ...]
 

@@ -45,8 +45,12 @@ def get(array: TracedArray, key: Any) -> TracedArray:
             return TracedArray(basic.node)
         return TracedArray(basic.node) if parts.copies else basic
     if all(isinstance(axis.index, TracedScalar) for axis in arrays):
-        found = _Dynamic(basic, parts).view(basic)
-        return TracedScalar(found.node) if not found.shape and not parts.has_ellipsis else found
+        element_view = _Dynamic(basic, parts).view(basic)
+        return (
+            TracedScalar(element_view.node)
+            if not element_view.shape and not parts.has_ellipsis
+            else element_view
+        )
     gather = _Gather(basic, parts)
     node = gather.read(basic.node)
     if not node.shape and not parts.has_ellipsis:
@@ -81,10 +85,10 @@ def put(array: TracedArray, key: Any, value: Any) -> None:
         target.write(hlo.broadcast(fitted(node, target.shape), target.shape))
         return
     if all(isinstance(axis.index, TracedScalar) for axis in parts.arrays):
-        part = _Dynamic(target, parts).view(target)
-        if not part.shape and not parts.has_ellipsis and np.ndim(value):
+        element_view = _Dynamic(target, parts).view(target)
+        if not element_view.shape and not parts.has_ellipsis and np.ndim(value):
             raise ValueError("setting an array element with a sequence.")
-        put(part, ..., value)
+        put(element_view, ..., value)
         return
     gather = _Gather(target, parts)
     node = as_node(value, graph, array.dtype)
@@ -165,7 +169,7 @@ def _put_where(array: TracedArray, mask: TracedArray, value: Any) -> None:
 
 @dataclass(slots=True)
 class _Axis:
-    """What happens to one dimension of the array (or to a new one, of size 1).
+    """Selection along one dimension of the array (or a new one, of size 1).
 
     ``kind`` is ``slice``, ``number`` (a slice of one element, dropped), ``new`` or ``array``.
     """
@@ -242,19 +246,19 @@ def _as_indices(item: Any, masks: dict[int, int]) -> list[Any]:
         mask = cast("Array", item)
         if not mask.ndim:
             raise _scalar_boolean()
-        found = list(np.nonzero(mask))
-        masks.update({id(one): size for one, size in zip(found, mask.shape, strict=True)})
-        return found
+        indices = list(np.nonzero(mask))
+        masks.update({id(index): size for index, size in zip(indices, mask.shape, strict=True)})
+        return indices
     return [item]
 
 
 def _index_array(items: Sequence[Any]) -> Any:
     """A list of indices as an array; an empty one selects nothing."""
-    if any(isinstance(each, TracedArray) for each in items):
+    if any(isinstance(index, TracedArray) for index in items):
         stack: Any = np.stack
         return stack(items)
-    found = np.asarray(items)
-    return found if found.size else found.astype(int)
+    array = np.asarray(items)
+    return array if array.size else array.astype(int)
 
 
 def _scalar_boolean() -> Exception:
@@ -322,8 +326,9 @@ def _check_bounds(item: Array, size: int, place: int) -> None:
 
 
 def _are_separated(items: list[Any]) -> bool:
-    """Whether a slice, a new dimension or an ellipsis (an empty one too) stands between indices:
-    then the dimensions of the index arrays come first."""
+    """Return True if a slice, a new dimension or an ellipsis (an empty one too) separates indices:
+    then the dimensions of the index arrays come first.
+    """
     places = [
         place
         for place, item in enumerate(items)
@@ -365,7 +370,9 @@ def _basic_view(array: TracedArray, parts: _Parts) -> TracedArray:
 
 
 def _are_whole_rows(plan: list[_Axis], shape: tuple[int, ...]) -> bool:
-    """Whether slices leave no gaps: only the first dimension of several elements may be cut."""
+    """Return True if slices leave no gaps: only the first dimension of several elements may be
+    cut.
+    """
     cut = [(axis, size) for axis, size in zip(plan, shape, strict=True)]
     while cut and cut[0][0].count == 1:
         cut.pop(0)
@@ -428,14 +435,14 @@ class _Dynamic:
     """Traced numbers on some dimensions of an array, the others taken whole: a view."""
 
     def __init__(self, array: TracedArray, parts: _Parts) -> None:
-        kept = [axis for axis in parts.axes if axis.kind != "number"]
+        axes = [axis for axis in parts.axes if axis.kind != "number"]
         graph = array.node.graph
-        self.places = [i for i, axis in enumerate(kept) if axis.kind == "array"]
+        self.places = [i for i, axis in enumerate(axes) if axis.kind == "array"]
         self.whole = [i for i in range(array.ndim) if i not in self.places]
         self.sizes = tuple(1 if i in self.places else n for i, n in enumerate(array.shape))
         zero = hlo.constant(graph, 0, S32)
         self.starts = tuple(
-            _plain_index(kept[i].index, array.shape[i], graph) if i in self.places else zero
+            _plain_index(axes[i].index, array.shape[i], graph) if i in self.places else zero
             for i in range(array.ndim)
         )
         if any(not array.shape[i] for i in self.places):
@@ -449,13 +456,13 @@ class _Dynamic:
         )  # fmt: skip
 
     def read(self, node: Node) -> Node:
-        part = node
+        sliced = node
         if self.sizes != node.shape:
-            part = node.graph.emit(
+            sliced = node.graph.emit(
                 "dynamic-slice", self.sizes, node.dtype, (node, *self.starts),
                 dynamic_slice_sizes=self.sizes,
             )  # fmt: skip
-        return hlo.reshape(part, tuple(self.sizes[i] for i in self.whole))
+        return hlo.reshape(sliced, tuple(self.sizes[i] for i in self.whole))
 
     def written(self, node: Node, update: Node) -> Node:
         return hlo.dynamic_update_slice(node, hlo.reshape(update, self.sizes), self.starts)
@@ -470,9 +477,9 @@ class _Gather:
     """
 
     def __init__(self, array: TracedArray, parts: _Parts) -> None:
-        kept = [axis for axis in parts.axes if axis.kind != "number"]
-        self.places = [i for i, axis in enumerate(kept) if axis.kind == "array"]
-        arrays = [kept[i].index for i in self.places]
+        axes = [axis for axis in parts.axes if axis.kind != "number"]
+        self.places = [i for i, axis in enumerate(axes) if axis.kind == "array"]
+        arrays = [axes[i].index for i in self.places]
         self.batch = np.broadcast_shapes(*(np.shape(index) for index in arrays))
         self.source = array.shape
         graph = array.node.graph
@@ -480,9 +487,9 @@ class _Gather:
         if 0 not in self.batch and any(not array.shape[i] for i in self.places):
             raise IndexError("an index into a dimension of size 0 is out of bounds")
         first = 0 if parts.separated else self.places[0]
-        whole = [size for i, size in enumerate(array.shape) if i not in self.places]
-        self.shape = (*whole[:first], *self.batch, *whole[first:])
-        self.is_outermost = math.prod(whole[:first]) == 1
+        window = [size for i, size in enumerate(array.shape) if i not in self.places]
+        self.shape = (*window[:first], *self.batch, *window[first:])
+        self.is_outermost = math.prod(window[:first]) == 1
         inside = range(first, first + len(self.batch))
         self.windows = [i for i in range(len(self.shape)) if i not in inside]
 

@@ -11,9 +11,9 @@ import numpy as np
 
 __all__ = ["calls_of_functions", "line_of", "user_line"]
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_TRACE_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
-_FUNCTIONS = os.path.join(_HERE, "functions") + os.sep
+_FUNCTIONS = os.path.join(_TRACE_FOLDER, "functions") + os.sep
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _inside: dict[str, bool] = {}
 """For each file name seen, whether it is ours, NumPy's or of Python's library."""
@@ -23,7 +23,7 @@ def _is_inside(name: str) -> bool:
     inside = _inside.get(name)
     if inside is None:
         is_standard = name.startswith(_STANDARD) and "-packages" not in name
-        inside = is_standard or name.startswith((_HERE, _NUMPY, "<__array"))
+        inside = is_standard or name.startswith((_TRACE_FOLDER, _NUMPY, "<__array"))
         _inside[name] = inside
     return inside
 
@@ -50,7 +50,7 @@ def line_of(traceback: TracebackType | None) -> tuple[str, int] | None:
         if not _is_inside(code.co_filename) and not code.co_filename.endswith(".pyx"):
             line = code.co_filename, number
         is_last = traceback.tb_next is None
-        if is_last and (code.co_filename.startswith(_HERE) or _raises(traceback)):
+        if is_last and (code.co_filename.startswith(_TRACE_FOLDER) or _raises(traceback)):
             return None
         traceback = traceback.tb_next
     return line
@@ -65,11 +65,11 @@ def calls_of_functions() -> int:
     """How many of the NumPy functions that we define the user's line is in; those that only read
     arguments do not count."""
     frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    found = 0
+    count = 0
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((_HERE, _NUMPY, "<__array")):
+        if not name.startswith((_TRACE_FOLDER, _NUMPY, "<__array")):
             break
-        found += name.startswith(_FUNCTIONS) and not name.endswith("arguments.py")
+        count += name.startswith(_FUNCTIONS) and not name.endswith("arguments.py")
         frame = frame.f_back
-    return found
+    return count

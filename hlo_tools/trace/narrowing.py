@@ -74,18 +74,18 @@ def _total_dtype(source: DType) -> DType:
 
 
 def _holds(source: DType, target: DType, count: int, product: bool) -> bool:
-    """Whether a type holds the sum or the product of that many elements, whatever they are."""
+    """Return True if a type holds the sum or the product of ``count`` arbitrary elements."""
     if source.kind not in "biu":
         return False
     if count <= 1:
         return True
     if source.kind == "b":
-        most = 1
+        magnitude = 1
     else:
-        most = max(int(np.iinfo(source).max), -int(np.iinfo(source).min))
+        magnitude = max(int(np.iinfo(source).max), -int(np.iinfo(source).min))
     if product:
-        return most <= 1 or count * most.bit_length() < np.iinfo(target).bits
-    return count * most <= int(np.iinfo(target).max)
+        return magnitude <= 1 or count * magnitude.bit_length() < np.iinfo(target).bits
+    return count * magnitude <= int(np.iinfo(target).max)
 
 
 def _is_wide(kind: Kind) -> bool:
@@ -117,13 +117,15 @@ def _of_ufunc(
 
 
 def _may_grow(kinds: tuple[Kind, ...]) -> bool:
-    """Whether an operand that is traced has more than eight bits."""
+    """Return True if a traced operand has more than eight bits."""
     arrays = [kind for kind in kinds if isinstance(kind, np.dtype)]
     return any(1 < kind.itemsize < 8 for kind in arrays)
 
 
 def _mixes_words(kinds: tuple[Kind, ...]) -> bool:
-    """Whether a 32-bit integer becomes a float beside an array that is no float64 of the user's."""
+    """Return True if a 32-bit integer becomes a float next to an array that is no float64 of the
+    user's.
+    """
     arrays = [kind for kind in kinds if isinstance(kind, np.dtype)]
     return len(arrays) > 1 and any(map(_is_word, arrays)) and not any(map(_is_wide, arrays))
 

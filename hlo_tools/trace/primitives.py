@@ -115,20 +115,20 @@ def broadcast(node: Node, shape: Shape) -> Node:
         return node
     if not node.shape:
         key = (node, shape)
-        found = node.graph.shared(key)
-        if found is None:
-            found = node.graph.emit("broadcast", shape, node.dtype, (node,), dimensions=())
-            node.graph.shared(key, found)
-        return found
+        broadcasted = node.graph.shared(key)
+        if broadcasted is None:
+            broadcasted = node.graph.emit("broadcast", shape, node.dtype, (node,), dimensions=())
+            node.graph.shared(key, broadcasted)
+        return broadcasted
     lead = len(shape) - len(node.shape)
     if lead < 0 or any(n not in (1, m) for n, m in zip(node.shape, shape[lead:], strict=True)):
         raise ValueError(f"could not broadcast an array of shape {node.shape} into {shape}")
-    kept = [i for i, size in enumerate(node.shape) if size == shape[lead + i]]
-    if len(kept) < len(node.shape):
-        node = reshape(node, tuple(node.shape[i] for i in kept))
+    same_axes = [i for i, size in enumerate(node.shape) if size == shape[lead + i]]
+    if len(same_axes) < len(node.shape):
+        node = reshape(node, tuple(node.shape[i] for i in same_axes))
     if node.shape == shape:
         return node
-    dimensions = tuple(lead + i for i in kept)
+    dimensions = tuple(lead + i for i in same_axes)
     return node.graph.emit("broadcast", shape, node.dtype, (node,), dimensions=dimensions)
 
 
@@ -229,8 +229,8 @@ def reduce(node: Node, initial: Any, dimensions: Sequence[int], opcode: str) -> 
 def running(node: Node, neutral: complex, axis: int, opcode: str) -> Node:
     """Each element combined with all before it along an axis, the first ones first."""
     rows: list[dict[str, int]] = []
-    for at, size in enumerate(node.shape):
-        length = size if at == axis else 1
+    for dimension, size in enumerate(node.shape):
+        length = size if dimension == axis else 1
         rows.append({
             "size": length, "stride": 1, "padding_low": length - 1, "padding_high": 0,
             "window_dilation": 1, "base_dilation": 1,

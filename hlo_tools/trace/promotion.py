@@ -137,9 +137,9 @@ def resolved_dtypes(
         TypeError: NumPy's own, when the ufunc does not take such inputs.
     """
     resolve: Any = ufunc.resolve_dtypes
-    given = (*kinds, *[None] * ufunc.nout)
+    operand_kinds = (*kinds, *[None] * ufunc.nout)
     options = {} if signature is None else {"signature": signature}
-    return resolve(given, casting=casting, **options)
+    return resolve(operand_kinds, casting=casting, **options)
 
 
 @lru_cache(maxsize=4096)

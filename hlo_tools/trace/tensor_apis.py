@@ -123,14 +123,16 @@ def _topk_numpy(x: Array, k: int, smallest: bool) -> tuple[Any, Any]:
 def _topk_traced(x: TracedArray, k: int, smallest: bool) -> tuple[TracedArray, TracedArray]:
     node = _mirrored(x).node if smallest else x.node
     shape = (*node.shape[:-1], k)
-    both = node.graph.emit("topk", (shape, shape), (node.dtype, S32), (node,), k=k, largest=True)
+    top = node.graph.emit("topk", (shape, shape), (node.dtype, S32), (node,), k=k, largest=True)
     values, places = (
-        TracedArray(node.graph.emit("get-tuple-element", shape, dtype, (both,), tuple_index=index))
+        TracedArray(node.graph.emit("get-tuple-element", shape, dtype, (top,), tuple_index=index))
         for index, dtype in enumerate((node.dtype, S32))
     )
     return (_mirrored(values) if smallest else values), places
 
 
 def _mirrored(x: TracedArray) -> TracedArray:
-    """What is in the opposite order: ``-x``, and for integers ``~x``, which never overflows."""
+    """Return values in the opposite order: ``-x``, and for integers ``~x``, which never
+    overflows.
+    """
     return -x if x.dtype.kind not in "biu" else ~x

@@ -18,7 +18,7 @@ from hlo_tools.trace.array import (
     result,
 )
 from hlo_tools.trace.comparing import COMPARISONS, compare_number, compare_signs, mixes_signs
-from hlo_tools.trace.elementwise import MEANINGS
+from hlo_tools.trace.elementwise import LOWERINGS
 from hlo_tools.trace.errors import refuse
 from hlo_tools.trace.functions.arguments import write_out
 from hlo_tools.trace.functions.linear import matmul
@@ -38,7 +38,7 @@ def _has_integers(inputs: tuple[object, ...]) -> bool:
 
 
 def dispatch(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What ``__array_ufunc__`` does."""
+    """Implement ``__array_ufunc__``."""
     run = _METHODS.get(method)
     if run is None:
         raise _unknown(f"{ufunc.__name__}.{method}")
@@ -59,7 +59,7 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         product = _matmul(inputs, kwargs)
         _same_core(product.shape, inputs, outs)
         return _deliver(ufunc, (product,), outs, kwargs)
-    meaning = MEANINGS.get(ufunc)
+    meaning = LOWERINGS.get(ufunc)
     if meaning is None:
         raise _unknown(ufunc.__name__)
     for value in inputs:
@@ -95,8 +95,8 @@ def _finished(
     results = computed if isinstance(computed, tuple) else (computed,)
     arrays: list[TracedArray] = []
     for node, dtype in zip(results, dtypes[ufunc.nin :], strict=True):
-        found = hlo.ordered_like(hlo.convert(node, dtype), operands)
-        arrays.append(ordered(found, order) if node.shape else result(found))
+        converted = hlo.ordered_like(hlo.convert(node, dtype), operands)
+        arrays.append(ordered(converted, order) if node.shape else result(converted))
     return _deliver(ufunc, tuple(arrays), outs, kwargs)
 
 
@@ -113,9 +113,9 @@ def _split(
         inputs, outs = inputs[: ufunc.nin], inputs[ufunc.nin :]
     if outs is None:
         return inputs, None
-    given = cast("tuple[Any, ...]", outs) if isinstance(outs, tuple) else (outs,)
-    known = (*given, *(None,) * (ufunc.nout - len(given)))
-    return inputs, known if any(o is not None and o is not Ellipsis for o in known) else None
+    outputs = cast("tuple[Any, ...]", outs) if isinstance(outs, tuple) else (outs,)
+    padded = (*outputs, *(None,) * (ufunc.nout - len(outputs)))
+    return inputs, padded if any(o is not None and o is not Ellipsis for o in padded) else None
 
 
 def _surplus(ufunc: np.ufunc, kwargs: dict[str, Any]) -> Exception:
@@ -135,7 +135,7 @@ def _matmul(inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedArray:
 
 def _same_core(shape: tuple[int, ...], inputs: tuple[Operand, ...], outs: Outs) -> None:
     """NumPy broadcasts a product into ``out`` in all dimensions but those of the matrix."""
-    core = 2 - sum(np.ndim(one) == 1 for one in inputs)
+    core = 2 - sum(np.ndim(operand) == 1 for operand in inputs)
     out = outs[0] if outs else None
     if core and out is not None and out.shape[-core:] != shape[-core:]:
         raise ValueError(f"matmul: output operand has shape {out.shape}, the product {shape}")
@@ -246,12 +246,12 @@ def _deliver(ufunc: np.ufunc, arrays: tuple[Any, ...], outs: Outs, kwargs: dict[
     if outs is None:
         return arrays[0] if len(arrays) == 1 else arrays
     casting = kwargs.get("casting", "same_kind")
-    found: list[Any] = []
+    delivered: list[Any] = []
     for out, array in zip(outs, arrays, strict=True):
         if out is not None:
             _write(ufunc, out, array, condition, casting)
-        found.append(array if out is None else out)
-    return found[0] if len(found) == 1 else tuple(found)
+        delivered.append(array if out is None else out)
+    return delivered[0] if len(delivered) == 1 else tuple(delivered)
 
 
 def _write(ufunc: np.ufunc, out: Any, array: TracedArray, condition: Operand, casting: Any) -> None:

@@ -340,9 +340,9 @@ NUMBERS = ["2", "-1", "0", "0.5", "True", "300", "2.0", "np.float32(1.5)", "np.i
 
 
 def _ufuncs(inputs: int) -> list[str]:
-    from hlo_tools.trace.elementwise import MEANINGS
+    from hlo_tools.trace.elementwise import LOWERINGS
 
-    return sorted(ufunc.__name__ for ufunc in MEANINGS if ufunc.nin == inputs)
+    return sorted(ufunc.__name__ for ufunc in LOWERINGS if ufunc.nin == inputs)
 
 
 UFUNC = _options(out="o", where="m", dtype=DTYPES, casting="'unsafe'; 'same_kind'; 'safe'; 'no'", order="'C'; 'F'; 'K'; 'A'")  # fmt: skip

@@ -21,7 +21,7 @@ import pytest
 from hlo_tools.errors import HloError
 from hlo_tools.evaluate import evaluate
 from hlo_tools.trace import TraceError, supported, trace
-from hlo_tools.trace.elementwise import MEANINGS
+from hlo_tools.trace.elementwise import LOWERINGS
 from tests.trace.running import same_memory
 
 FUZZ = Path(__file__).resolve().parents[2] / "scripts" / "fuzz"
@@ -242,7 +242,7 @@ def test_every_supported_function_is_drawn(monkeypatch: pytest.MonkeyPatch) -> N
 
     words = " ".join(f"{one.function} {one.arguments}" for one in numpy_cases.ENTRIES)
     drawn = {f"numpy.{name}" for name in re.findall(r"\bnp\.([A-Za-z_0-9.]+)", words)}
-    drawn |= {f"numpy.{ufunc.__name__}" for ufunc in MEANINGS}
+    drawn |= {f"numpy.{ufunc.__name__}" for ufunc in LOWERINGS}
     assert set(supported()) - drawn == set(NOT_DRAWN)
 
 
@@ -276,13 +276,13 @@ def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_fuzzer_sees_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hlo_tools.trace.elementwise import MEANINGS
+    from hlo_tools.trace.elementwise import LOWERINGS
 
     monkeypatch.syspath_prepend(str(FUZZ))
     import fuzz_numpy
     from numpy_cases import Array, Case, shrunk
 
-    monkeypatch.setitem(MEANINGS, np.subtract, MEANINGS[np.add])
+    monkeypatch.setitem(LOWERINGS, np.subtract, LOWERINGS[np.add])
     arrays = (("a", Array("float32", (2, 3), "F", 5)), ("o", Array("float32", (2, 3))))
     case = Case("np.subtract", ("a", "1"), (("out", "o"), ("order", "'F'")), arrays)
     assert fuzz_numpy.difference(case)

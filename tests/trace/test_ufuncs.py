@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hlo_tools.trace import TraceError, trace
-from hlo_tools.trace.elementwise import MEANINGS
+from hlo_tools.trace.elementwise import LOWERINGS
 from tests.trace.running import agree, run_traced
 
 pytestmark = pytest.mark.jax
@@ -37,7 +37,7 @@ def values(dtype: np.dtype[Any], seed: int, name: str = "") -> np.ndarray[Any, A
 def taking(inputs: int, dtype: np.dtype[Any]) -> list[np.ufunc]:
     """The ufuncs that take so many arrays of a dtype."""
     found = []
-    for ufunc in MEANINGS:
+    for ufunc in LOWERINGS:
         if ufunc.nin != inputs or ufunc.nout != 1:
             continue
         try:

@@ -36,9 +36,9 @@ def load() -> None:
 
 
 def implementation_of(function: Any) -> Callable[..., Any] | None:
-    """What a NumPy function does with traced arrays; None for one that is not supported."""
-    found = FUNCTIONS.get(function)
-    if found is None:
+    """Return the implementation of a NumPy function for traced arrays, or None."""
+    implementation = FUNCTIONS.get(function)
+    if implementation is None:
         load()
-        found = FUNCTIONS.get(function)
-    return found
+        implementation = FUNCTIONS.get(function)
+    return implementation

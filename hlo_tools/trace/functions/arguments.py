@@ -1,4 +1,4 @@
-"""What functions do with their arguments: axes, dtypes, ``out=``."""
+"""Arguments that functions share: axes, dtypes, ``out=``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
 
 def arrays_of(values: Sequence[Any]) -> list[Any]:
     """Operands as arrays: a Python number is one of 64 bits, as in NumPy."""
-    return [one if isinstance(one, TracedArray) else np.asarray(one) for one in values]
+    return [value if isinstance(value, TracedArray) else np.asarray(value) for value in values]
 
 
 def nodes_of(values: Sequence[Any], dtype: Any = None) -> list[Node]:
@@ -95,7 +95,7 @@ def deliver(
 
 
 def output_of(out: Operand) -> Operand:
-    """What is given as ``out``, by itself or in a tuple, as NumPy hands it to ufuncs."""
+    """Return ``out``, which NumPy also passes to ufuncs in a tuple."""
     return cast("tuple[Operand]", out)[0] if isinstance(out, tuple) else out
 
 

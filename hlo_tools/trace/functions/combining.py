@@ -32,28 +32,30 @@ def concatenate(
     values = list(arrays)
     if dtype is not None and out is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, not both.")
-    wanted = _checked(values, dtype, casting, is_flat=axis is None)
-    if axis is None and wanted is None:
+    target = _checked(values, dtype, casting, is_flat=axis is None)
+    if axis is None and target is None:
         kinds = tuple(kind_of(value) for value in values)
-        wanted = promoted(kinds)
+        target = promoted(kinds)
         tell_of_promotion(graph_of(values), kinds)
-    nodes = nodes_of(values, wanted)
+    nodes = nodes_of(values, target)
     if axis is None:
         nodes = [hlo.reshape(node, (math.prod(node.shape),)) for node in nodes]
         axis = 0
     first = nodes[0].shape
     if not first:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
-    place = one_axis(axis, len(first))
+    joined_axis = one_axis(axis, len(first))
     for number, node in enumerate(nodes):
         if len(node.shape) != len(first) or any(
-            a != b for i, (a, b) in enumerate(zip(first, node.shape, strict=True)) if i != place
+            a != b
+            for i, (a, b) in enumerate(zip(first, node.shape, strict=True))
+            if i != joined_axis
         ):
             raise ValueError(
                 f"all the input array dimensions except for the concatenation axis must match "
                 f"exactly, but array 0 has shape {first} and array {number} {node.shape}"
             )
-    node = hlo.concatenate(nodes, place)
+    node = hlo.concatenate(nodes, joined_axis)
     return deliver(TracedArray(node), out, casting)
 
 
@@ -62,14 +64,14 @@ def _checked(values: list[Any], dtype: Any, casting: Any, *, is_flat: bool = Fal
 
     Where all is flattened (``axis=None``), a Python number fits any dtype of its kind.
     """
-    wanted: Any = dtype
+    target: Any = dtype
     for value in values if dtype is not None else ():
         if is_flat and isinstance(value, NUMBERS):
-            np.concatenate((value,), None, dtype=wanted, casting=casting)  # or NumPy's error
+            np.concatenate((value,), None, dtype=target, casting=casting)  # or NumPy's error
             continue
-        own = np.asarray(value).dtype if not isinstance(value, TracedArray) else value.dtype
-        if not np.can_cast(own, wanted, casting):
-            raise TypeError(f"Cannot cast array data from {own!r} to {np.dtype(dtype)!r}")
+        source = np.asarray(value).dtype if not isinstance(value, TracedArray) else value.dtype
+        if not np.can_cast(source, target, casting):
+            raise TypeError(f"Cannot cast array data from {source!r} to {np.dtype(dtype)!r}")
     return None if dtype is None else np.dtype(dtype)
 
 
@@ -180,4 +182,4 @@ def meshgrid(
         array = traced(value, xi)
         grids.append(array.reshape(tuple(-1 if i == place else 1 for i in range(rank))))
     views: Sequence[TracedArray] = grids if sparse else xp.broadcast_arrays(*grids)
-    return tuple(xp.copy(each, order="C") for each in views) if copy else tuple(views)
+    return tuple(xp.copy(grid, order="C") for grid in views) if copy else tuple(views)

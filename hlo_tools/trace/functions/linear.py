@@ -91,10 +91,10 @@ def dot(a: Operand, b: Operand, out: Any = None) -> TracedArray:
         return _number_or(_scaled(a, b), out, "same_kind")
     if out is not None and (out.dtype != left.dtype or not out.is_contiguous):
         raise ValueError("output array is not acceptable (must have the right datatype, ...)")
-    place = max(len(right.shape) - 2, 0)
-    _same_size(left, len(left.shape) - 1, right, place)
-    found = result(_product(left, right, ((len(left.shape) - 1,), (place,))))
-    return _number_or(found, out, "no")
+    axis = max(len(right.shape) - 2, 0)
+    _same_size(left, len(left.shape) - 1, right, axis)
+    product = result(_product(left, right, ((len(left.shape) - 1,), (axis,))))
+    return _number_or(product, out, "no")
 
 
 def _scaled(a: Operand, b: Operand) -> TracedArray:
@@ -102,10 +102,10 @@ def _scaled(a: Operand, b: Operand) -> TracedArray:
     return xp.multiply(*arrays_of((a, b)))
 
 
-def _number_or(found: TracedArray, out: Operand, casting: str) -> TracedArray:
+def _number_or(product: TracedArray, out: Operand, casting: str) -> TracedArray:
     """As :func:`deliver`; a product without dimensions is a number even where ``out`` is given."""
-    delivered = deliver(found, out, casting)
-    return delivered if found.shape else delivered[()]
+    delivered = deliver(product, out, casting)
+    return delivered if product.shape else delivered[()]
 
 
 @implements(np.inner)
@@ -201,14 +201,14 @@ def einsum(
         raise unsupported("einsum with lists of numbers is not supported", "use a subscript string")
     inputs, output = _parse_subscripts(subscripts, [np.ndim(x) for x in operands])
     operands = tuple(arrays_of(operands))
-    wanted: Any = dtype
+    target: Any = dtype
     cast: list[Operand] = [*operands] if out is None or dtype is None else [*operands, out]
     if out is not None and dtype is None:
-        wanted = dtype = _common_dtype(operands, out, optimize)
+        target = dtype = _common_dtype(operands, out, optimize)
     for value in cast if dtype is not None else ():
-        own = kind_of(value)
-        if isinstance(own, np.dtype) and not np.can_cast(own, wanted, casting):
-            raise TypeError(f"einsum: an operand cannot be cast from {own!r} to {dtype!r}")
+        kind = kind_of(value)
+        if isinstance(kind, np.dtype) and not np.can_cast(kind, target, casting):
+            raise TypeError(f"einsum: an operand cannot be cast from {kind!r} to {dtype!r}")
     if len(operands) == 1 and set(output) == set(inputs[0]) and out is None:
         return xp.transpose(operands[0], [inputs[0].index(label) for label in output])
     nodes = nodes_of(operands, np.dtype(dtype) if dtype is not None else None)
@@ -216,8 +216,8 @@ def einsum(
     current = values.pop(0)
     while values:
         following = values.pop(0)
-        kept = set(output).union(*(labels for _, labels in values))
-        current = _contract(current, following, kept)
+        remaining = set(output).union(*(labels for _, labels in values))
+        current = _contract(current, following, remaining)
     node, labels = current
     if len(operands) == 1 and node.dtype.kind not in "biuc":  # added to zeros: -0.0 becomes 0.0
         zero = hlo.full(node.graph, node.shape, 0, node.dtype)
@@ -236,10 +236,10 @@ def _broadcast(nodes: Sequence[Node], inputs: list[list[str]]) -> list[Node]:
     """Operands whose dimensions of one element are as long as others of the same index."""
     sizes: dict[str, int] = {}
     for node, labels in zip(nodes, inputs, strict=True):
-        sizes |= {one: n for one, n in zip(labels, node.shape, strict=True) if n != 1}
+        sizes |= {label: n for label, n in zip(labels, node.shape, strict=True) if n != 1}
     return [
         hlo.broadcast(node, tuple(
-            sizes.get(one, 1) if n == 1 else n for one, n in zip(labels, node.shape, strict=True)))
+            sizes.get(label, 1) if n == 1 else n for label, n in zip(labels, node.shape, strict=True)))
         for node, labels in zip(nodes, inputs, strict=True)
     ]  # fmt: skip
 
@@ -249,11 +249,12 @@ def _common_dtype(operands: tuple[Operand, ...], out: Operand, optimize: object)
 
     The pairwise products of ``optimize`` do not know ``out``.
     """
-    own = promote(tuple(kind_of(value) for value in operands))
-    common = np.result_type(own, out.dtype)
-    if optimize is not False and common != own:
+    promoted_dtype = promote(tuple(kind_of(value) for value in operands))
+    common = np.result_type(promoted_dtype, out.dtype)
+    if optimize is not False and common != promoted_dtype:
         raise unsupported(
-            f"einsum with optimize of {own} into {out.dtype}", "give dtype= or leave optimize out"
+            f"einsum with optimize of {promoted_dtype} into {out.dtype}",
+            "give dtype= or leave optimize out",
         )
     return common
 
@@ -288,25 +289,25 @@ def _labels(term: str, rank: int) -> list[str]:
 
 
 def _contract(
-    first: tuple[Node, list[str]], second: tuple[Node, list[str]], kept: set[str]
+    first: tuple[Node, list[str]], second: tuple[Node, list[str]], remaining: set[str]
 ) -> tuple[Node, list[str]]:
     """One dot of two operands: shared indices that nobody needs any more are summed."""
     (left, a), (right, b) = first, second
     for label in set(a) & set(b):
         if left.shape[a.index(label)] != right.shape[b.index(label)]:
             raise ValueError(f"einsum: index {label!r} has two sizes")
-    left, a = _sum_out(left, a, kept | set(b))
-    right, b = _sum_out(right, b, kept | set(a))
+    left, a = _sum_out(left, a, remaining | set(b))
+    right, b = _sum_out(right, b, remaining | set(a))
     shared = [label for label in a if label in b]
-    batch = [label for label in shared if label in kept]
-    summed = [label for label in shared if label not in kept]
+    batch = [label for label in shared if label in remaining]
+    summed = [label for label in shared if label not in remaining]
     node = _product(
         left, right,
         ([a.index(x) for x in summed], [b.index(x) for x in summed]),
         ([a.index(x) for x in batch], [b.index(x) for x in batch]),
     )  # fmt: skip
-    rest = [x for x in a if x not in shared] + [x for x in b if x not in shared]
-    return node, batch + rest
+    free = [x for x in a if x not in shared] + [x for x in b if x not in shared]
+    return node, batch + free
 
 
 def _sum_out(node: Node, labels: list[str], needed: set[str]) -> tuple[Node, list[str]]:

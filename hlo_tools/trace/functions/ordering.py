@@ -24,15 +24,17 @@ def _sort_together(nodes: tuple[Node, ...], axis: int) -> tuple[Node, ...]:
     options: dict[str, Any] = {"dimensions": (axis,), "is_stable": True, "apply": ("LT", *dtypes)}
     if len(nodes) == 1:
         return (graph.emit("sort", shape, dtypes[0], nodes, **options),)
-    both = graph.emit("sort", (shape,) * len(nodes), dtypes, nodes, **options)
+    sorted_tuple = graph.emit("sort", (shape,) * len(nodes), dtypes, nodes, **options)
     return tuple(
-        graph.emit("get-tuple-element", shape, dtype, (both,), tuple_index=i)
+        graph.emit("get-tuple-element", shape, dtype, (sorted_tuple,), tuple_index=i)
         for i, dtype in enumerate(dtypes)
     )
 
 
 def _key(node: Node) -> Node:
-    """What in total order sorts as NumPy: zeros of both signs are equal, every NaN is last."""
+    """Return keys whose total order is NumPy's: zeros of both signs are equal, every NaN is
+    last.
+    """
     if node.dtype.kind in "biu":
         return node
     zero = hlo.full(node.graph, node.shape, 0, node.dtype)

@@ -74,8 +74,8 @@ def _with_initial(node: Node, initial: Operand, opcode: str, out: Any = None) ->
     where NumPy puts it first."""
     if initial is NO_VALUE or initial is None:
         return node
-    kept = output_of(out)
-    dtype = node.dtype if kept is None or node.dtype.kind in "iu" else kept.dtype
+    output = output_of(out)
+    dtype = node.dtype if output is None or node.dtype.kind in "iu" else output.dtype
     try:
         start = as_node(initial, node.graph, dtype)
     except OverflowError:
@@ -107,8 +107,8 @@ def _adding(opcode: str, neutral: int) -> Callable[..., TracedArray]:
         has_start = initial is not NO_VALUE or (where is not True and where is not NO_VALUE)
         start = _neutral(node, neutral, array.size, has_start)
         reduced = _accumulated(_masked(node, where, start), start, axes, used)
-        found = _with_initial(reduced, initial, used, out)
-        return deliver(_finished(found, array, axes, keepdims), out, "unsafe")
+        total = _with_initial(reduced, initial, used, out)
+        return deliver(_finished(total, array, axes, keepdims), out, "unsafe")
 
     return function
 
@@ -118,7 +118,7 @@ _SUM_OF_NEGATIVE_ZERO = float(np.add.reduce(np.array([-0.0], np.float32)))
 
 
 def _neutral(node: Node, neutral: int, size: int, has_start: bool) -> Any:
-    """What NumPy starts from: for a sum of floats, what the sum of -0.0 is."""
+    """Return the number from which NumPy starts; a sum of -0.0 is -0.0."""
     is_float = node.dtype.kind not in "biuc"
     return _SUM_OF_NEGATIVE_ZERO if is_float and not neutral and size and not has_start else neutral
 
@@ -198,8 +198,8 @@ implements(np.all)(_truth("and", True))
 
 def dtype_with(array: TracedArray, out: Any) -> DType | None:
     """In which NumPy adds up elements into an output: that of both."""
-    kept = output_of(out)
-    return promote((array.dtype, kept.dtype)) if isinstance(kept, TracedArray) else None
+    output = output_of(out)
+    return promote((array.dtype, output.dtype)) if isinstance(output, TracedArray) else None
 
 
 def _holds(out: Any, array: TracedArray) -> Any:
@@ -209,11 +209,11 @@ def _holds(out: Any, array: TracedArray) -> Any:
     Raises:
         TraceError: HLO-TRACE-ARGUMENT.
     """
-    kept = output_of(out)
-    if kept is None or kept.dtype.kind not in "biu" or np.can_cast(array.dtype, kept.dtype):
-        return kept
+    output = output_of(out)
+    if output is None or output.dtype.kind not in "biu" or np.can_cast(array.dtype, output.dtype):
+        return output
     raise unsupported(
-        f"an extreme of {array.dtype} in an array of {kept.dtype}",
+        f"an extreme of {array.dtype} in an array of {output.dtype}",
         f"pass an output of {array.dtype}",
     )
 
@@ -280,8 +280,8 @@ def _drop(array: TracedArray, axes: tuple[int, ...], keepdims: Any) -> TracedArr
     """Without the dimensions that were kept as ones, unless they are wanted."""
     if keepdims and keepdims is not NO_VALUE:
         return array
-    kept = [i for i in range(array.ndim) if i not in axes]
-    return result(hlo.reshape(array.node, tuple(array.shape[i] for i in kept)))
+    axes_left = [i for i in range(array.ndim) if i not in axes]
+    return result(hlo.reshape(array.node, tuple(array.shape[i] for i in axes_left)))
 
 
 @implements(np.var)
@@ -339,11 +339,11 @@ def average(
     """Mean with weights. Weights whose sum is zero give inf or NaN, as nobody can raise then."""
     array = traced(a, weights)
     if weights is None:
-        found = mean(array, axis, keepdims=keepdims)
-        if not found.size:
+        averages = mean(array, axis, keepdims=keepdims)
+        if not averages.size:
             raise ZeroDivisionError("division by zero")
-        scale: Any = xp.full_like(found, array.size / max(found.size, 1))
-        return (found, result(scale.node)) if returned else found
+        scale: Any = xp.full_like(averages, array.size / max(averages.size, 1))
+        return (averages, result(scale.node)) if returned else averages
     kinds = (
         array.dtype,
         kind_of(weights) if isinstance(weights, TracedArray) else np.asarray(weights).dtype,
@@ -354,10 +354,10 @@ def average(
         work = _spread_weights(work, array, axis)
     axis = axis if axis is None else axes_of(axis, array.ndim)  # a 0-d array has no axis 0 here
     scale = xp.sum(work, axis, dtype=wide, keepdims=keepdims)
-    found = xp.sum(_cast(array, wide) * work, axis, keepdims=keepdims) / scale
-    if scale.shape != found.shape:
-        scale = xp.copy(xp.broadcast_to(scale, found.shape))
-    return (found, scale) if returned else found
+    averages = xp.sum(_cast(array, wide) * work, axis, keepdims=keepdims) / scale
+    if scale.shape != averages.shape:
+        scale = xp.copy(xp.broadcast_to(scale, averages.shape))
+    return (averages, scale) if returned else averages
 
 
 def _spread_weights(weights: TracedArray, array: TracedArray, axis: Any) -> TracedArray:

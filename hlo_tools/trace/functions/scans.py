@@ -45,14 +45,14 @@ def _running(opcode: str, neutral: int) -> Callable[..., TracedArray]:
         dtype = dtype_with(array, out) if dtype is None else dtype
         target = sum_dtype(array, dtype)
         wide = F32 if is_narrow_float(target) else target
-        place = one_axis(0 if axis is None else axis, work.ndim)
+        scanned_axis = one_axis(0 if axis is None else axis, work.ndim)
         name = "cumsum" if opcode == "add" else "cumprod"
-        count, product = work.shape[place], name == "cumprod"
+        count, product = work.shape[scanned_axis], name == "cumprod"
         tell_of_total(array.node.graph, name, array.dtype, dtype, count, product=product)
         used = opcode if wide.kind != "b" else "or" if opcode == "add" else "and"
         none = neutral or {"f": -0.0, "c": complex(-0.0, -0.0)}.get(wide.kind, 0)  # -0.0 + -0.0
-        given = hlo.convert(hlo.convert(work.node, target), wide)
-        node = _scan(given, place, used, none)
+        converted = hlo.convert(hlo.convert(work.node, target), wide)
+        node = _scan(converted, scanned_axis, used, none)
         return deliver(TracedArray(hlo.convert(node, target)), out, "unsafe")
 
     return function

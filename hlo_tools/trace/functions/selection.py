@@ -66,14 +66,16 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> TracedArray:
     graph = graph_of((*condlist, *every))
     wide = promoted(tuple(kind_of(value) for value in every))
     *choices, default = arrays_of(every)
-    found = operand(default, graph, wide)
+    selected = operand(default, graph, wide)
     for condition, choice in reversed(list(zip(condlist, choices, strict=True))):
         mask, node = as_node(condition, graph), operand(choice, graph, wide)
         if mask.dtype != BOOL:
             raise TypeError("invalid entry in condlist: should be boolean ndarray")
-        shape = np.broadcast_shapes(mask.shape, node.shape, found.shape)
-        found = hlo.select(*(hlo.broadcast(each, shape) for each in (mask, node, found)))
-    return TracedArray(found)
+        shape = np.broadcast_shapes(mask.shape, node.shape, selected.shape)
+        selected = hlo.select(
+            *(hlo.broadcast(operand_node, shape) for operand_node in (mask, node, selected))
+        )
+    return TracedArray(selected)
 
 
 @implements(np.clip)
@@ -143,8 +145,8 @@ def round_(a: Operand, decimals: Any = 0, out: Any = None) -> TracedArray:
     if array.dtype.kind == "c":
         if out is not None and out.dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")  # NumPy's
-        parts = [round_(part(array), places) for part in (xp.real, xp.imag)]
-        node = hlo.elementwise("complex", *(p.node for p in parts), dtype=array.dtype)
+        components = [round_(component(array), places) for component in (xp.real, xp.imag)]
+        node = hlo.elementwise("complex", *(p.node for p in components), dtype=array.dtype)
         return deliver(result(node), out)
     if array.dtype == BOOL and places:
         if out is not None:
@@ -178,13 +180,13 @@ def _rounded_integers(node: Node, unit: int) -> Node:
         raise unsupported(f"rounding integers to multiples of {unit}", "divide before rounding")
     step = hlo.full(wide.graph, wide.shape, unit, wide.dtype)
     quotient = floor_divide(wide, step)
-    rest = hlo.elementwise("subtract", wide, hlo.elementwise("multiply", quotient, step))
-    room = hlo.elementwise("subtract", step, rest)
-    one = hlo.full(wide.graph, wide.shape, 1, wide.dtype)
-    odd = hlo.compare("EQ", hlo.elementwise("and", quotient, one), one)
-    half = hlo.elementwise("and", hlo.compare("EQ", rest, room), odd)
-    up = hlo.elementwise("or", hlo.compare("GT", rest, room), half)
-    down = hlo.elementwise("subtract", wide, rest)
+    remainders = hlo.elementwise("subtract", wide, hlo.elementwise("multiply", quotient, step))
+    room = hlo.elementwise("subtract", step, remainders)
+    ones = hlo.full(wide.graph, wide.shape, 1, wide.dtype)
+    odd = hlo.compare("EQ", hlo.elementwise("and", quotient, ones), ones)
+    half = hlo.elementwise("and", hlo.compare("EQ", remainders, room), odd)
+    up = hlo.elementwise("or", hlo.compare("GT", remainders, room), half)
+    down = hlo.elementwise("subtract", wide, remainders)
     chosen = hlo.select(up, hlo.elementwise("add", down, step), down)
     return hlo.convert(chosen, node.dtype)
 
@@ -215,11 +217,11 @@ def _finite(array: TracedArray, nan: Any, posinf: Any, neginf: Any) -> TracedArr
     high = as_node(limits.max if posinf is None else posinf, array.node.graph, array.dtype)
     low = as_node(limits.min if neginf is None else neginf, array.node.graph, array.dtype)
     graph, shape = array.node.graph, array.shape
-    found: Any = array
+    replaced: Any = array
     for test, value in ((xp.isnan(array), as_node(nan, graph, array.dtype)),
                         (xp.equal(array, np.inf), high), (xp.equal(array, -np.inf), low)):  # fmt: skip
-        found = where(test, TracedArray(hlo.broadcast(value, shape)), found)
-    return found
+        replaced = where(test, TracedArray(hlo.broadcast(value, shape)), replaced)
+    return replaced
 
 
 @implements(np.isclose)
@@ -271,9 +273,9 @@ def _component(array: TracedArray, name: str) -> TracedArray:
         return hlo.elementwise(name, node, dtype=np.dtype(np.float32))
 
     def write(old: Node, new: Node) -> Node:
-        other = "imag" if name == "real" else "real"
-        kept = hlo.elementwise(other, old, dtype=np.dtype(np.float32))
-        pair = (new, kept) if name == "real" else (kept, new)
+        second_name = "imag" if name == "real" else "real"
+        unchanged = hlo.elementwise(second_name, old, dtype=np.dtype(np.float32))
+        pair = (new, unchanged) if name == "real" else (unchanged, new)
         return hlo.elementwise("complex", *pair, dtype=old.dtype)
 
     if isinstance(array, TracedScalar):

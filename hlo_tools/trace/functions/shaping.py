@@ -22,13 +22,13 @@ Shape = tuple[int, ...]
 
 def reshaped(array: TracedArray, shape: Shape) -> TracedArray:
     """As many elements in another shape: a view of an array in C order, perhaps one of another."""
-    own = array.shape
+    source_shape = array.shape
     node = hlo.reshape(array.node, shape)
-    if array.size and not array.is_contiguous and not _only_splits(own, shape):
+    if array.size and not array.is_contiguous and not _only_splits(source_shape, shape):
         return perhaps_view(array, node)
     return view(
         array, node,
-        lambda node: hlo.reshape(node, shape), lambda old, new: hlo.reshape(new, own),
+        lambda node: hlo.reshape(node, shape), lambda old, new: hlo.reshape(new, source_shape),
         is_contiguous=array.is_contiguous,
     )  # fmt: skip
 
@@ -39,7 +39,7 @@ def _longer(shape: Shape) -> list[int]:
 
 
 def _only_splits(shape: Shape, target: Shape) -> bool:
-    """Whether no dimensions are merged: then NumPy never copies."""
+    """Return True if no dimensions are merged: then NumPy never copies."""
     parts = iter(_longer(target))
     for size in _longer(shape):
         length = 1
@@ -66,21 +66,23 @@ def _as_shape(value: Operand) -> Shape:
     return (int(value),) if np.ndim(value) == 0 else tuple(int(n) for n in value)
 
 
-def _target_shape(shape: Any, size: int, own: Shape) -> Shape:
+def _target_shape(shape: Any, size: int, source: Shape) -> Shape:
     """A shape with its -1 worked out.
 
     Raises:
         ValueError: as NumPy, when the number of elements differs.
     """
-    wanted = given = _as_shape(shape)
-    if wanted.count(-1) > 1:
+    target = requested = _as_shape(shape)
+    if target.count(-1) > 1:
         raise ValueError("can only specify one unknown dimension")
-    known = math.prod(n for n in wanted if n != -1)
-    if -1 in wanted and known:
-        wanted = tuple(size // known if n == -1 else n for n in wanted)
-    if math.prod(wanted) != size or -1 in wanted:
-        raise ValueError(f"cannot reshape array of size {size} with shape {own} into shape {given}")
-    return wanted
+    known_size = math.prod(n for n in target if n != -1)
+    if -1 in target and known_size:
+        target = tuple(size // known_size if n == -1 else n for n in target)
+    if math.prod(target) != size or -1 in target:
+        raise ValueError(
+            f"cannot reshape array of size {size} with shape {source} into shape {requested}"
+        )
+    return target
 
 
 @implements(np.reshape)
@@ -100,7 +102,7 @@ def reshape(
 
 
 def _is_fortran(array: TracedArray, order: str) -> bool:
-    """Whether elements are taken with the first index changing fastest.
+    """Return True if elements are read with the first index changing fastest.
 
     Raises:
         TraceError: the memory layout decides (HLO-TRACE-LAYOUT).
@@ -173,9 +175,9 @@ def moveaxis(a: Operand, source: Any, destination: Any) -> TracedArray:
 @implements(np.expand_dims)
 def expand_dims(a: Operand, axis: Any) -> TracedArray:
     array = traced(a)
-    wanted = _as_shape(axis)
-    rank = array.ndim + len(wanted)
-    places = axes_of(wanted, rank)
+    new_axes = _as_shape(axis)
+    rank = array.ndim + len(new_axes)
+    places = axes_of(new_axes, rank)
     sizes = iter(array.shape)
     return reshaped(array, tuple(1 if i in places else next(sizes) for i in range(rank)))
 
