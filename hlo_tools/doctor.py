@@ -140,18 +140,18 @@ def examine_all() -> list[Provider]:
 def commands(providers: list[Provider]) -> list[Command]:
     """The vendor's commands: where they are and whose package they start."""
     kinds = {provider.name: provider.kind for provider in providers}
-    found: list[Command] = []
+    vendor_commands: list[Command] = []
     for name, package in _COMMANDS.items():
         path = shutil.which(name) or ""
         kind, advice = (
             (kinds[package], "") if path else ("missing", _COMMAND_ADVICE[kinds[package]])
         )
-        found.append(Command(name, path, package, kind, advice))
-    return found
+        vendor_commands.append(Command(name, path, package, kind, advice))
+    return vendor_commands
 
 
 def abilities(providers: list[Provider]) -> list[Ability]:
-    """What works with these providers."""
+    """Return the abilities of an installation with these providers."""
     by_name = {provider.name: provider for provider in providers}
     return [rule(by_name) for rule in _RULES]
 
@@ -277,4 +277,4 @@ _RULES: tuple[Callable[[dict[str, Provider]], Ability], ...] = (
 
 def python_version() -> str:
     """Version of the running Python."""
-    return ".".join(str(part) for part in sys.version_info[:3])
+    return ".".join(str(number) for number in sys.version_info[:3])

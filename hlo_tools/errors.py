@@ -21,7 +21,7 @@ UNGUARDED: Final = "NKI_HLO_UNGUARDED"
 
 
 class CodedError(Exception):
-    """What the errors of the HLO tools and of ``neff`` have in common.
+    """Base of the errors of the HLO tools and of ``neff``.
 
     Args:
         message: what is wrong, what was found, what was expected.
@@ -80,7 +80,7 @@ class HloUnsupportedError(HloError):
 
 
 def reports_bugs() -> bool:
-    """Whether an exception that is a bug of ours is reported as a coded error.
+    """Return True if an exception that is a bug of ours is reported as a coded error.
 
     Tests and fuzzers set ``NKI_HLO_UNGUARDED=1``, and see the exception itself.
     """

@@ -1,4 +1,4 @@
-"""What other installed packages plugin to these tools: passes and lint rules, by entry point."""
+"""Plug-ins (passes, lint rules) that installed packages register by entry point."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-__all__ = ["OWN", "Plugin", "plugins"]
+__all__ = ["BUILTIN_ORIGIN", "Plugin", "plugins"]
 
-OWN = "nki-hlo"
+BUILTIN_ORIGIN = "nki-hlo"
 """The distribution that this package comes with."""
 
 
@@ -31,17 +31,18 @@ class Plugin:
     def get(self) -> Any:
         """The object; any exception that its module raises when it is imported."""
         module, _, attribute = self.value.partition(":")
-        found = import_module(module)
-        for part in attribute.split(".") if attribute else ():
-            found = getattr(found, part)
-        return found
+        target = import_module(module)
+        for name in attribute.split(".") if attribute else ():
+            target = getattr(target, name)
+        return target
 
 
 def plugins(group: str) -> list[Plugin]:
     """The entry points of a group, each once, in order of their names."""
     points: Iterable[EntryPoint] = entry_points(group=group)
     return sorted(
-        {_plugin(point) for point in points}, key=lambda one: (one.name, one.origin, one.value)
+        {_plugin(point) for point in points},
+        key=lambda plugin: (plugin.name, plugin.origin, plugin.value),
     )
 
 

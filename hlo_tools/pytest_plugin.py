@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class KernelChecker:
-    """What the fixture ``nki_check`` is.
+    """Value of the fixture ``nki_check``.
 
     Attributes:
         checks: names of the checks that are run when a call names none.
@@ -103,7 +103,7 @@ class KernelChecker:
 def _strict_errors(kernel: Any) -> list[str]:
     from nki_lang.strict import check_kernel
 
-    return [str(one) for one in check_kernel(kernel) if one.severity == "error"]
+    return [str(violation) for violation in check_kernel(kernel) if violation.severity == "error"]
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def nki_check() -> KernelChecker:
 
 
 class KernelBudget:
-    """What the fixture ``nki_budget`` is."""
+    """Value of the fixture ``nki_budget``."""
 
     def __call__(
         self,
@@ -166,19 +166,21 @@ def _nki_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         return
     from nki_lang.execute.checks import watch
 
-    found: list[str] = []
+    problems: list[str] = []
 
     def listen(func: object, findings: list[Any]) -> None:
         # A fault is an error that the test itself may expect.
         if names and not KernelChecker.reports:
-            found.extend(str(one) for one in findings if one.check not in ("fault", "precision"))
+            problems.extend(
+                str(finding) for finding in findings if finding.check not in ("fault", "precision")
+            )
         if strict:
-            found.extend(_strict_errors(func))
+            problems.extend(_strict_errors(func))
 
     monkeypatch.setenv("NKI_SIMULATOR", "1")
     if names:
         monkeypatch.setenv(watch.CHECKS_VARIABLE, names)
     monkeypatch.setattr(watch, "LISTENERS", [*watch.LISTENERS, listen])
     yield
-    if found:
-        pytest.fail("\n".join(dict.fromkeys(found)), pytrace=False)
+    if problems:
+        pytest.fail("\n".join(dict.fromkeys(problems)), pytrace=False)

@@ -21,8 +21,11 @@ __all__ = ["command"]
 
 def command(
     file: Annotated[str, typer.Argument(help="A module.")],
-    other: Annotated[
-        str | None, typer.Argument(help="A second module; without it, jaxlib is the other side.")
+    second_file: Annotated[
+        str | None,
+        typer.Argument(
+            help="A second module; without it, jaxlib is the other side.", metavar="OTHER"
+        ),
     ] = None,
     inputs: Inputs = None,
     fill: Fill = "random",
@@ -40,14 +43,14 @@ def command(
     check_fill(fill)
     module = open_module(file)
     check(module)
-    second = open_module(other) if other is not None else None
+    second = open_module(second_file) if second_file is not None else None
     arrays = gather(module, inputs or [], fill, seed=seed)
     root = module.folder or Path.cwd()
     if second is None:
-        found = against_jaxlib(module, arrays, tolerance=tolerance, root=root)
+        difference = against_jaxlib(module, arrays, tolerance=tolerance, root=root)
     else:
         check(second)
-        found = between(
+        difference = between(
             module,
             second,
             arrays,
@@ -56,24 +59,26 @@ def command(
             other_root=second.folder or Path.cwd(),
         )
     if as_json:
-        console.write_json("bisect", difference=asdict(found) if found else None)
-    elif found is None:
+        console.write_json("bisect", difference=asdict(difference) if difference else None)
+    elif difference is None:
         console.line("no difference")
     else:
-        console.line(_told(found))
-    return 1 if found else 0
+        console.line(_told(difference))
+    return 1 if difference else 0
 
 
-def _told(found: Difference) -> str:
-    source = f"  {found.source}" if found.source else ""
-    if found.is_result:
+def _told(difference: Difference) -> str:
+    source = f"  {difference.source}" if difference.source else ""
+    if difference.is_result:
         return (
-            f"the results differ by {found.difference:.1e}, and no instruction before them that "
-            f"both sides have: %{found.instruction}{source}"
+            f"the results differ by {difference.difference:.1e}, and no instruction before them that "
+            f"both sides have: %{difference.instruction}{source}"
         )
-    other = f", there %{found.other}," if found.other not in ("", found.instruction) else ""
-    turn = f" in iteration {found.turn} of its loop" if found.turn is not None else ""
+    has_other_name = difference.other not in ("", difference.instruction)
+    other_name = f", there %{difference.other}," if has_other_name else ""
+    in_loop = difference.turn is not None
+    iteration = f" in iteration {difference.turn} of its loop" if in_loop else ""
     return (
-        f"%{found.instruction} ({found.opcode}) in %{found.computation}{other} differs by "
-        f"{found.difference:.1e}{turn}{source}"
+        f"%{difference.instruction} ({difference.opcode}) in %{difference.computation}{other_name} "
+        f"differs by {difference.difference:.1e}{iteration}{source}"
     )

@@ -44,16 +44,19 @@ def list_entries(url: Url = "", as_json: AsJson = False) -> int:
     Example: nki-hlo cache ls s3://builds/team
     """
     with _reported(url) as place:
-        found = entries(place)
+        results = entries(place)
     if as_json:
-        console.write_json("cache ls", url=place.url, entries=[_as_json(one) for one in found])
+        console.write_json(
+            "cache ls", url=place.url, entries=[_as_json(stored) for stored in results]
+        )
         return 0
     rows = [
-        (one.digest[:_SHOWN], one.kind, f"{one.size:,}", _when(one), _what(one)) for one in found
+        (stored.digest[:_SHOWN], stored.kind, f"{stored.size:,}", _when(stored), _what(stored))
+        for stored in results
     ]
     console.table(("key", "kind", "bytes", "used", "made from"), rows)
-    contents = {digest: size for one in found for digest, size in one.files.values()}
-    count = console.counted(len(found), "result")
+    contents = {digest: size for stored in results for digest, size in stored.files.values()}
+    count = console.counted(len(results), "result")
     console.note(f"{count}, {sum(contents.values()):,} bytes in {place.url}")
     return 0
 
@@ -88,15 +91,18 @@ def gc(
         _number(age, _TIMES, "a time: 12h, 30d") if age else None,
     )
     with _reported(url) as place:
-        gone = collect(place, limits)
+        removed_entries = collect(place, limits)
         left = entries(place)
     if as_json:
         console.write_json(
-            "cache gc", url=place.url, removed=[_as_json(one) for one in gone], left=len(left)
+            "cache gc",
+            url=place.url,
+            removed=[_as_json(removed_entry) for removed_entry in removed_entries],
+            left=len(left),
         )
         return 0
-    freed = sum(one.size for one in gone)
-    removed = console.counted(len(gone), "result")
+    freed = sum(removed_entry.size for removed_entry in removed_entries)
+    removed = console.counted(len(removed_entries), "result")
     console.line(f"{removed} removed ({freed:,} bytes), {len(left)} left")
     return 0
 
@@ -114,11 +120,11 @@ def verify_store(
     with _reported(url) as place:
         faults = verify(place, remove=remove)
     if as_json:
-        rows = [{"name": one.name, "problem": one.problem} for one in faults]
+        rows = [{"name": fault.name, "problem": fault.problem} for fault in faults]
         console.write_json("cache verify", url=place.url, faults=rows, removed=remove)
     else:
-        for one in faults:
-            console.line(f"{one.name}: {one.problem}{'; removed' if remove else ''}")
+        for fault in faults:
+            console.line(f"{fault.name}: {fault.problem}{'; removed' if remove else ''}")
         console.note(f"{console.counted(len(faults), 'damaged file')} in {place.url}")
     return 1 if faults else 0
 
@@ -140,7 +146,7 @@ def push_modules(folder: Folder, url: Url = "", as_json: AsJson = False) -> int:
     if as_json:
         console.write_json(
             "cache push", url=place.url,
-            published=[str(one) for one in published], failed=[str(one) for one in failed],
+            published=[str(name) for name in published], failed=[str(name) for name in failed],
         )  # fmt: skip
     else:
         console.line(f"{console.counted(len(published), 'module')} in {place.url}")
@@ -188,40 +194,48 @@ def explain(
     Example: nki-hlo cache explain 13f2bb60 s3://builds/team
     """
     with _reported(url) as place:
-        found = entries(place)
-    chosen = [one for one in found if one.digest.startswith(key.lower())]
-    if len(chosen) != 1:
-        many = f"{len(chosen)} results begin" if chosen else "no result begins"
+        stored = entries(place)
+    matches = [entry for entry in stored if entry.digest.startswith(key.lower())]
+    if len(matches) != 1:
+        complaint = f"{len(matches)} results begin" if matches else "no result begins"
         raise HloError(
-            f"{many} with {key!r}",
+            f"{complaint} with {key!r}",
             code="HLO-STORE-KEY",
             place=place.url,
             remedy="nki-hlo cache ls lists the keys; nki-neff build --json says each build's",
         )
-    one = chosen[0]
-    near = min(
-        (other for other in found if other is not one and other.kind == one.kind),
-        key=lambda other: len(_differences(one, other)),
+    entry = matches[0]
+    nearest_entry = min(
+        (
+            candidate
+            for candidate in stored
+            if candidate is not entry and candidate.kind == entry.kind
+        ),
+        key=lambda candidate: len(_differences(entry, candidate)),
         default=None,
     )
     if as_json:
         nearest = (
-            {} if near is None else {"nearest": near.digest, "differs": _differences(one, near)}
+            {}
+            if nearest_entry is None
+            else {"nearest": nearest_entry.digest, "differs": _differences(entry, nearest_entry)}
         )
-        console.write_json("cache explain", **_as_json(one), **nearest)
+        console.write_json("cache explain", **_as_json(entry), **nearest)
         return 0
-    console.line(f"{one.digest}  {one.kind}")
-    console.table(("part", "value"), sorted(one.parts.items()), indent="  ")
-    for name, (digest, size) in one.files.items():
+    console.line(f"{entry.digest}  {entry.kind}")
+    console.table(("part", "value"), sorted(entry.parts.items()), indent="  ")
+    for name, (digest, size) in entry.files.items():
         console.line(f"  -> {name}  {size:,} bytes  {digest}")
-    if near is not None:
-        console.line(f"{near.digest[:_SHOWN]} differs in {', '.join(_differences(one, near))}")
+    if nearest_entry is not None:
+        console.line(
+            f"{nearest_entry.digest[:_SHOWN]} differs in {', '.join(_differences(entry, nearest_entry))}"
+        )
     return 0
 
 
-def _differences(one: Entry, other: Entry) -> list[str]:
-    names = sorted({*one.parts, *other.parts})
-    return [name for name in names if one.parts.get(name) != other.parts.get(name)]
+def _differences(left: Entry, right: Entry) -> list[str]:
+    names = sorted({*left.parts, *right.parts})
+    return [name for name in names if left.parts.get(name) != right.parts.get(name)]
 
 
 @contextmanager
@@ -251,29 +265,29 @@ def _reported(url: str) -> Generator[Place]:
 
 
 def _number(text: str, units: dict[str, int] | dict[str, float], what: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
-    if found is None or found[2] not in units:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    if match is None or match[2] not in units:
         raise typer.BadParameter(f"{text!r} is not {what}")
-    return float(found[1]) * units[found[2]]
+    return float(match[1]) * units[match[2]]
 
 
-def _when(one: Entry) -> str:
-    return datetime.fromtimestamp(one.used, UTC).strftime("%Y-%m-%d %H:%M")
+def _when(entry: Entry) -> str:
+    return datetime.fromtimestamp(entry.used, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def _what(one: Entry) -> str:
-    wanted = ("target", "option optlevel")
-    shown = [one.parts[name] for name in wanted if name in one.parts]
-    shown += [one.parts["entry"]] if "entry" in one.parts else []
+def _what(entry: Entry) -> str:
+    part_names = ("target", "option optlevel")
+    shown = [entry.parts[name] for name in part_names if name in entry.parts]
+    shown += [entry.parts["entry"]] if "entry" in entry.parts else []
     inputs = [
         f"{name.removeprefix('input ')} {value[:_SHOWN]}"
-        for name, value in sorted(one.parts.items())
+        for name, value in sorted(entry.parts.items())
         if name.startswith("input ")
     ]
     return " ".join([*shown, *inputs])
 
 
-def _as_json(one: Entry) -> dict[str, object]:
-    files = {name: {"sha256": digest, "size": size} for name, (digest, size) in one.files.items()}
-    return {"key": one.digest, "kind": one.kind, "parts": dict(one.parts), "files": files,
-            "used": one.used}  # fmt: skip
+def _as_json(entry: Entry) -> dict[str, object]:
+    files = {name: {"sha256": digest, "size": size} for name, (digest, size) in entry.files.items()}
+    return {"key": entry.digest, "kind": entry.kind, "parts": dict(entry.parts), "files": files,
+            "used": entry.used}  # fmt: skip

@@ -96,49 +96,49 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _strict(files: list[str], names: list[str], form: str, *, allow_none: bool) -> int:
-    found: list[Violation] = []
+    violations: list[Violation] = []
     for file in files:
         try:
-            found += check_file(file, names)
+            violations += check_file(file, names)
         except NkiError as error:
             if not (allow_none and error.code == "NKI-STRICT-NO-KERNEL"):
                 raise
-    errors = [one for one in found if one.severity == "error"]
+    errors = [violation for violation in violations if violation.severity == "error"]
     if form == "json":
-        rows = [one.to_dict() for one in found]
+        rows = [violation.to_dict() for violation in violations]
         console.write_json("check", file=files[0], files=files, strict=True, findings=rows)
     elif form != "text":
-        _print_as(form, files, [_of_violation(one) for one in found])
+        _print_as(form, files, [_of_violation(violation) for violation in violations])
     else:
-        for violation in found:
+        for violation in violations:
             console.line(str(violation))
-        warned = console.counted(len(found) - len(errors), "warning")
+        warned = console.counted(len(violations) - len(errors), "warning")
         console.note(f"{console.counted(len(errors), 'error')}, {warned}")
     return 1 if errors else 0
 
 
-def _of_violation(one: Violation) -> Finding:
-    message = f"{one.message} in {one.function}: {one.why}"
-    source = f"{one.file}:{one.line}"
-    return Finding(one.code, message, Severity(one.severity), source=source, file=one.file,
-                   remedy=one.instead)  # fmt: skip
+def _of_violation(violation: Violation) -> Finding:
+    message = f"{violation.message} in {violation.function}: {violation.why}"
+    source = f"{violation.file}:{violation.line}"
+    return Finding(violation.code, message, Severity(violation.severity), source=source, file=violation.file,
+                   remedy=violation.instead)  # fmt: skip
 
 
-def _of_run(file: str, one: dict[str, Any]) -> Finding:
-    severity = Severity.note if one["check"] == INFORMATION else Severity.error
-    source = f"{one['file']}:{one['line']}" if one["file"] else ""
-    return Finding(one["code"], one["message"], severity, source=source, file=file,
-                   remedy=one["remedy"] or "")  # fmt: skip
+def _of_run(file: str, row: dict[str, Any]) -> Finding:
+    severity = Severity.note if row["check"] == INFORMATION else Severity.error
+    source = f"{row['file']}:{row['line']}" if row["file"] else ""
+    return Finding(row["code"], row["message"], severity, source=source, file=file,
+                   remedy=row["remedy"] or "")  # fmt: skip
 
 
 def _print_as(form: str, files: list[str], findings: list[Finding]) -> None:
     """In one of the forms for CI."""
     from hlo_tools.cli.shared.codes import find
 
-    known = {code: find(code) for code in dict.fromkeys(one.code for one in findings)}
+    rules = {code: find(code) for code in dict.fromkeys(finding.code for finding in findings)}
     texts = {
-        code: RuleText(one.title, one.why, one.remedy) if one else RuleText(code, "")
-        for code, one in known.items()
+        code: RuleText(rule.title, rule.why, rule.remedy) if rule else RuleText(code, "")
+        for code, rule in rules.items()
     }
     print_findings(Report("check", files, findings, texts, {}, noun="file"), form)
 
@@ -151,8 +151,8 @@ def _one_kernel(
     loaded = load_kernel(file, name)
     findings: list[dict[str, Any]] = []
 
-    def listen(_func: object, found: list[Any]) -> None:
-        findings.extend({"kernel": name, **finding.to_json()} for finding in found)
+    def listen(_func: object, new_findings: list[Any]) -> None:
+        findings.extend({"kernel": name, **finding.to_json()} for finding in new_findings)
 
     target = target_of(platform) if platform else None
     watch.LISTENERS.append(listen)
@@ -205,24 +205,24 @@ def _script(
 
 def _report(file: str, findings: list[dict[str, Any]], kernels: list[str], form: str) -> int:
     """Print each finding once, however often its line ran."""
-    unique = list({json.dumps(_identity(one)): one for one in findings}.values())
-    faults = [one for one in unique if one["check"] != INFORMATION]
+    unique = list({json.dumps(_identity(finding)): finding for finding in findings}.values())
+    faults = [finding for finding in unique if finding["check"] != INFORMATION]
     if form == "json":
         console.write_json("check", file=file, strict=False, kernels=kernels, findings=unique)
         return 1 if faults else 0
     if form != "text":
-        _print_as(form, [file], [_of_run(file, one) for one in unique])
+        _print_as(form, [file], [_of_run(file, finding) for finding in unique])
         return 1 if faults else 0
-    for one in unique:
-        place = f"{one['file']}:{one['line']}: " if one["file"] else ""
-        always = one["check"] in ("fault", "unwritten")
-        check = "" if always else f" (check: {one['check']})"
-        first, _, rest = one["message"].partition("\n")
-        console.line(f"{place}[{one['code']}] {first}{check}")
-        if rest:
-            console.line(rest)
-        if one["remedy"]:
-            console.line(f"  help: {one['remedy']}")
+    for finding in unique:
+        place = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
+        always = finding["check"] in ("fault", "unwritten")
+        check = "" if always else f" (check: {finding['check']})"
+        first, _, details = finding["message"].partition("\n")
+        console.line(f"{place}[{finding['code']}] {first}{check}")
+        if details:
+            console.line(details)
+        if finding["remedy"]:
+            console.line(f"  help: {finding['remedy']}")
     notes = len(unique) - len(faults)
     also = f", {console.counted(notes, 'note')}" if notes else ""
     console.note(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hlo_tools.cli.shared import console
-from hlo_tools.cli.shared.configuration import KNOWN, Value, read_configuration
+from hlo_tools.cli.shared.configuration import ALL_SETTINGS, Value, read_configuration
 from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.cli.shared.targets import target_for
 
@@ -31,7 +31,10 @@ def command(
     chosen = target_for()
     values["target"] = Value(chosen.target.name, chosen.origin)
     if as_json:
-        rows = {name: {"value": one.value, "origin": one.origin} for name, one in values.items()}
+        rows = {
+            name: {"value": setting_value.value, "origin": setting_value.origin}
+            for name, setting_value in values.items()
+        }
         console.write_json("config", settings=rows)
         return 0
     console.table(
@@ -39,7 +42,7 @@ def command(
         [
             (setting.name, _shown(values[setting.name].value), values[setting.name].origin,
              setting.help)
-            for setting in KNOWN
+            for setting in ALL_SETTINGS
         ],
     )  # fmt: skip
     return 0

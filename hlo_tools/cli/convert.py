@@ -72,8 +72,8 @@ def command(
     """
     module = open_module(file)
     if inline:
-        taken = external_constants.inline(module, _folder(file))
-        console.note(f"{console.counted(taken, 'constant')} moved in", verbose=True)
+        count = external_constants.inline(module, _folder(file))
+        console.note(f"{console.counted(count, 'constant')} moved in", verbose=True)
     if dialect:
         to_dialect(module, dialect)
     if ids:

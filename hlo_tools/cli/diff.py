@@ -85,14 +85,14 @@ def command(
     if by:
         return _by_place(left, right, by, form, output, exit_zero)
     ignored = {*(ignore or ()), *(() if metadata else ("metadata",))}
-    found = diff_modules(
+    difference = diff_modules(
         open_module(left, to_inspect=True),
         open_module(right, to_inspect=True),
         ignore=ignored,
         names=names,
     )
-    _write(found, form, output)
-    return 0 if found.is_equal or exit_zero else 1
+    _write(difference, form, output)
+    return 0 if difference.is_equal or exit_zero else 1
 
 
 def _by_place(left: str, right: str, by: str, form: str, output: str, exit_zero: bool) -> int:
@@ -117,20 +117,20 @@ def _by_place(left: str, right: str, by: str, form: str, output: str, exit_zero:
     return 1 if changed and not exit_zero else 0
 
 
-def _counts(mine: dict[str, int], other: dict[str, int]) -> str:
+def _counts(counts: dict[str, int], other_counts: dict[str, int]) -> str:
     """The kinds whose numbers differ."""
     return ", ".join(
-        f"{opcode} {mine.get(opcode, 0)}"
-        for opcode in sorted({*mine, *other})
-        if mine.get(opcode, 0) != other.get(opcode, 0)
+        f"{opcode} {counts.get(opcode, 0)}"
+        for opcode in sorted({*counts, *other_counts})
+        if counts.get(opcode, 0) != other_counts.get(opcode, 0)
     )
 
 
-def _write(found: ModuleDiff, form: str, output: str) -> None:
+def _write(difference: ModuleDiff, form: str, output: str) -> None:
     if form == "json" and output == "-":
-        console.write_json("diff", **found.as_dict())
+        console.write_json("diff", **difference.as_dict())
         return
-    text = _rendered(found, form)
+    text = _rendered(difference, form)
     if output == "-":
         if text:
             shown = text.rstrip("\n")
@@ -151,44 +151,46 @@ def _colored(text: str) -> str:
     return "\n".join(lines)
 
 
-def _rendered(found: ModuleDiff, form: str) -> str:
+def _rendered(difference: ModuleDiff, form: str) -> str:
     if form == "html":
         from hlo_tools.diff.page import render_page
 
-        return render_page(found)
+        return render_page(difference)
     if form == "json":
         import json
 
-        document = {"schema": console.SCHEMA, "command": "diff", **found.as_dict()}
+        document = {"schema": console.SCHEMA, "command": "diff", **difference.as_dict()}
         return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    return "\n".join(_lines(found)) + "\n" if not found.is_equal else ""
+    return "\n".join(_lines(difference)) + "\n" if not difference.is_equal else ""
 
 
-def _lines(found: ModuleDiff) -> list[str]:
-    lines = [f"--- {found.left}", f"+++ {found.right}"]
-    lines += [f"! {c.field}: {c.before or 'none'} -> {c.after or 'none'}" for c in found.changes]
-    for one in found.computations:
-        if not one.is_equal:
-            lines += ["", *_computation(one)]
-    lines += [f"- computation %{name}" for name in found.removed]
-    lines += [f"+ computation %{name}" for name in found.added]
-    counts = ", ".join(f"{number} {what}" for what, number in found.counts.items())
+def _lines(difference: ModuleDiff) -> list[str]:
+    lines = [f"--- {difference.left}", f"+++ {difference.right}"]
+    lines += [
+        f"! {c.field}: {c.before or 'none'} -> {c.after or 'none'}" for c in difference.changes
+    ]
+    for computation in difference.computations:
+        if not computation.is_equal:
+            lines += ["", *_computation(computation)]
+    lines += [f"- computation %{name}" for name in difference.removed]
+    lines += [f"+ computation %{name}" for name in difference.added]
+    counts = ", ".join(f"{number} {what}" for what, number in difference.counts.items())
     return [*lines, "", f"instructions: {counts}"]
 
 
-def _computation(one: ComputationDiff) -> list[str]:
-    other = "" if one.left == one.right else f" / %{one.right}"
-    lines = [f"@@ %{one.left}{other} @@"]
-    lines += [f"! {c.field}: {c.before} -> {c.after}" for c in one.changes]
-    lines += [f"- {text}" for text in one.removed]
-    lines += [f"+ {text}" for text in one.added]
-    for change in one.changed:
+def _computation(computation: ComputationDiff) -> list[str]:
+    right_name = "" if computation.left == computation.right else f" / %{computation.right}"
+    lines = [f"@@ %{computation.left}{right_name} @@"]
+    lines += [f"! {c.field}: {c.before} -> {c.after}" for c in computation.changes]
+    lines += [f"- {text}" for text in computation.removed]
+    lines += [f"+ {text}" for text in computation.added]
+    for change in computation.changed:
         lines += _instruction(change)
     return lines
 
 
-def _instruction(one: InstructionDiff) -> list[str]:
-    other = "" if one.left == one.right else f" / %{one.right}"
-    source = f"  ({one.source})" if one.source else ""
-    rows = [f"    {c.field}: {c.before or 'none'} -> {c.after or 'none'}" for c in one.changes]
-    return [f"! %{one.left}{other} {one.opcode}{source}", *rows]
+def _instruction(inst: InstructionDiff) -> list[str]:
+    right_name = "" if inst.left == inst.right else f" / %{inst.right}"
+    source = f"  ({inst.source})" if inst.source else ""
+    rows = [f"    {c.field}: {c.before or 'none'} -> {c.after or 'none'}" for c in inst.changes]
+    return [f"! %{inst.left}{right_name} {inst.opcode}{source}", *rows]

@@ -10,7 +10,7 @@ from hlo_tools.cli.shared.options import AsJson
 
 __all__ = ["command"]
 
-_WORDS = {
+_PROVIDER_TEXTS = {
     "ours": "nki-hlo (simulated)",
     "vendor": "the vendor's own package",
     "framework": "installed",
@@ -32,28 +32,38 @@ def command(
     providers = doctor.examine_all()
     abilities = doctor.abilities(providers)
     commands = doctor.commands(providers)
-    in_the_way = [one for one in providers if one.kind in ("placeholder", "broken")]
+    obstacles = [provider for provider in providers if provider.kind in ("placeholder", "broken")]
     if as_json:
         console.write_json(
             "doctor",
             python=doctor.python_version(),
-            providers=[asdict(one) for one in providers],
-            commands=[asdict(one) for one in commands],
-            abilities=[asdict(one) for one in abilities],
+            providers=[asdict(provider) for provider in providers],
+            commands=[asdict(vendor_command) for vendor_command in commands],
+            abilities=[asdict(ability) for ability in abilities],
         )
-        return 1 if in_the_way else 0
+        return 1 if obstacles else 0
     console.line(f"Python {doctor.python_version()}")
     console.line()
-    rows = [(one.name, _WORDS[one.kind], one.version or "-", one.path) for one in providers]
+    rows = [
+        (provider.name, _PROVIDER_TEXTS[provider.kind], provider.version or "-", provider.path)
+        for provider in providers
+    ]
     console.table(("name", "provided by", "version", "from"), rows)
     console.line()
-    starts = [(one.name, _WORDS[one.kind], one.path or one.advice) for one in commands]
+    starts = [
+        (
+            vendor_command.name,
+            _PROVIDER_TEXTS[vendor_command.kind],
+            vendor_command.path or vendor_command.advice,
+        )
+        for vendor_command in commands
+    ]
     console.table(("command", "starts", "from"), starts)
     console.line()
-    for one in abilities:
-        console.line(f"{'yes' if one.works else 'no ':3}  {one.what}")
-        if one.reason:
-            console.line(f"       {one.reason}")
-    for one in in_the_way:
-        console.note(f"{one.name}: {one.advice}")
-    return 1 if in_the_way else 0
+    for ability in abilities:
+        console.line(f"{'yes' if ability.works else 'no ':3}  {ability.what}")
+        if ability.reason:
+            console.line(f"       {ability.reason}")
+    for provider in obstacles:
+        console.note(f"{provider.name}: {provider.advice}")
+    return 1 if obstacles else 0

@@ -115,19 +115,19 @@ def command(
     else:
         kernels = kernel_calls(module.folder or Path.cwd())
         results = Evaluator(module, custom_calls=kernels, limits=limits).run(arrays)
-    other = "jaxlib" if compare else "the recorded results"
-    wanted = recorded.results if recorded else None
+    reference = "jaxlib" if compare else "the recorded results"
+    expected = recorded.results if recorded else None
     if compare:
-        wanted = list(run_with_jaxlib(module, arrays))
-    gaps = _gaps(results, wanted) if wanted is not None else []
-    _show(results, gaps, as_json, other, tolerance)
+        expected = list(run_with_jaxlib(module, arrays))
+    gaps = _gaps(results, expected) if expected is not None else []
+    _show(results, gaps, as_json, reference, tolerance)
     _save(results, output)
     return 1 if any(gap > tolerance for gap in gaps) else 0
 
 
-def _gaps(results: list[Array], wanted: Sequence[object]) -> list[float]:
+def _gaps(results: list[Array], expected: Sequence[object]) -> list[float]:
     """How far each output is off; one that only one side has is infinitely far."""
-    pairs = zip_longest(results, wanted)
+    pairs = zip_longest(results, expected)
     return [inf if a is None or b is None else largest_difference(a, b) for a, b in pairs]
 
 
@@ -144,19 +144,25 @@ def _on_devices(
     as_json: bool,
 ) -> int:
     """The results of each device."""
-    given: list[list[Value]] = recorded.inputs if recorded else []
+    inputs_by_device: list[list[Value]] = recorded.inputs if recorded else []
     if not recorded:
         for number in range(devices):
             names = [text.replace("{}", str(number)) for text in inputs]
-            given.append(gather(module, names, fill, limits, seed=seed + number))
-    count = len(given)
-    found = evaluate_devices(
-        module, given, partitions=partitions or partitions_of(module, count), limits=limits
+            inputs_by_device.append(gather(module, names, fill, limits, seed=seed + number))
+    count = len(inputs_by_device)
+    results_by_device = evaluate_devices(
+        module,
+        inputs_by_device,
+        partitions=partitions or partitions_of(module, count),
+        limits=limits,
     )
     if as_json:
-        rows = [{"device": at, "outputs": _rows(one, [])} for at, one in enumerate(found)]
+        rows = [
+            {"device": number, "outputs": _rows(results, [])}
+            for number, results in enumerate(results_by_device)
+        ]
         console.write_json("evaluate", devices=rows)
-    for number, results in enumerate(found):
+    for number, results in enumerate(results_by_device):
         if not as_json:
             console.line(f"device {number}")
             _print(results, [], "")
@@ -188,22 +194,22 @@ def _rows(results: list[Array], gaps: list[float]) -> list[dict[str, object]]:
 
 
 def _show(
-    results: list[Array], gaps: list[float], as_json: bool, other: str, tolerance: float
+    results: list[Array], gaps: list[float], as_json: bool, reference: str, tolerance: float
 ) -> None:
     if as_json:
         console.write_json("evaluate", outputs=_rows(results, gaps))
         return
-    _print(results, gaps, other)
+    _print(results, gaps, reference)
     if gaps:
         agree = sum(gap <= tolerance for gap in gaps)
-        worst = max(range(len(gaps)), key=lambda at: gaps[at])
+        worst = max(range(len(gaps)), key=lambda index: gaps[index])
         off = f"; largest difference {gaps[worst]:.1e}, of output{worst}" if gaps[worst] else ""
         outputs = console.counted(len(gaps), "output")
-        console.line(f"{agree} of {outputs} agree with {other} within {tolerance:g}{off}")
+        console.line(f"{agree} of {outputs} agree with {reference} within {tolerance:g}{off}")
 
 
-def _print(results: list[Array], gaps: list[float], other: str) -> None:
+def _print(results: list[Array], gaps: list[float], reference: str) -> None:
     for number, (row, value) in enumerate(zip(_rows(results, gaps), results, strict=True)):
-        gap = f"  difference from {other} {gaps[number]:.1e}" if gaps else ""
+        gap = f"  difference from {reference} {gaps[number]:.1e}" if gaps else ""
         with np.printoptions(threshold=8, edgeitems=2):
             console.line(f"{row['name']}  {row['dtype']}{row['shape']}{gap}\n{value}")

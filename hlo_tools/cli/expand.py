@@ -37,19 +37,19 @@ def command(
     Example: nki-hlo kernel expand model.pb -r softmax=softmax.hlo -o plain.pb
     Example: nki-hlo kernel expand model.pb -r softmax=references.py:softmax -o plain.pb
     """
-    known: dict[str, str] = {}
+    references_by_kernel: dict[str, str] = {}
     for text in references:
         name, equals, path = text.partition("=")
         if not equals or not name or not path:
             raise typer.BadParameter(f"{text!r} is not NAME=HLO")
-        known[name] = path
+        references_by_kernel[name] = path
     module = open_module(file)
     form = format_of(output, text=came_as_text(module))
     before = copy_of(module)
-    done = expand(module, known)
+    done = expand(module, references_by_kernel)
     if not done:
         raise HloError(
-            f"the module does not call any of {', '.join(known)}", code="HLO-NO-KERNEL", place=file,
+            f"the module does not call any of {', '.join(references_by_kernel)}", code="HLO-NO-KERNEL", place=file,
             remedy="nki-hlo kernels lists what it calls",
         )  # fmt: skip
     console.note(f"{console.counted(len(done), 'call')} expanded")

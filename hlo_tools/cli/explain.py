@@ -11,7 +11,7 @@ import typer
 from hlo_tools.cli.shared import completion, console
 from hlo_tools.cli.shared.codes import Code, beginning_with, closer, find, near
 from hlo_tools.cli.shared.options import AsJson
-from hlo_tools.plugins import OWN
+from hlo_tools.plugins import BUILTIN_ORIGIN
 
 __all__ = ["command"]
 
@@ -31,12 +31,12 @@ def command(
     Example: nki-hlo explain NKI-CAPACITY
     Example: nki-neff explain NEFF-HBM
     """
-    one = None if code.endswith(("-", "_")) else find(code)
-    family = [one] if one else _family(code)
+    exact = None if code.endswith(("-", "_")) else find(code)
+    family = [exact] if exact else _family(code)
     if as_json:
-        console.write_json("explain", codes=[asdict(each) for each in family])
-    elif one:
-        _explain(one, code)
+        console.write_json("explain", codes=[asdict(entry) for entry in family])
+    elif exact:
+        _explain(exact, code)
     else:
         _list(family)
     return 0
@@ -44,44 +44,48 @@ def command(
 
 def _family(code: str) -> list[Code]:
     """The codes that begin so; all without a beginning."""
-    found = beginning_with(code) if not code[-1:].isdigit() else {}
-    if not found:
-        known = near(code)
-        hint = f"; did you mean {' or '.join(known)}?" if known else "; without one, all are listed"
+    family = beginning_with(code) if not code[-1:].isdigit() else {}
+    if not family:
+        suggestions = near(code)
+        hint = (
+            f"; did you mean {' or '.join(suggestions)}?"
+            if suggestions
+            else "; without one, all are listed"
+        )
         raise typer.BadParameter(f"there is no code {code!r}{hint}")
-    return list(found.values())
+    return list(family.values())
 
 
-def _explain(one: Code, given: str) -> None:
-    console.line(f"{one.code}: {one.title}")
+def _explain(entry: Code, typed_code: str) -> None:
+    console.line(f"{entry.code}: {entry.title}")
     console.line()
-    if one.why:
-        console.line(one.why)
-    if one.remedy:
-        console.line(f"Remedy: {one.remedy}.")
-    if one.targets != "all" or one.command.endswith("lint"):
-        console.line(f"Targets: {one.targets}.")
-    for label, text in (("Found by", _found_by(one)), ("Severity", _severity(one))):
+    if entry.why:
+        console.line(entry.why)
+    if entry.remedy:
+        console.line(f"Remedy: {entry.remedy}.")
+    if entry.targets != "all" or entry.command.endswith("lint"):
+        console.line(f"Targets: {entry.targets}.")
+    for label, text in (("Found by", _found_by(entry)), ("Severity", _severity(entry))):
         if text:
             console.line(f"{label}: {text}.")
-    if one.test:
-        console.line(f"Example: {one.test}")
-    if one.origin != OWN:
-        console.line(f"Provided by: {one.origin}.")
-    more = len(closer(one.code))
-    if more and given.upper() == one.code:
-        console.line(f"{_counted(more)} with {one.code}-: nki-hlo explain {one.code}-")
+    if entry.test:
+        console.line(f"Example: {entry.test}")
+    if entry.origin != BUILTIN_ORIGIN:
+        console.line(f"Provided by: {entry.origin}.")
+    more = len(closer(entry.code))
+    if more and typed_code.upper() == entry.code:
+        console.line(f"{_counted(more)} with {entry.code}-: nki-hlo explain {entry.code}-")
 
 
-def _found_by(one: Code) -> str:
-    if one.command:
-        return one.command
-    rule = one.code.startswith("NCC_") or one.origin != OWN
+def _found_by(entry: Code) -> str:
+    if entry.command:
+        return entry.command
+    rule = entry.code.startswith("NCC_") or entry.origin != BUILTIN_ORIGIN
     return "nothing; it cannot be seen in the graph" if rule else ""
 
 
-def _severity(one: Code) -> str:
-    return "" if one.severity == "error" else one.severity
+def _severity(entry: Code) -> str:
+    return "" if entry.severity == "error" else entry.severity
 
 
 def _counted(number: int) -> str:
@@ -91,5 +95,5 @@ def _counted(number: int) -> str:
 def _list(family: Iterable[Code]) -> None:
     console.table(
         ("code", "found by", "targets", "what is wrong, or must hold"),
-        [(one.code, one.command or "-", one.targets, one.title) for one in family],
+        [(entry.code, entry.command or "-", entry.targets, entry.title) for entry in family],
     )

@@ -164,7 +164,7 @@ def _note_small(modules: list[CapturedModule]) -> None:
 
 
 def is_helper(module: CapturedModule) -> bool:
-    """Whether a module is one that JAX makes of a single operation outside ``jax.jit``."""
+    """Return True if JAX made a module of a single operation outside ``jax.jit``."""
     small = module.instructions <= _HELPER_INSTRUCTIONS or module.name.startswith(_PRIVATE)
     return not module.kernels and module.name.startswith("jit_") and small
 

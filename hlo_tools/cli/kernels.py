@@ -64,39 +64,39 @@ def _with_calls(outline: ModuleOutline) -> Module:
     """The part of a module that has its kernel calls and their operands."""
     first, operands = outline.operands
     rows = [call.row for call in outline.custom_calls(KERNEL_TARGET)]
-    needed = [at for row in rows for at in operands[first[row] : first[row + 1]].tolist()]
-    return outline.part([*rows, *(at for at in needed if at >= 0)])
+    needed = [operand for row in rows for operand in operands[first[row] : first[row + 1]].tolist()]
+    return outline.part([*rows, *(operand for operand in needed if operand >= 0)])
 
 
 def _describe(
     module: Module, view: Instruction, with_ir: bool, with_cost: bool, problems: list[HloError]
 ) -> dict[str, Any]:
     """One call as plain data; what is wrong with it goes to ``problems`` as well."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "module": module.path,
         "instruction": view.name,
         "source": str(view.source) if view.source else "",
     }
     try:
         config = decode(view.backend_config)
-        found |= _configuration(config, view)
+        fields |= _configuration(config, view)
         root = module.folder or Path.cwd()
-        found["binary"] = str(locate(config, root))
+        fields["binary"] = str(locate(config, root))
         kernel = resolve(view.backend_config, root).kernel
-        found["work"] = asdict(work_of(kernel))
-        found["target"], found["cores"] = kernel.target, kernel.lnc
+        fields["work"] = asdict(work_of(kernel))
+        fields["target"], fields["cores"] = kernel.target, kernel.lnc
         if with_ir:
-            found["ir"] = str(kernel)
+            fields["ir"] = str(kernel)
         if with_cost:
-            found["cost"] = _cost(kernel)
+            fields["cost"] = _cost(kernel)
     except HloError as error:
         place = f"{module.path}:%{view.name}"
         where = f"{place}: {error.place}" if error.place else place
         problems.append(
             type(error)(error.message, code=error.code, place=where, remedy=error.remedy)
         )
-        found["error"] = {"code": error.code, "place": error.place, "message": error.message}
-    return found
+        fields["error"] = {"code": error.code, "place": error.place, "message": error.message}
+    return fields
 
 
 def _cost(kernel: KernelIR) -> dict[str, Any]:

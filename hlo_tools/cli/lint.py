@@ -42,7 +42,7 @@ Ignore = Annotated[
         autocompletion=completion.lint_codes,
     ),
 ]
-Own = Annotated[
+RuleFiles = Annotated[
     list[str] | None,
     typer.Option("--rules", help="Add rules of your own.", metavar="FILE.py:NAME"),
 ]
@@ -53,7 +53,7 @@ def command(
     target: TargetName = "",
     select: Select = None,
     ignore: Ignore = None,
-    own: Own = None,
+    rule_files: RuleFiles = None,
     form: FindingsFormat = "text",
     as_json: FindingsJson = False,
     baseline: Annotated[
@@ -73,12 +73,12 @@ def command(
     Example: nki-hlo lint model.pb --format sarif > lint.sarif
     Example: nki-hlo lint model.pb --format junit > lint.xml
     """
-    given = {"target": target, "select": select, "ignore": ignore, "baseline": baseline}
-    settings = read_configuration(given)
+    flags = {"target": target, "select": select, "ignore": ignore, "baseline": baseline}
+    settings = read_configuration(flags)
     form = "json" if as_json else form
     if form not in FORMATS:
         raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
-    known_rules = _known_rules(own or ())
+    known_rules = _known_rules(rule_files or ())
     rules = selected(settings.words("select"), settings.words("ignore"), known_rules)
     paths = [path for name in files for path in module_files(name)]
     used: dict[str, ChosenTarget] = {}
@@ -90,21 +90,21 @@ def command(
 
     shown, findings, unread = look_at_each(paths, of_module)
     _note_default(used)
-    known = settings.text("baseline")
+    baseline_path = settings.text("baseline")
     if write and unread:
         raise unread[0]  # what is in them would be missing from the baseline
     if write:
-        return _write(known, findings)
-    if known:
+        return _write(baseline_path, findings)
+    if baseline_path:
         targets = [chosen.target for chosen in used.values()]
         codes = {rule.code for rule in rules if any(map(rule.applies_to, targets))}
-        findings = _new(known, findings, shown, codes)
+        findings = _new(baseline_path, findings, shown, codes)
     facts = {"target": ",".join(sorted(used))}
     print_findings(Report("lint", shown, findings, _texts(known_rules), facts), form)
     if unread:
         return [report(error) for error in unread][-1]
-    counted = any(one.severity is not Severity.note for one in findings)
-    return 1 if counted and not exit_zero else 0
+    has_problems = any(finding.severity is not Severity.note for finding in findings)
+    return 1 if has_problems and not exit_zero else 0
 
 
 def _texts(rules: Mapping[str, LintRule]) -> dict[str, RuleText]:
@@ -127,8 +127,8 @@ def _new(
     baseline: str, findings: list[Finding], files: list[str], codes: set[str]
 ) -> list[Finding]:
     """The findings that are not in the baseline; notes report entries that no longer occur."""
-    known, folder = read_baseline(baseline), Path(os.path.abspath(baseline)).parent
-    missing = gone(known, findings, folder, files=files, codes=codes)
+    baseline_findings, folder = read_baseline(baseline), Path(os.path.abspath(baseline)).parent
+    missing = gone(baseline_findings, findings, folder, files=files, codes=codes)
     if missing:
         entries = console.counted(missing.total(), "known finding no longer occurs",
                                   "known findings no longer occur")  # fmt: skip
@@ -136,17 +136,17 @@ def _new(
     for (file, code, place), count in missing.items():
         times = f" ({count} times)" if count > 1 else ""
         console.note(f"  {file}: {code} {place}".rstrip() + times)
-    return unknown_to(known, findings, folder)
+    return unknown_to(baseline_findings, findings, folder)
 
 
 def _known_rules(places: Sequence[str]) -> dict[str, LintRule]:
     """The registered rules, and those of Python files."""
-    known = registered_rules()
+    rules = registered_rules()
     for place in places:
         if not names_python(place):
             raise typer.BadParameter(f"{place!r} is not FILE.py:NAME, a LintRule or a list of them")
-        known = joined(known, rules_of(load_named(place), place), place)
-    return known
+        rules = joined(rules, rules_of(load_named(place), place), place)
+    return rules
 
 
 def _write(path: str, findings: list[Finding]) -> int:

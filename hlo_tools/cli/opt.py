@@ -221,9 +221,11 @@ def _summary(report: Report) -> str:
 
 def _report_times(reports: list[Report]) -> None:
     for report in reports:
-        for one in report.steps:
-            did = f"{one.before} -> {one.after} instructions" if one.modified else "nothing"
-            console.note(f"{one.seconds * 1000:10.2f} ms  {one.text}: {did}")
+        for pass_step in report.steps:
+            did = "nothing"
+            if pass_step.modified:
+                did = f"{pass_step.before} -> {pass_step.after} instructions"
+            console.note(f"{pass_step.seconds * 1000:10.2f} ms  {pass_step.text}: {did}")
 
 
 def _as_json(module: Module, report: Report) -> dict[str, object]:

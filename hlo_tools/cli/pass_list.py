@@ -19,15 +19,15 @@ def list_passes(names: Sequence[str], *, as_json: bool) -> int:
     Raises:
         HloError: ``HLO-NO-PASS``: there is no such pass.
     """
-    known = registered_passes()
+    passes = registered_passes()
     for name in names:
         find_pass(name)
-    chosen = [known[name] for name in names or known]
+    chosen = [passes[name] for name in names or passes]
     if as_json:
         console.write_json("opt", passes=[_as_json(entry) for entry in chosen])
     elif names:
         for entry in chosen:
-            _tell(entry)
+            _print_pass(entry)
     else:
         rows = [(entry.name, entry.origin, _first_line(entry)) for entry in chosen]
         console.table(("pass", "origin", "does"), rows)
@@ -42,7 +42,7 @@ def _documentation(entry: Registered) -> str:
     return inspect.getdoc(entry.load()) or ""
 
 
-def _tell(entry: Registered) -> None:
+def _print_pass(entry: Registered) -> None:
     kind = entry.load()
     console.line(f"{entry.name} ({entry.origin})")
     for text in _documentation(entry).splitlines():
@@ -52,8 +52,8 @@ def _tell(entry: Registered) -> None:
             console.line(f"  {title} {word}: {INVARIANTS[word].meaning}")
     for group in kind.needs:
         console.line(f"  needs {' or '.join(group)}")
-    for one in arguments_of(kind).values():
-        console.line(f"  {one.name}={one.kind} (default {_shown(one.default)})")
+    for argument in arguments_of(kind).values():
+        console.line(f"  {argument.name}={argument.kind} (default {_shown(argument.default)})")
 
 
 def _shown(value: object) -> str:
@@ -64,11 +64,11 @@ def _as_json(entry: Registered) -> dict[str, object]:
     kind = entry.load()
     arguments = [
         {
-            "name": one.name,
-            "takes": one.kind,
-            "default": one.default,
+            "name": argument.name,
+            "takes": argument.kind,
+            "default": argument.default,
         }
-        for one in arguments_of(kind).values()
+        for argument in arguments_of(kind).values()
     ]
     return {
         "name": entry.name,

@@ -69,7 +69,7 @@ class _LazyGroup(TyperGroup):
 
 
 def _runs_module(words: list[str]) -> bool:
-    """Whether a command gets a module, or arrays for one, in place of a script."""
+    """Return True if a command receives a module, or arrays for one, instead of a script."""
     from hlo_tools.cli.shared.inputs import SUFFIXES
 
     first = next((word for word in words if not word.startswith("-")), "")
@@ -95,10 +95,10 @@ def load_command(entry: Command) -> Any:
         app.command(entry.name, context_settings=getattr(module, "SETTINGS", None))(function)
     loaded = typer.main.get_command(app)
     loaded.name = entry.name
-    for each in (loaded, *getattr(loaded, "commands", {}).values()):
-        each.help = _with_examples(each.help or "")
-        if each.callback is not None and entry.shows_progress:
-            each.callback = with_progress(each.name or entry.name, each.callback)
+    for command in (loaded, *getattr(loaded, "commands", {}).values()):
+        command.help = _with_examples(command.help or "")
+        if command.callback is not None and entry.shows_progress:
+            command.callback = with_progress(command.name or entry.name, command.callback)
     return loaded
 
 
@@ -111,9 +111,9 @@ def _with_examples(text: str) -> str:
     return "\n".join([f"{told.rstrip()}\n\n\b", "Examples:", *rows])
 
 
-def _tell_version(context: typer.Context, wanted: bool) -> None:
+def _print_version(context: typer.Context, is_requested: bool) -> None:
     """Before a command is looked for: none is needed."""
-    if wanted:
+    if is_requested:
         console.line(f"{context.info_name} {_version()}")
         raise typer.Exit
 
@@ -124,7 +124,7 @@ def _options(
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Print only data and errors."),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Print more to stderr."),
     version: bool = typer.Option(
-        False, "--version", help="Print the version.", callback=_tell_version, is_eager=True
+        False, "--version", help="Print the version.", callback=_print_version, is_eager=True
     ),
 ) -> None:
     if color not in console.COLORS:
@@ -143,18 +143,20 @@ def group(program: Program) -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=False)(_options)
-    found: Any = typer.main.get_command(app)
-    found.program = program
-    return found
+    click_group: Any = typer.main.get_command(app)
+    click_group.program = program
+    return click_group
 
 
 def run(program: Program, words: list[str]) -> int:
     """Run a program; the exit code, see :func:`hlo_tools.cli.main`."""
-    front, rest = _hoisted(words)
-    console.configure(debug="--debug" in front or bool(os.environ.get("NKI_HLO_DEBUG")))
+    program_options, command_words = _hoisted(words)
+    console.configure(debug="--debug" in program_options or bool(os.environ.get("NKI_HLO_DEBUG")))
     console.open_streams()
     try:
-        result = group(program).main([*front, *rest], program.name, standalone_mode=False)
+        result = group(program).main(
+            [*program_options, *command_words], program.name, standalone_mode=False
+        )
         return result if isinstance(result, int) else FINE
     except (KeyboardInterrupt, typer.Abort):
         console.note("interrupted")

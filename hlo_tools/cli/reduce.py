@@ -80,7 +80,7 @@ def command(
         command=condition, suffix=_suffix(file), jobs=jobs, repeat=repeat, timeout=timeout,
         most=runs, journal=Path(resume) if resume else None,
     )  # fmt: skip
-    trials = Trials(plan, _always if _wrong(module) else lambda one: not _wrong(one))
+    trials = Trials(plan, _always if _wrong(module) else lambda candidate: not _wrong(candidate))
     start = _differing(module, fill, seed, tolerance) if from_bisect else ""
 
     def report(step: Step, smaller: Module) -> None:
@@ -89,13 +89,13 @@ def command(
         if output != "-":
             write_module(smaller, output, form)
 
-    found = reduce_module(module, trials, start=start, report=report)
-    write_module(found.module, output, form)
-    _summary(module, found, trials)
+    reduction = reduce_module(module, trials, start=start, report=report)
+    write_module(reduction.module, output, form)
+    _summary(module, reduction, trials)
     if as_json:
         console.write_json(
-            "reduce", file=output, instructions=_count(found.module), runs=trials.runs,
-            cached=trials.cached, complete=found.is_whole, steps=[asdict(one) for one in found.steps],
+            "reduce", file=output, instructions=_count(reduction.module), runs=trials.runs,
+            cached=trials.cached, complete=reduction.is_whole, steps=[asdict(step) for step in reduction.steps],
         )  # fmt: skip
     return 0
 
@@ -107,7 +107,7 @@ def _suffix(file: str) -> str:
 
 
 def _wrong(module: Module) -> bool:
-    return any(one.severity is Severity.error for one in verify(module))
+    return any(finding.severity is Severity.error for finding in verify(module))
 
 
 def _always(module: Module) -> bool:
@@ -117,23 +117,25 @@ def _always(module: Module) -> bool:
 def _differing(module: Module, fill: str | None, seed: int, tolerance: float) -> str:
     """The instruction at which our evaluation and jaxlib's part."""
     arrays = gather(module, [], fill, seed=seed)
-    found = against_jaxlib(module, arrays, tolerance=tolerance, root=module.folder or Path.cwd())
-    if found is None:
+    difference = against_jaxlib(
+        module, arrays, tolerance=tolerance, root=module.folder or Path.cwd()
+    )
+    if difference is None:
         raise HloError(
             "our values and jaxlib's do not differ", code="HLO-REDUCE", place=module.path,
             remedy="leave out --from-bisect, or pass another --fill or --seed",
         )  # fmt: skip
-    return f"{found.computation}/{found.instruction}"
+    return f"{difference.computation}/{difference.instruction}"
 
 
-def _summary(module: Module, found: Reduction, trials: Trials) -> None:
-    for one in found.steps:
-        console.note(f"  {_told(one)}")
+def _summary(module: Module, reduction: Reduction, trials: Trials) -> None:
+    for step in reduction.steps:
+        console.note(f"  {_told(step)}")
     cached = f", {trials.cached} known" if trials.cached else ""
-    whole = "" if found.is_whole else "; the runs are used up, --runs allows more"
+    exhausted = "" if reduction.is_whole else "; the runs are used up, --runs allows more"
     console.note(
-        f"{console.counted(_count(module), 'instruction')} became {_count(found.module)} "
-        f"in {console.counted(trials.runs, 'run')}{cached}{whole}"
+        f"{console.counted(_count(module), 'instruction')} became {_count(reduction.module)} "
+        f"in {console.counted(trials.runs, 'run')}{cached}{exhausted}"
     )
 
 

@@ -34,7 +34,7 @@ class _Row:
 
     name: str
     shape: str
-    part: str
+    tile_shape: str
     sharding: str
     spread: Spread
 
@@ -97,36 +97,38 @@ def _rows(view: Instruction) -> Iterator[_Row]:
     if sharding is None:
         return
     of_part = bool(view.module.proto.spmd_parameters_shardings) and view.opcode == "parameter"
-    for index, leaf, one in _leaves(view.shape, sharding):
+    for index, leaf, leaf_sharding in _leaves(view.shape, sharding):
         name = f"%{view.name}" + (f"{{{','.join(map(str, index))}}}" if index else "")
-        spread = spread_of(one, leaf.dimensions, of_part=of_part)
+        spread = spread_of(leaf_sharding, leaf.dimensions, of_part=of_part)
         sizes = leaf.dimensions
         if spread.tiles:
             sizes = tuple(high - low for low, high in spread.tiles[0].ranges)
-        part = f"{leaf.element}[{','.join(map(str, sizes))}]"
-        yield _Row(name, str(leaf), part, print_sharding(one), spread)
+        tile_shape = f"{leaf.element}[{','.join(map(str, sizes))}]"
+        yield _Row(name, str(leaf), tile_shape, print_sharding(leaf_sharding), spread)
 
 
 def _leaves(
     shape: Shape, sharding: OpSharding
 ) -> Iterator[tuple[tuple[int, ...], Shape, OpSharding]]:
     parts = list(shape.leaves())
-    given: Sequence[OpSharding] = [sharding] * len(parts)
+    shardings: Sequence[OpSharding] = [sharding] * len(parts)
     if sharding.type == _TUPLE:
-        given = list(sharding.tuple_shardings)
-    for (index, leaf), one in zip(parts, given, strict=False):
-        yield index, leaf, one
+        shardings = list(sharding.tuple_shardings)
+    for (index, leaf), leaf_sharding in zip(parts, shardings, strict=False):
+        yield index, leaf, leaf_sharding
 
 
 def _print(row: _Row) -> None:
     spread = row.spread
     console.line(f"{row.name}: {row.shape}  {row.sharding}")
     if spread.kind != "tiled":
-        console.line(f"  {_WORDS[spread.kind].format(*(t.devices[0] for t in spread.tiles))}\n")
+        console.line(
+            f"  {_KIND_TEXTS[spread.kind].format(*(t.devices[0] for t in spread.tiles))}\n"
+        )
         return
     copies = len(spread.tiles[0].devices)
-    held = f"{len(spread.tiles)} parts of {row.part}"
-    console.line(f"  {held}, {console.counted(copies, 'device')} each")
+    tiles = f"{len(spread.tiles)} parts of {row.tile_shape}"
+    console.line(f"  {tiles}, {console.counted(copies, 'device')} each")
     rows = [
         (_ranges(tile.ranges), ", ".join(map(str, tile.devices))) for tile in spread.tiles[:_MOST_TILES]
     ]  # fmt: skip
@@ -135,7 +137,7 @@ def _print(row: _Row) -> None:
     console.line(f"  {left} parts more\n" if left > 0 else "")
 
 
-_WORDS = {
+_KIND_TEXTS = {
     "replicated": "every device holds all of it",
     "maximal": "device {} holds all of it",
     "manual": "each device holds a part of its own: the program divides it by hand",
@@ -175,18 +177,18 @@ def _page(name: str, rows: list[_Row]) -> str:
 def _grid(spread: Spread) -> str:
     """The parts as a grid: its columns are the last dimension that is divided, its rows the others."""
     if spread.kind != "tiled":
-        text = _WORDS[spread.kind].format(*(tile.devices[0] for tile in spread.tiles))
+        text = _KIND_TEXTS[spread.kind].format(*(tile.devices[0] for tile in spread.tiles))
         return f"<p>{escape(text)}</p>"
-    divided = [at for at, count in enumerate(spread.parts) if count > 1]
-    columns = spread.parts[divided[-1]] if len(divided) > 1 else 1
-    behind = 1
-    for count in spread.parts[divided[-1] + 1 :]:
-        behind *= count
+    divided_axes = [axis for axis, count in enumerate(spread.parts) if count > 1]
+    columns = spread.parts[divided_axes[-1]] if len(divided_axes) > 1 else 1
+    cells_per_index = 1
+    for count in spread.parts[divided_axes[-1] + 1 :]:
+        cells_per_index *= count
     cells: list[str] = []
     for number, tile in enumerate(spread.tiles):
         hue = 360 * number // len(spread.tiles)
         devices = ", ".join(map(str, tile.devices))
-        end = "</tr><tr>" if (number // behind + 1) % columns == 0 else ""
+        end = "</tr><tr>" if (number // cells_per_index + 1) % columns == 0 else ""
         cells.append(
             f"<td style='background:hsl({hue} 70% 50% / .25)'>{devices}<br>"
             f"<small>{escape(_ranges(tile.ranges))}</small></td>{end}"

@@ -22,11 +22,11 @@ from hlo_tools.types.opcodes import OPCODES
 
 __all__ = ["command"]
 
-_LONGEST = 60
-"""Characters of a shape or a detail that are shown."""
-_FIRST = 4
-"""Parts of a long list that are shown."""
-_MOST_PARAMETERS = 12
+_MAX_SHOWN_CHARACTERS = 60
+"""Longer shapes and details are cut, so that a line fits a wide terminal."""
+_MAX_SHOWN_PARTS = 4
+"""Longer lists are cut after so many parts."""
+_MAX_SHOWN_PARAMETERS = 12
 _LEFT_OUT = frozenset(
     {"custom_call_target", "backend_config", "api_version", "custom_call_has_side_effect",
      "literal", "to_apply", "calls", "condition", "body"}
@@ -111,10 +111,10 @@ def command(
         if number:
             console.line()
         _print_summary(facts, full)
-        found = [_found(entry, query) for entry in chosen]
-        for entry, views in zip(chosen, found, strict=True):
+        views_by_entry = [_found(entry, query) for entry in chosen]
+        for entry, views in zip(chosen, views_by_entry, strict=True):
             _print_computation(entry, views, full)
-        if chosen and not any(found):
+        if chosen and not any(views_by_entry):
             console.line("\nno instructions match")
     return 0
 
@@ -169,10 +169,14 @@ def _found(computation: Computation, query: Query) -> list[Instruction]:
 
 
 def _print_summary(facts: dict[str, Any], full: bool) -> None:
-    given = facts["parameters"]
-    shown = given if full or len(given) <= _MOST_PARAMETERS else given[: _MOST_PARAMETERS - 1]
+    all_parameters = facts["parameters"]
+    shown = (
+        all_parameters
+        if full or len(all_parameters) <= _MAX_SHOWN_PARAMETERS
+        else all_parameters[: _MAX_SHOWN_PARAMETERS - 1]
+    )
     names = [f"{p['name']}: {_short(p['shape'], full)}" for p in shown]
-    left = len(given) - len(shown)
+    left = len(all_parameters) - len(shown)
     parameters = ", ".join([*names, *([f"{left} more"] if left else [])])
     opcodes = ", ".join(f"{name} {count}" for name, count in facts["opcodes"].items())
     console.line(f"module        {facts['name']}")
@@ -186,8 +190,8 @@ def _print_summary(facts: dict[str, Any], full: bool) -> None:
     console.line(f"ids           {facts['ids']}")
 
 
-def _check_opcodes(wanted: set[str]) -> None:
-    for name in sorted(wanted - set(OPCODES)):
+def _check_opcodes(selected: set[str]) -> None:
+    for name in sorted(selected - set(OPCODES)):
         raise typer.BadParameter(
             f"there is no opcode {name!r}; {did_you_mean(name, OPCODES)}".rstrip("; ")
         )
@@ -214,7 +218,7 @@ def _print_computation(computation: Computation, views: list[Instruction], full:
 
 
 def _details(view: Instruction, full: bool) -> str:
-    """What distinguishes instructions of one opcode, in a few words."""
+    """Return a few words that distinguish instructions of one opcode."""
     parts: list[str] = []
     if view.custom_call_target:
         parts.append(view.custom_call_target)
@@ -227,23 +231,27 @@ def _details(view: Instruction, full: bool) -> str:
         parts.append(" ".join(f"%{called.name}" for called in view.called_computations))
     for name, text in attributes_of(view):
         if name not in _LEFT_OUT:
-            cut = text if full or len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+            cut = (
+                text
+                if full or len(text) <= _MAX_SHOWN_CHARACTERS
+                else f"{text[: _MAX_SHOWN_CHARACTERS - 1]}…"
+            )
             parts.append(f"{name}={cut}")
     return " ".join(parts)
 
 
 def _short(shape: str, full: bool) -> str:
     """A shape; of a tuple with many parts, the first few."""
-    if full or len(shape) <= _LONGEST or not shape.startswith("("):
+    if full or len(shape) <= _MAX_SHOWN_CHARACTERS or not shape.startswith("("):
         return shape
     parts = re.sub(r"/\*index=\d+\*/", "", shape[1:-1]).split(", ")
-    return f"({', '.join(parts[:_FIRST])}, … {len(parts) - _FIRST} more)" if len(parts) > _FIRST else shape  # fmt: skip
+    return f"({', '.join(parts[:_MAX_SHOWN_PARTS])}, … {len(parts) - _MAX_SHOWN_PARTS} more)" if len(parts) > _MAX_SHOWN_PARTS else shape  # fmt: skip
 
 
 def _short_list(names: list[str], full: bool) -> str:
-    if full or len(names) <= 2 * _FIRST:
+    if full or len(names) <= 2 * _MAX_SHOWN_PARTS:
         return ", ".join(names)
-    return f"{', '.join(names[:_FIRST])}, … {len(names) - _FIRST} more"
+    return f"{', '.join(names[:_MAX_SHOWN_PARTS])}, … {len(names) - _MAX_SHOWN_PARTS} more"
 
 
 def _source(view: Instruction) -> str:

@@ -79,17 +79,19 @@ def command(
         raise typer.BadParameter("--json writes to stdout; write the module to a file with -o")
     module = open_module(file)
     targets = _targets(module, instruction or [], source, computation)
-    found = grow(targets, operands=_depth(operands, bool(instruction)), users=users)
-    part = extract_slice(found, targets=targets if instruction else (), constants=constants)
-    write_module(part.module, output, format_of(output, text=True) or "proto")
-    _tell(part, len(list(part.module.instructions)))
+    selection = grow(targets, operands=_depth(operands, bool(instruction)), users=users)
+    extracted = extract_slice(
+        selection, targets=targets if instruction else (), constants=constants
+    )
+    write_module(extracted.module, output, format_of(output, text=True) or "proto")
+    _print_slice(extracted, len(list(extracted.module.instructions)))
     if as_json:
         console.write_json(
             "slice",
             file=output,
-            instructions=len(list(part.module.instructions)),
-            inputs=[{"name": v.name, "shape": str(v.shape)} for v in part.inputs],
-            outputs=[{"name": v.name, "shape": str(v.shape)} for v in part.outputs],
+            instructions=len(list(extracted.module.instructions)),
+            inputs=[{"name": v.name, "shape": str(v.shape)} for v in extracted.inputs],
+            outputs=[{"name": v.name, "shape": str(v.shape)} for v in extracted.outputs],
         )
     return 0
 
@@ -116,7 +118,7 @@ def _depth(text: str, by_name: bool) -> int | None:
     return int(text)
 
 
-def _tell(part: Slice, count: int) -> None:
-    inputs = ", ".join(f"%{view.name}" for view in part.inputs) or "nothing"
-    outputs = ", ".join(f"%{view.name}" for view in part.outputs)
+def _print_slice(extracted: Slice, count: int) -> None:
+    inputs = ", ".join(f"%{view.name}" for view in extracted.inputs) or "nothing"
+    outputs = ", ".join(f"%{view.name}" for view in extracted.outputs)
     console.note(f"{console.counted(count, 'instruction')}: {inputs} -> {outputs}")

@@ -15,7 +15,7 @@ from hlo_tools.stats import Statistics, statistics
 
 __all__ = ["command"]
 
-_ROWS = (
+_TOTAL_FIELDS = (
     ("instructions", "instructions"),
     ("FLOPs", "flops"),
     ("transcendentals", "transcendentals"),
@@ -70,22 +70,25 @@ def command(
         return _costs(files, with_memory, with_roofline, target, top, output, as_json)
     compared = len(files) == 2
     files = files if compared else [path for name in files for path in module_files(name)]
-    found = [_statistics(name) for name in files]
+    all_statistics = [_statistics(name) for name in files]
     if as_json:
-        rows = [_as_json(name, one) for name, one in zip(files, found, strict=True)]
+        rows = [
+            _as_json(name, module_statistics)
+            for name, module_statistics in zip(files, all_statistics, strict=True)
+        ]
         console.write_json("stats", modules=rows)
         return 0
-    if len(found) > 1 and not compared:
-        _print_rows(found)
+    if len(all_statistics) > 1 and not compared:
+        _print_rows(all_statistics)
     else:
-        _print_totals(files, found)
-        _print_opcodes(found)
-        _print_kernels(found)
+        _print_totals(files, all_statistics)
+        _print_opcodes(all_statistics)
+        _print_kernels(all_statistics)
     if by_computation:
-        _print_computations(found)
-    for name, one in zip(files, found, strict=True):
-        if one.unknown_loops:
-            loops = console.counted(one.unknown_loops, "loop counts", "loops count")
+        _print_computations(all_statistics)
+    for name, module_statistics in zip(files, all_statistics, strict=True):
+        if module_statistics.unknown_loops:
+            loops = console.counted(module_statistics.unknown_loops, "loop counts", "loops count")
             console.note(f"{name}: {loops} counted as one iteration")
     return 0
 
@@ -108,14 +111,14 @@ def _costs(
 
     files = [path for name in names for path in module_files(name)]
     _check_output(output, files)
-    both = not (with_memory or with_roofline)
+    reports_all = not (with_memory or with_roofline)
     documents: list[dict[str, object]] = []
     for file in files:
         module = open_module(file, to_inspect=True)
-        needed = memory(module) if with_memory or both else None
+        needed = memory(module) if with_memory or reports_all else None
         allocated = allocated_beside(module.path) if needed and module.path else None
         least = None
-        if with_roofline or both:
+        if with_roofline or reports_all:
             least = roofline(module, target_for(target, module.folder).target.name)
         if output:
             page = render_page(module.name, needed, least)
@@ -148,46 +151,48 @@ def _check_output(output: str, files: list[str]) -> None:
 def _statistics(name: str) -> Statistics:
     """From the overview; only loops of unknown length need the module's messages."""
     outline = open_outline(name)
-    found = statistics(outline)
-    if not found.unknown_loops:
-        return found
+    counted = statistics(outline)
+    if not counted.unknown_loops:
+        return counted
     return statistics(outline.part(range(outline.instruction_count)))
 
 
-def _print_totals(files: list[str], found: list[Statistics]) -> None:
-    if len(found) == 1:
-        console.line(f"module           {found[0].name}")
-        for title, field in _ROWS:
-            console.line(f"{title:<16} {_number(getattr(found[0], field))}")
+def _print_totals(files: list[str], all_statistics: list[Statistics]) -> None:
+    if len(all_statistics) == 1:
+        console.line(f"module           {all_statistics[0].name}")
+        for title, field in _TOTAL_FIELDS:
+            console.line(f"{title:<16} {_number(getattr(all_statistics[0], field))}")
         return
     rows: list[tuple[object, ...]] = []
-    for title, field in _ROWS:
-        values = [getattr(one, field) for one in found]
+    for title, field in _TOTAL_FIELDS:
+        values = [getattr(module_statistics, field) for module_statistics in all_statistics]
         rows.append((title, *map(_number, values), _change(*values)))
     console.table(("", *files, "change"), rows)
 
 
-def _print_rows(found: list[Statistics]) -> None:
+def _print_rows(all_statistics: list[Statistics]) -> None:
     """Several modules: one row each."""
     columns = ("module", "instructions", "kernels", *_COSTS, "constant bytes")
     rows = [
-        (one.name, one.instructions, sum(kernel.calls for kernel in one.kernels),
-         *map(_number, (one.flops, one.transcendentals, one.bytes, one.constant_bytes)))
-        for one in found
+        (module_statistics.name, module_statistics.instructions, sum(kernel.calls for kernel in module_statistics.kernels),
+         *map(_number, (module_statistics.flops, module_statistics.transcendentals, module_statistics.bytes, module_statistics.constant_bytes)))
+        for module_statistics in all_statistics
     ]  # fmt: skip
     console.table(columns, rows)
 
 
-def _print_opcodes(found: list[Statistics]) -> None:
+def _print_opcodes(all_statistics: list[Statistics]) -> None:
     console.line()
-    if len(found) == 1:
+    if len(all_statistics) == 1:
         costs = [
             (o.opcode, o.count, *map(_number, (o.flops, o.transcendentals, o.bytes)))
-            for o in found[0].opcodes
+            for o in all_statistics[0].opcodes
         ]
         console.table(("opcode", "count", *_COSTS), costs)
         return
-    tables = [{o.opcode: o for o in one.opcodes} for one in found]
+    tables = [
+        {o.opcode: o for o in module_statistics.opcodes} for module_statistics in all_statistics
+    ]
     rows: list[tuple[object, ...]] = []
     for opcode in dict.fromkeys(name for table in tables for name in table):
         pair = [table.get(opcode) for table in tables]
@@ -199,9 +204,9 @@ def _print_opcodes(found: list[Statistics]) -> None:
     console.table(header, rows)
 
 
-def _print_kernels(found: list[Statistics]) -> None:
-    for place, one in enumerate(found):
-        if one.kernels:
+def _print_kernels(all_statistics: list[Statistics]) -> None:
+    for place, module_statistics in enumerate(all_statistics):
+        if module_statistics.kernels:
             console.line()
             rows = [
                 (
@@ -211,16 +216,18 @@ def _print_kernels(found: list[Statistics]) -> None:
                     _number(kernel.bytes),
                     "-" if kernel.macs is None else _number(kernel.macs),
                 )
-                for kernel in one.kernels
+                for kernel in module_statistics.kernels
             ]
             title = (
-                "kernel" if len(found) == 1 else f"kernel ({'first' if not place else 'second'})"
+                "kernel"
+                if len(all_statistics) == 1
+                else f"kernel ({'first' if not place else 'second'})"
             )
             console.table((title, "grid", "calls", "bytes", "MACs a call"), rows)
 
 
-def _print_computations(found: list[Statistics]) -> None:
-    for one in found:
+def _print_computations(all_statistics: list[Statistics]) -> None:
+    for module_statistics in all_statistics:
         console.line()
         rows = [
             (
@@ -229,7 +236,7 @@ def _print_computations(found: list[Statistics]) -> None:
                 c.runs,
                 *map(_number, (c.flops, c.transcendentals, c.bytes)),
             )
-            for c in one.computations
+            for c in module_statistics.computations
         ]
         console.table(("computation", "instructions", "runs", *_COSTS), rows)
 
@@ -250,5 +257,5 @@ def _change(before: float, after: float) -> str:
     return f"{(after - before) / before:+.1%}"
 
 
-def _as_json(name: str, one: Statistics) -> dict[str, object]:
-    return {"file": name, **asdict(one), "intensity": one.intensity}
+def _as_json(name: str, module_statistics: Statistics) -> dict[str, object]:
+    return {"file": name, **asdict(module_statistics), "intensity": module_statistics.intensity}

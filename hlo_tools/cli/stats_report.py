@@ -13,21 +13,23 @@ from hlo_tools.stats.units import bytes_text, share_text, time_text
 __all__ = ["memory_json", "print_memory", "print_roofline", "roofline_json"]
 
 
-def print_memory(found: Memory, allocated: Allocated | None, top: int) -> None:
+def print_memory(memory: Memory, allocated: Allocated | None, top: int) -> None:
     """The peak, what is alive then, and what XLA allocated where that is known."""
-    order = "in the order of the module's schedule" if found.scheduled else "operands first"
-    step = found.timeline[found.at] if found.timeline else None
+    order = "in the order of the module's schedule" if memory.scheduled else "operands first"
+    step = memory.timeline[memory.at] if memory.timeline else None
     console.line(f"memory, {order}")
     if step is not None:
-        at = f"at %{step.instruction}, step {found.at + 1:,} of {len(found.timeline):,}"
-        console.line(f"peak             {bytes_text(found.peak)} ({found.peak:,} bytes) {at}")
+        peak_step = f"at %{step.instruction}, step {memory.at + 1:,} of {len(memory.timeline):,}"
+        console.line(
+            f"peak             {bytes_text(memory.peak)} ({memory.peak:,} bytes) {peak_step}"
+        )
     for title, size in (
-        ("arguments", found.arguments), ("aliased", found.aliased), ("results", found.results),
-        ("constants", found.constants), ("temporaries", found.temporaries),
+        ("arguments", memory.arguments), ("aliased", memory.aliased), ("results", memory.results),
+        ("constants", memory.constants), ("temporaries", memory.temporaries),
     ):  # fmt: skip
         console.line(f"{title:<16} {bytes_text(size)}")
     if allocated is not None:
-        share = share_text(found.peak, allocated.total)
+        share = share_text(memory.peak, allocated.total)
         console.line(f"XLA allocated    {bytes_text(allocated.total)}; the peak is {share} of it")
     console.line()
     console.table(
@@ -35,84 +37,84 @@ def print_memory(found: Memory, allocated: Allocated | None, top: int) -> None:
         [
             (
                 bytes_text(o.size),
-                share_text(o.size, found.peak),
+                share_text(o.size, memory.peak),
                 o.kind,
                 _part(o),
                 o.shape,
                 o.source,
             )
-            for o in found.owners[:top]
+            for o in memory.owners[:top]
         ],
     )
-    _more(len(found.owners) - top, "buffer")
+    _more(len(memory.owners) - top, "buffer")
     console.line()
-    console.table(("bytes", "source"), _sums(found.by_source(), top))
+    console.table(("bytes", "source"), _sums(memory.by_source(), top))
     console.line()
-    console.table(("bytes", "scope"), _sums(found.by_scope(), top))
+    console.table(("bytes", "scope"), _sums(memory.by_scope(), top))
 
 
-def print_roofline(found: Roofline, top: int) -> None:
+def print_roofline(roofline: Roofline, top: int) -> None:
     """The least time, what bounds it, the slowest instructions, sums by source line and scope."""
-    console.line(f"roofline of one core of {found.peaks.target}")
-    console.line(f"at least         {time_text(found.time)}")
-    for name, time in found.by_bound().items():
-        console.line(f"bound by {name:<7} {time_text(time)} ({share_text(time, found.time)})")
+    console.line(f"roofline of one core of {roofline.peaks.target}")
+    console.line(f"at least         {time_text(roofline.time)}")
+    for name, time in roofline.by_bound().items():
+        console.line(f"bound by {name:<7} {time_text(time)} ({share_text(time, roofline.time)})")
     console.line()
     console.table(
         ("time", "share", "bound by", "instruction", "opcode", "runs", "FLOPs", "bytes",
          "FLOPs/byte", "source"),
         [
-            (time_text(w.time), share_text(w.time, found.time), w.bound, f"%{w.instruction}", w.opcode,
+            (time_text(w.time), share_text(w.time, roofline.time), w.bound, f"%{w.instruction}", w.opcode,
              w.runs, f"{w.flops:,}", f"{w.bytes:,}", f"{w.intensity:,.2f}", w.source)
-            for w in found.work[:top]
+            for w in roofline.work[:top]
         ],
     )  # fmt: skip
-    _more(len(found.work) - top, "instruction")
-    for title, groups in (("source", found.by_source()), ("scope", found.by_scope())):
+    _more(len(roofline.work) - top, "instruction")
+    for title, groups in (("source", roofline.by_source()), ("scope", roofline.by_scope())):
         console.line()
         rows = [
-            (time_text(g.time), share_text(g.time, found.time), f"{g.flops:,}", f"{g.bytes:,}",
+            (time_text(g.time), share_text(g.time, roofline.time), f"{g.flops:,}", f"{g.bytes:,}",
              g.instructions, g.name or "(none)")
             for g in groups[:top]
         ]  # fmt: skip
         console.table(("time", "share", "FLOPs", "bytes", "instructions", title), rows)
 
 
-def memory_json(found: Memory, allocated: Allocated | None) -> dict[str, object]:
+def memory_json(memory: Memory, allocated: Allocated | None) -> dict[str, object]:
     """The memory as JSON has it; the timeline as columns."""
     return {
-        **{name: getattr(found, name) for name in ("peak", "scheduled", "arguments", "results")},
-        **{name: getattr(found, name) for name in ("constants", "aliased", "temporaries", "at")},
-        "owners": [asdict(owner) for owner in found.owners],
-        "by_source": found.by_source(),
-        "by_scope": found.by_scope(),
+        **{name: getattr(memory, name) for name in ("peak", "scheduled", "arguments", "results")},
+        **{name: getattr(memory, name) for name in ("constants", "aliased", "temporaries", "at")},
+        "owners": [asdict(owner) for owner in memory.owners],
+        "by_source": memory.by_source(),
+        "by_scope": memory.by_scope(),
         "timeline": {
-            "instruction": [step.instruction for step in found.timeline],
-            "bytes": [step.bytes for step in found.timeline],
+            "instruction": [step.instruction for step in memory.timeline],
+            "bytes": [step.bytes for step in memory.timeline],
         },
         "allocated": None if allocated is None else asdict(allocated),
     }
 
 
-def roofline_json(found: Roofline) -> dict[str, object]:
+def roofline_json(roofline: Roofline) -> dict[str, object]:
     """The roofline as JSON has it; times in seconds."""
     return {
-        "target": found.peaks.target,
-        "time": found.time,
-        "by_bound": found.by_bound(),
-        "unknown_loops": found.unknown_loops,
-        "instructions": [_work(one) for one in found.work],
-        "by_source": [_group(one) for one in found.by_source()],
-        "by_scope": [_group(one) for one in found.by_scope()],
+        "target": roofline.peaks.target,
+        "time": roofline.time,
+        "by_bound": roofline.by_bound(),
+        "unknown_loops": roofline.unknown_loops,
+        "instructions": [_work(work) for work in roofline.work],
+        "by_source": [_group(group) for group in roofline.by_source()],
+        "by_scope": [_group(group) for group in roofline.by_scope()],
     }
 
 
-def _work(one: Work) -> dict[str, object]:
-    return {**asdict(one), "time": one.time, "bound": one.bound, "intensity": one.intensity}
+def _work(work: Work) -> dict[str, object]:
+    return {**asdict(work), "time": work.time, "bound": work.bound, "intensity": work.intensity}
 
 
-def _group(one: Group) -> dict[str, object]:
-    return asdict(one)
+def _group(group: Group) -> dict[str, object]:
+    return asdict(group)
 
 
 def _part(owner: Owner) -> str:
@@ -120,8 +122,8 @@ def _part(owner: Owner) -> str:
     return f"%{owner.instruction}{index}"
 
 
-def _sums(found: dict[str, int], top: int) -> list[tuple[str, str]]:
-    return [(bytes_text(size), name or "(none)") for name, size in list(found.items())[:top]]
+def _sums(sizes: dict[str, int], top: int) -> list[tuple[str, str]]:
+    return [(bytes_text(size), name or "(none)") for name, size in list(sizes.items())[:top]]
 
 
 def _more(count: int, what: str) -> None:

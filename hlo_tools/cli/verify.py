@@ -90,12 +90,12 @@ def command(
         unbounded=unbounded, replicas=replicas, partitions=partitions, **_further(also),
     )  # fmt: skip
     shown, findings, unread = look_at_each(paths, lambda module: _of_module(module, options))
-    texts = {one.code: _KERNEL_FILE for one in findings}
+    texts = {finding.code: _KERNEL_FILE for finding in findings}
     texts |= {code: RuleText(rule.title, rule.why) for code, rule in RULES.items()}
     print_findings(Report("verify", shown, findings, texts, {}), form)
     if unread:
         return [report(error) for error in unread][-1]
-    wrong = any(one.severity is Severity.error for one in findings)
+    wrong = any(finding.severity is Severity.error for finding in findings)
     return 1 if wrong and not exit_zero else 0
 
 
@@ -109,11 +109,11 @@ def _further(also: str) -> dict[str, bool]:
 
 
 def _of_module(module: Module, options: Options) -> list[Finding]:
-    """What is wrong with a module; its kernel files are checked when it is valid."""
-    found = verify(module, options=options)
-    if any(one.severity is Severity.error for one in found):
-        return found
-    return [*found, *_of_kernels(module)]
+    """Return the findings of a module; its kernel files are checked when it is valid."""
+    findings = verify(module, options=options)
+    if any(finding.severity is Severity.error for finding in findings):
+        return findings
+    return [*findings, *_of_kernels(module)]
 
 
 def _of_kernels(module: Module) -> Iterator[Finding]:

@@ -83,10 +83,10 @@ def write_bundle(
     if is_complete(entry):
         return entry
     content = _content(module_bytes, flags, root)
-    made: list[Path] = []
+    new_folders: list[Path] = []
     try:
         check_path(folder)
-        made += [path for path in (folder, folder.parent) if not path.exists()]
+        new_folders += [path for path in (folder, folder.parent) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder, _STAGING)
         staging = _staging_folder(folder)
@@ -96,7 +96,7 @@ def write_bundle(
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     except OSError as error:
-        for path in made:  # those that are empty; others may have written there meanwhile
+        for path in new_folders:  # only empty ones: another process may have written there
             with contextlib.suppress(OSError):
                 path.rmdir()
         raise HloFileError(
@@ -117,10 +117,10 @@ def _content(module_bytes: bytes, flags: Sequence[str], root: Path | None) -> di
     names = _names(kernels)
     files: dict[str, bytes] = {}
     for kernel in kernels:
-        for part, data in kernel.parts.items():
-            suffix = part.removeprefix(kernel.path.name)
-            is_own = part.startswith(kernel.path.name)
-            files[names[kernel.path] + suffix if is_own else part] = data
+        for name, data in kernel.parts.items():
+            suffix = name.removeprefix(kernel.path.name)
+            is_main_file = name.startswith(kernel.path.name)
+            files[names[kernel.path] + suffix if is_main_file else name] = data
     if kernels:
         rename_kernels(module, lambda kernel: names[kernel.path], root)
     files[FLAGS_FILE] = flags_text(flags).encode()
@@ -171,8 +171,9 @@ def _install(staging: Path, entry: Path) -> None:
 
 
 def is_complete(entry: Path) -> bool:
-    """Whether a folder is an entry and whole: its module, flags and kernels are those that its
-    name was made from. A file that is missing, cut or damaged makes it no entry."""
+    """Return True if a folder is an entry whose module, flags and kernels match its name.
+    A file that is missing, cut or damaged makes it no entry.
+    """
     try:
         module = read_beside(entry / MODULE_FILE, MOST_BYTES)
         flags = json.loads(read_beside(entry / FLAGS_FILE))

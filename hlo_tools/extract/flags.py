@@ -39,7 +39,7 @@ _TAKES_A_VALUE: Final = ("--cache_dir", "--framework", "--target", "--verbose")
 
 
 def flags_text(flags: Sequence[str]) -> str:
-    """What ``compile_flags.json`` holds.
+    """Return the content of ``compile_flags.json``.
 
     >>> flags_text(["--target=trn1"])
     '["--target=trn1"]'
@@ -131,7 +131,7 @@ def remote_cache(environment: Mapping[str, str] = os.environ) -> str:
             f"a compile cache at {scheme}:// is not supported",
             code="HLO-CACHE-URL",
             place=f"NEURON_COMPILE_CACHE_URL={address}",
-            remedy=f"name a folder, or an address with {', '.join(f'{one}://' for one in REMOTE)}",
+            remedy=f"name a folder, or an address with {', '.join(f'{remote_scheme}://' for remote_scheme in REMOTE)}",
         )
     return address
 

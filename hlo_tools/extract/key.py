@@ -57,19 +57,21 @@ class KeyParts:
         "device_assignment.computation_devices",
     )
 
-    def difference(self, other: KeyParts) -> str:
+    def difference(self, other_parts: KeyParts) -> str:
         """The first thing in which two modules differ; "" when their keys are equal."""
-        if self.key == other.key:
+        if self.key == other_parts.key:
             return ""
-        for (name, own), (_, theirs) in zip(self.kernels, other.kernels, strict=False):
-            if own != theirs:
+        for (name, left), (_, right) in zip(self.kernels, other_parts.kernels, strict=False):
+            if left != right:
                 return f"the content of kernel {name}"
-        if self.module != other.module:
+        if self.module != other_parts.module:
             return "the module's signature or attributes"
-        for number, rows in enumerate(zip(self.instructions, other.instructions, strict=False)):
-            for place, (own, theirs) in enumerate(zip(*rows, strict=False)):
-                if own != theirs:
-                    return f"instruction {place} ({own[0]}) of computation {number}"
+        for computation, rows in enumerate(
+            zip(self.instructions, other_parts.instructions, strict=False)
+        ):
+            for index, (left, right) in enumerate(zip(*rows, strict=False)):
+                if left != right:
+                    return f"instruction {index} ({left[0]}) of computation {computation}"
         return "the number of computations or instructions"
 
 
@@ -104,10 +106,10 @@ def explain_key(module: bytes, root: Path | None = None) -> KeyParts:
         _digest_of([_computation_text(computation), *(digest for _, digest in rows)])
         for computation, rows in zip(proto.computations, instructions, strict=True)
     )
-    whole = _module_digest(proto, order)
-    number = int.from_bytes(bytes.fromhex(_digest_of([whole, *computations]))[:8], "big")
+    module_digest = _module_digest(proto, order)
+    number = int.from_bytes(bytes.fromhex(_digest_of([module_digest, *computations]))[:8], "big")
     named = tuple((kernel.function, kernel.digest) for kernel in kernels)
-    return KeyParts(str(number), whole, computations, instructions, named)
+    return KeyParts(str(number), module_digest, computations, instructions, named)
 
 
 def _digest_of(parts: list[str]) -> str:
@@ -119,7 +121,7 @@ def _serialized(message: Message) -> str:
 
 
 def _module_digest(proto: HloModuleProto, order: Mapping[int, int]) -> str:
-    """What is left of the module without its computations; changes ``proto``."""
+    """Return the digest of the module without its computations; changes ``proto``."""
     entry = order.get(proto.entry_computation_id, -1)
     proto.ClearField("computations")
     proto.ClearField("entry_computation_id")
@@ -139,14 +141,14 @@ def _computation_text(computation: HloComputationProto) -> str:
 
 
 def _places(computation: HloComputationProto) -> dict[int, int]:
-    return {each.id & LOCAL_MASK: place for place, each in enumerate(computation.instructions)}
+    return {inst.id & LOCAL_MASK: place for place, inst in enumerate(computation.instructions)}
 
 
 def _instruction_digests(
     computation: HloComputationProto, order: Mapping[int, int]
 ) -> list[tuple[str, str]]:
     places = _places(computation)
-    found: list[tuple[str, str]] = []
+    digests: list[tuple[str, str]] = []
     for original in computation.instructions:
         instruction = type(original)()
         instruction.CopyFrom(original)
@@ -160,5 +162,5 @@ def _instruction_digests(
         instruction.called_computation_ids[:] = [
             order.get(i, -1) for i in original.called_computation_ids
         ]
-        found.append((original.opcode, _serialized(instruction)))
-    return found
+        digests.append((original.opcode, _serialized(instruction)))
+    return digests

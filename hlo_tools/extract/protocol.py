@@ -1,4 +1,4 @@
-"""What passes between the process of a script and the command that started it.
+"""Protocol between the process of a script and the command that started it.
 
 There go environment variables (:func:`variables_for`), which the device of ``neff`` and the import
 names read in the script's process; back comes the journal, one line of JSON a captured module.
@@ -98,7 +98,7 @@ def variables_for(
     execute: bool = True,
     executor: str = "",
     journal: Path | None = None,
-    given: Mapping[str, str] = os.environ,
+    environment: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
     """The variables that enable the device, for every framework that the script may use.
 
@@ -108,7 +108,7 @@ def variables_for(
         execute: False captures programs without running them.
         executor: one of :data:`EXECUTORS`, "" to leave the environment's.
         journal: where captured modules are noted.
-        given: the variables that these are added to.
+        environment: the variables that these are added to.
     """
     variables = {
         DEVICE: "1",
@@ -119,11 +119,13 @@ def variables_for(
     }
     optional = {PLATFORM: platform, EXECUTOR: executor, JOURNAL: str(journal or "")}
     variables |= {name: value for name, value in optional.items() if value}
-    flags = given.get(COMPILER_FLAGS, "")
+    flags = environment.get(COMPILER_FLAGS, "")
     if "--cache_dir" in flags:
         # That flag overrides the variable, and ours is the caller's choice.
-        own = f" --cache_dir={shlex.quote(str(output))}" if output is not None else " --cache_dir="
-        variables[COMPILER_FLAGS] = flags + own
+        cache_flag = (
+            f" --cache_dir={shlex.quote(str(output))}" if output is not None else " --cache_dir="
+        )
+        variables[COMPILER_FLAGS] = flags + cache_flag
     return variables
 
 

@@ -17,7 +17,7 @@ __all__ = ["import_file", "load_named", "names_python"]
 
 
 def names_python(text: str) -> bool:
-    """Whether a text is ``FILE.py:NAME``."""
+    """Return True if a text is ``FILE.py:NAME``."""
     file, colon, name = text.rpartition(":")
     return bool(colon) and file.endswith(".py") and name.isidentifier()
 
@@ -68,8 +68,8 @@ def load_named(text: str) -> Any:
     try:
         return getattr(module, name)
     except AttributeError as error:
-        own = [known for known in vars(module) if not known.startswith("_")]
+        names = [global_name for global_name in vars(module) if not global_name.startswith("_")]
         raise HloError(
             f"the file defines no {name!r}", code="HLO-NO-NAME", place=path,
-            remedy=f"{did_you_mean(name, own)}name one of its functions or values",
+            remedy=f"{did_you_mean(name, names)}name one of its functions or values",
         ) from error  # fmt: skip

@@ -1,4 +1,4 @@
-"""What extractions wrote to a compile cache: which entries are current, and which are stale.
+"""Records of extractions to a compile cache: which entries are current, and which are stale.
 
 A cache keeps one small file for each script, arguments and platform that were extracted to it.
 An entry is stale when a later extraction of the same kind succeeded without it and no other
@@ -82,7 +82,7 @@ def record_extraction(
         HloFileError: ``HLO-CACHE-WRITE``: the record cannot be written.
     """
     cache = cache.absolute()
-    own = tuple(
+    compiled = tuple(
         dict.fromkeys(str(e.relative_to(cache)) for e in entries if e.is_relative_to(cache))
     )
     kind = (os.path.relpath(script.absolute(), cache), tuple(arguments), platform)
@@ -90,24 +90,26 @@ def record_extraction(
     before = _read(path)
     former = (*before.entries, *before.replaced) if before else ()
     if before and not succeeded:
-        own, former = tuple(dict.fromkeys((*before.entries, *own))), before.replaced
-    replaced = tuple(e for e in dict.fromkeys(former) if e not in own and (cache / e).is_dir())
-    made = Extraction(*kind, time.time_ns(), own, replaced)
-    _write(path, made)
-    return made
+        compiled, former = tuple(dict.fromkeys((*before.entries, *compiled))), before.replaced
+    replaced = tuple(e for e in dict.fromkeys(former) if e not in compiled and (cache / e).is_dir())
+    extraction = Extraction(*kind, time.time_ns(), compiled, replaced)
+    _write(path, extraction)
+    return extraction
 
 
 def read_records(cache: Path) -> list[Extraction]:
     """The extractions that a cache knows of, oldest first; damaged records are left out."""
-    found = [_read(path) for path in (cache / _FOLDER).glob("*.json")]
-    return sorted((one for one in found if one is not None), key=lambda one: one.when)
+    records = [_read(path) for path in (cache / _FOLDER).glob("*.json")]
+    return sorted(
+        (record for record in records if record is not None), key=lambda record: record.when
+    )
 
 
 def stale_entries(cache: Path) -> frozenset[str]:
     """The stale entries of a cache, relative to it."""
     records = read_records(cache)
-    current = {entry for one in records for entry in one.entries}
-    return frozenset(entry for one in records for entry in one.replaced) - current
+    current = {entry for record in records for entry in record.entries}
+    return frozenset(entry for record in records for entry in record.replaced) - current
 
 
 def latest_entries(cache: Path) -> frozenset[str]:
@@ -133,17 +135,17 @@ def prune(cache: Path) -> list[str]:
     Raises:
         HloFileError: ``HLO-CACHE-WRITE``: one cannot be removed.
     """
-    gone = sorted(stale_entries(cache))
+    stale = sorted(stale_entries(cache))
     try:
-        for entry in gone:
+        for entry in stale:
             with suppress(FileNotFoundError):
                 shutil.rmtree(cache / entry)
     except OSError as error:
         raise _unwritable(error, cache) from error
-    for one in read_records(cache):
-        path = _path(cache, one.script, one.arguments, one.platform)
-        _write(path, replace(one, replaced=tuple(e for e in one.replaced if e not in gone)))
-    return gone
+    for record in read_records(cache):
+        path = _path(cache, record.script, record.arguments, record.platform)
+        _write(path, replace(record, replaced=tuple(e for e in record.replaced if e not in stale)))
+    return stale
 
 
 def _path(cache: Path, script: str, arguments: Sequence[str], platform: str) -> Path:
@@ -194,8 +196,11 @@ def _texts(values: object) -> tuple[str, ...]:
 def _relative(values: object) -> tuple[str, ...]:
     """Entries as a record names them; a damaged record must not lead out of the cache."""
     names = _texts(values)
-    parts = [Path(name).parts for name in names]
-    if not all(len(one) == 2 and one[0] != ".." and one[1].startswith("MODULE_") for one in parts):
+    all_parts = [Path(name).parts for name in names]
+    if not all(
+        len(path_parts) == 2 and path_parts[0] != ".." and path_parts[1].startswith("MODULE_")
+        for path_parts in all_parts
+    ):
         raise ValueError("not an entry's name")
     return names
 

@@ -36,10 +36,10 @@ def publish(store: Store, entry: Path) -> bool:
 
 def push(store: Store, cache: Path) -> tuple[list[Path], list[Path]]:
     """Publish every complete entry of a cache: those that the store has now, and the others."""
-    found: tuple[list[Path], list[Path]] = ([], [])
+    published_and_refused: tuple[list[Path], list[Path]] = ([], [])
     for entry in complete_entries(cache):
-        found[0 if publish(store, entry) else 1].append(entry)
-    return found
+        published_and_refused[0 if publish(store, entry) else 1].append(entry)
+    return published_and_refused
 
 
 def pull(store: Store, cache: Path) -> tuple[list[str], list[str]]:
@@ -54,10 +54,10 @@ def pull(store: Store, cache: Path) -> tuple[list[str], list[str]]:
     """
     written: list[str] = []
     refused: list[str] = []
-    for one in entries(store.place):
-        name = str(one.parts.get(_NAME, ""))
+    for stored in entries(store.place):
+        name = str(stored.parts.get(_NAME, ""))
         is_entry = _ENTRY.fullmatch(name) is not None
-        if one.kind != KIND or (is_entry and (cache / name).is_dir()):
+        if stored.kind != KIND or (is_entry and (cache / name).is_dir()):
             continue
         files = store.get(Action(KIND, {_NAME: name})) if is_entry else None
         if files is None or not all(_is_safe(file) for file in files):

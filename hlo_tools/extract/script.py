@@ -24,7 +24,7 @@ _LAUNCHER = Path(__file__).with_name("launcher.py")
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """What became of a script.
+    """Outcome of a script.
 
     Attributes:
         exit_code: the script's own; 128 + N when signal N ended it.
@@ -84,7 +84,7 @@ def run_script(
         journal = Path(temporary) / "journal"
         variables |= variables_for(
             platform=target, output=folder, execute=execute, executor=executor,
-            journal=journal, given=variables,
+            journal=journal, environment=variables,
         )  # fmt: skip
         command = [sys.executable, str(_LAUNCHER), str(path), *arguments]
         stdout = sys.stderr.fileno() if stdout_to_stderr else None

@@ -26,7 +26,9 @@ RATIO, RATIO_FROM = 250, 64 << 20
 some 10 times its file, gzip packs nothing more than 1032 times)."""
 VARIABLE = "NKI_HLO_MOST_UNPACKED"
 """Environment variable: bytes that an unpacked file may have, whatever its ratio."""
-_CHUNK, _FEW = 1 << 22, 1 << 12
+_CHUNK_BYTES = 1 << 22
+_ZSTANDARD_INPUT_BYTES = 1 << 12
+"""A step of Zstandard unpacks so few bytes that its output cannot be very large."""
 
 
 def decompress(data: Buffer) -> tuple[Buffer, str]:
@@ -91,14 +93,14 @@ def _zstandard_parts(module: Any, data: Buffer) -> Iterator[bytes]:
     So few bytes are unpacked at a time that no part can be very large.
     """
     frame = module.ZstdDecompressor().decompressobj()
-    for start in range(0, len(data), _FEW):
-        rest = bytes(data[start : start + _FEW])
-        while rest:
+    for start in range(0, len(data), _ZSTANDARD_INPUT_BYTES):
+        packed = bytes(data[start : start + _ZSTANDARD_INPUT_BYTES])
+        while packed:
             if frame.eof:
                 frame = module.ZstdDecompressor().decompressobj()
-            if part := frame.decompress(rest):
-                yield part
-            rest = frame.unused_data if frame.eof else b""
+            if unpacked := frame.decompress(packed):
+                yield unpacked
+            packed = frame.unused_data if frame.eof else b""
     if not frame.eof:
         raise EOFError("it ends within a frame")
 
@@ -107,7 +109,7 @@ def _read_within_limits(read: Callable[[int], bytes], packed: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     most = _allowed()
-    while chunk := read(_CHUNK):
+    while chunk := read(_CHUNK_BYTES):
         parts.append(chunk)
         size += len(chunk)
         if size > (most or LIMIT) or (not most and size > max(RATIO_FROM, RATIO * packed)):
@@ -120,7 +122,7 @@ def _read_within_limits(read: Callable[[int], bytes], packed: int) -> bytes:
 
 
 def _allowed() -> int:
-    """What the environment allows; 0 when it says nothing.
+    """Return the number of bytes that the environment allows; 0 when it says nothing.
 
     Raises:
         HloError: it says something that is no number of bytes (HLO-CONFIGURATION).

@@ -14,10 +14,18 @@ from hlo_tools.files.detection import detect, message_behind_length
 if TYPE_CHECKING:
     from hlo_tools.wire.fields import Buffer
 
-__all__ = ["LARGE", "MESSAGES", "Source", "message_range", "open_content", "placed", "read"]
+__all__ = [
+    "MAX_READ_BYTES",
+    "MESSAGES",
+    "Source",
+    "message_range",
+    "open_content",
+    "placed",
+    "read",
+]
 
-LARGE = 1 << 30
-"""Files larger than 1 GiB are mapped."""
+MAX_READ_BYTES = 1 << 30
+"""Larger files are memory-mapped: a copy would need as much memory again."""
 
 Source = str | Path | bytes | bytearray | memoryview | BinaryIO | TextIO
 
@@ -30,7 +38,9 @@ MESSAGES = {
 """Kind of a binary file -> the message that it holds."""
 
 
-def open_content(source: Source, *, mapped_over: int = LARGE) -> tuple[Buffer, str | None, str]:
+def open_content(
+    source: Source, *, mapped_over: int = MAX_READ_BYTES
+) -> tuple[Buffer, str | None, str]:
     """The content of a file (unpacked), the kind of message that it is, and what to call it.
 
     The kind is None for text, pbtxt and JSON.
@@ -53,7 +63,7 @@ def open_content(source: Source, *, mapped_over: int = LARGE) -> tuple[Buffer, s
     return content, kind if kind in MESSAGES else None, place
 
 
-def read(source: Source, mapped_over: int = LARGE) -> tuple[Buffer, str]:
+def read(source: Source, mapped_over: int = MAX_READ_BYTES) -> tuple[Buffer, str]:
     """The bytes (of a large file, a memory map), and what to call them in messages.
 
     Raises:
@@ -111,6 +121,6 @@ def placed(error: HloError, place: str) -> HloError:
 
 def message_range(content: Buffer) -> tuple[int, int]:
     """Bounds of the message in a delimited file."""
-    found = message_behind_length(content)
-    assert found is not None
-    return found
+    bounds = message_behind_length(content)
+    assert bounds is not None
+    return bounds

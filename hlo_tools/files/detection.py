@@ -102,9 +102,9 @@ def _detect_text(sample: bytes) -> Detected:
     head = sample.lstrip().lstrip(b"\xef\xbb\xbf")
     if head.startswith(b"{"):
         return Detected("json", "text that begins with {")
-    found = _PBTXT.match(head)
-    if found:
-        return Detected("pbtxt", f"text that begins with the field {found[1].decode()}")
+    field = _PBTXT.match(head)
+    if field:
+        return Detected("pbtxt", f"text that begins with the field {field[1].decode()}")
     return Detected("text", "text without control characters")
 
 
@@ -191,20 +191,20 @@ def _first_payload(data: Buffer, begin: int, end: int) -> tuple[int, int] | None
 def _matches(
     data: Buffer, begin: int, end: int, types: dict[int, int], limit: int | None = None
 ) -> bool:
-    """Whether every known field has its wire type, and there is at least one known field.
+    """Return True if every known field has its wire type, and there is at least one known field.
 
     ``limit``: how many fields are examined.
     """
-    known = 0
+    known_fields = 0
     try:
         for field in islice(wire.fields(data, begin, end), limit):
             expected = types.get(field.number)
             if expected is not None and expected != field.wire_type:
                 return False
-            known += expected is not None
+            known_fields += expected is not None
     except HloFileError:
         return False
-    return known > 0
+    return known_fields > 0
 
 
 def _looks_like_module(data: Buffer, begin: int, end: int) -> bool:

@@ -15,36 +15,38 @@ from pathlib import PurePath
 
 from hlo_tools.graph.model import Computation, Graph, Node
 
-__all__ = ["LARGE", "blocks_of"]
+__all__ = ["MAX_UNDIVIDED_NODES", "blocks_of"]
 
-LARGE = 400
-"""Things at the top of a computation from which on it is cut into blocks."""
+MAX_UNDIVIDED_NODES = 400
+"""A computation with more nodes and scopes at its top is cut into blocks."""
 _BLOCKS = 40
 """Blocks of a computation, about; a block of so many instructions is not cut again."""
 
 
 def blocks_of(graph: Graph) -> list[tuple[str, ...]]:
     """For each node the names of the blocks that it is in, from outside; mostly none."""
-    found: list[tuple[str, ...]] = [()] * len(graph.nodes)
+    block_names: list[tuple[str, ...]] = [()] * len(graph.nodes)
     for computation in graph.computations:
         nodes = graph.nodes[computation.begin : computation.end]
         tops = sum(not node.scope for node in nodes) + len({n.scope[0] for n in nodes if n.scope})
-        if tops > LARGE:
-            _cut(computation, nodes, found)
-    return found
+        if tops > MAX_UNDIVIDED_NODES:
+            _cut(computation, nodes, block_names)
+    return block_names
 
 
-def _cut(computation: Computation, nodes: Sequence[Node], found: list[tuple[str, ...]]) -> None:
+def _cut(
+    computation: Computation, nodes: Sequence[Node], block_names: list[tuple[str, ...]]
+) -> None:
     alive = _alive(computation, nodes)
     for begin, end in _ranges(0, len(nodes), alive):
         outer = _name(nodes, begin, end)
         inner = _ranges(begin, end, alive) if end - begin > 2 * _BLOCKS else []
         for place in range(begin, end):
-            found[computation.begin + place] = (outer,)
+            block_names[computation.begin + place] = (outer,)
         for first, last in inner:
             path = (outer, _name(nodes, first, last))
             for place in range(first, last):
-                found[computation.begin + place] = path
+                block_names[computation.begin + place] = path
 
 
 def _alive(computation: Computation, nodes: Sequence[Node]) -> list[int]:
@@ -52,8 +54,8 @@ def _alive(computation: Computation, nodes: Sequence[Node]) -> list[int]:
     last = list(range(len(nodes)))
     for place, node in enumerate(nodes):
         for operand in node.operands:
-            at = operand - computation.begin
-            last[at] = max(last[at], place)
+            producer = operand - computation.begin
+            last[producer] = max(last[producer], place)
     change = [0] * (len(nodes) + 2)
     for place, end in enumerate(last):
         change[place + 1] += 1
@@ -67,18 +69,18 @@ def _ranges(begin: int, end: int, alive: Sequence[int]) -> list[tuple[int, int]]
     size = (end - begin) / count
     cuts = [begin]
     for number in range(1, count):
-        wanted = begin + round(number * size)
+        even_cut = begin + round(number * size)
         reach = int(size / 4)
-        near = range(max(wanted - reach, cuts[-1] + 1), min(wanted + reach, end - 1) + 1)
-        cuts.append(min(near, key=lambda at: (alive[at], abs(at - wanted)), default=wanted))
+        near = range(max(even_cut - reach, cuts[-1] + 1), min(even_cut + reach, end - 1) + 1)
+        cuts.append(min(near, key=lambda cut: (alive[cut], abs(cut - even_cut)), default=even_cut))
     return list(pairwise([*cuts, end]))
 
 
 def _name(nodes: Sequence[Node], begin: int, end: int) -> str:
     """The range as people count, and the source file or else the opcode that most have."""
-    part = nodes[begin:end]
-    kernels = [node.title for node in part if node.kernel]
-    files = Counter(PurePath(node.source.rpartition(":")[0]).stem for node in part if node.source)
-    opcodes = Counter(node.opcode for node in part)
-    most = kernels[0] if kernels else (files or opcodes).most_common(1)[0][0]
-    return f"{begin + 1:,}\u2013{end:,} {most}"
+    block = nodes[begin:end]
+    kernels = [node.title for node in block if node.kernel]
+    files = Counter(PurePath(node.source.rpartition(":")[0]).stem for node in block if node.source)
+    opcodes = Counter(node.opcode for node in block)
+    common_name = kernels[0] if kernels else (files or opcodes).most_common(1)[0][0]
+    return f"{begin + 1:,}\u2013{end:,} {common_name}"

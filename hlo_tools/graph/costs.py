@@ -1,4 +1,4 @@
-"""What instructions and kernels cost on a target, as the texts that a page shows.
+"""Costs of instructions and kernels on a target, as the texts that a page shows.
 
 Graph instructions have the bounds of the roofline; kernels what their files say, and the estimate
 of ``nki-hlo kernels``.
@@ -21,8 +21,8 @@ from hlo_tools.stats.units import bytes_text, time_text
 __all__ = ["Costs"]
 
 _ENGINES = {"memory": "DMA", "tensor": "tensor", "vector": "vector", "scalar": "scalar"}
-_LONGEST = 100_000
-"""Characters of a kernel's IR that are shown."""
+_MAX_IR_CHARACTERS = 100_000
+"""A page shows no more of a kernel's IR, so that it stays small enough to load."""
 
 Pairs = tuple[tuple[str, str], ...]
 Sheet = tuple[Pairs, Pairs]
@@ -38,10 +38,10 @@ class Costs:
         self.kernels: dict[bytes, Sheet] = {}
         self.work: dict[tuple[str, str], Work] = {}
         try:
-            found = roofline(module, target)
+            bounds = roofline(module, target)
         except HloError:
             return  # a module that cannot be counted is drawn all the same
-        self.work = {(one.computation, one.instruction): one for one in found.work}
+        self.work = {(work.computation, work.instruction): work for work in bounds.work}
 
     def of(self, view: Instruction) -> Pairs:
         """The costs of a graph instruction; of what costs nothing, none."""
@@ -51,10 +51,10 @@ class Costs:
     def of_kernel(self, call: Instruction) -> Sheet:
         """The costs of a kernel, its instructions, and its lines with their engines."""
         key = call.backend_config
-        found = self.kernels.get(key)
-        if found is None:
-            found = self.kernels[key] = self._read(call)
-        return found
+        sheet = self.kernels.get(key)
+        if sheet is None:
+            sheet = self.kernels[key] = self._read(call)
+        return sheet
 
     def _read(self, call: Instruction) -> Sheet:
         try:
@@ -64,8 +64,8 @@ class Costs:
         kernel = resolved.kernel
         work = work_of(kernel)
         ir = str(kernel)
-        if len(ir) > _LONGEST:
-            ir = ir[:_LONGEST] + "\n… (nki-hlo kernels --ir prints all)"
+        if len(ir) > _MAX_IR_CHARACTERS:
+            ir = ir[:_MAX_IR_CHARACTERS] + "\n… (nki-hlo kernels --ir prints all)"
         pairs = (
             ("MACs", _counted(work.macs)),
             ("bytes read", _counted(work.bytes_read)),

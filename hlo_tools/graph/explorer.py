@@ -30,10 +30,10 @@ def _node(number: int, node: Node, graph: Graph, names: list[str]) -> dict[str, 
     attributes = [("name", f"%{node.name}"), *node.attributes, *node.kernel]
     if node.source:
         attributes.append(("source", node.source))
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": str(number),
         "label": node.title,
-        "namespace": "/".join(part.replace("/", "_") for part in node.scope),
+        "namespace": "/".join(scope.replace("/", "_") for scope in node.scope),
         "attrs": [{"key": key, "value": text} for key, text in attributes],
         "incomingEdges": [
             {
@@ -48,5 +48,5 @@ def _node(number: int, node: Node, graph: Graph, names: list[str]) -> dict[str, 
         ],
     }
     if node.calls:
-        found["subgraphIds"] = [names[called] for called in node.calls]
-    return found
+        fields["subgraphIds"] = [names[called] for called in node.calls]
+    return fields

@@ -96,15 +96,15 @@ class _Placing:
             down = sweep % 2 == 0
             near = above if down else below
             for layer in rows if down else reversed(rows):
-                wanted = [_mean([x[n] for n in near[node]], x[node]) for node in layer]
-                order = sorted(range(len(layer)), key=wanted.__getitem__)
+                targets = [_mean([x[n] for n in near[node]], x[node]) for node in layer]
+                order = sorted(range(len(layer)), key=targets.__getitem__)
                 layer[:] = [layer[i] for i in order]
-                self._place(layer, [wanted[i] for i in order])
+                self._place(layer, [targets[i] for i in order])
         for layer in (*rows, *reversed(rows)):
             self._place(layer, [_mean([x[n] for n in (*above[v], *below[v])], x[v]) for v in layer])
         return self._framed()
 
-    def _place(self, layer: list[int], wanted: list[float]) -> None:
+    def _place(self, layer: list[int], targets: list[float]) -> None:
         """The places nearest to those wanted that keep the order and the space between."""
         offsets: list[float] = []
         edge = 0.0
@@ -115,7 +115,7 @@ class _Placing:
                 edge += (self.widths[before] + self.widths[node]) / 2 + space
             offsets.append(edge)
         weights = [1.0 if node < self.count else _STRAIGHT for node in layer]
-        moved = [want - offset for want, offset in zip(wanted, offsets, strict=True)]
+        moved = [want - offset for want, offset in zip(targets, offsets, strict=True)]
         for node, value, offset in zip(layer, _ascending(moved, weights), offsets, strict=True):
             self.x[node] = value + offset
 
@@ -141,36 +141,38 @@ class _Placing:
     def _routes(self, lanes: dict[int, int]) -> list[Route]:
         half = self.high / 2
         ports = self._ports()
-        made: list[Route] = []
-        for (operand, user), way in self.layers.near.items():
+        routes: list[Route] = []
+        for (operand, user), dummies in self.layers.near.items():
             points = [(self.x[operand], self._y(operand) + half)]
-            for step in way:
+            for step in dummies:
                 points += [(self.x[step], self._y(step) - half), (self.x[step], self._y(step) + half)]  # fmt: skip
             points.append((ports[operand, user], self._y(user) - half))
-            made.append(Route(operand, user, tuple(points), False))
+            routes.append(Route(operand, user, tuple(points), False))
         space = (self.row - self.high) / 4
         for operand, user in self.layers.far:
             lane = _LANE * (lanes[operand] + 0.5)
             start, end = self._y(operand) + half, self._y(user) - half
             x, port = self.x[operand], ports[operand, user]
             points = [(x, start), (x, start + space), (lane, start + space), (lane, end - space), (port, end - space), (port, end)]  # fmt: skip
-            made.append(Route(operand, user, tuple(points), True))
-        return made
+            routes.append(Route(operand, user, tuple(points), True))
+        return routes
 
     def _ports(self) -> dict[tuple[int, int], float]:
         """Where edges end on their user's upper side: in the order in which they arrive."""
         arriving: dict[int, list[tuple[float, int]]] = {}
-        for (operand, user), way in self.layers.near.items():
-            arriving.setdefault(user, []).append((self.x[way[-1] if way else operand], operand))
+        for (operand, user), dummies in self.layers.near.items():
+            arriving.setdefault(user, []).append(
+                (self.x[dummies[-1] if dummies else operand], operand)
+            )
         for operand, user in self.layers.far:
             arriving.setdefault(user, []).append((-1.0, operand))
-        found: dict[tuple[int, int], float] = {}
+        ports: dict[tuple[int, int], float] = {}
         for user, ends in arriving.items():
             step = min(_PORT, (self.widths[user] - 12) / len(ends))
             first = self.x[user] - step * (len(ends) - 1) / 2
             for place, (_, operand) in enumerate(sorted(ends)):
-                found[operand, user] = round(first + step * place, 1)
-        return found
+                ports[operand, user] = round(first + step * place, 1)
+        return ports
 
 
 def _mean(values: list[float], default: float) -> float:
@@ -183,11 +185,11 @@ def _ascending(values: list[float], weights: list[float]) -> list[float]:
     for value, weight in zip(values, weights, strict=True):
         count = 1
         while blocks and blocks[-1][0] > value:
-            mean, heavy, many = blocks.pop()
-            value = (mean * heavy + value * weight) / (heavy + weight)
-            weight, count = weight + heavy, count + many
+            merged_mean, heavy, merged_count = blocks.pop()
+            value = (merged_mean * heavy + value * weight) / (heavy + weight)
+            weight, count = weight + heavy, count + merged_count
         blocks.append((value, weight, count))
-    return [mean for mean, _, count in blocks for _ in range(count)]
+    return [merged_mean for merged_mean, _, count in blocks for _ in range(count)]
 
 
 def _lanes(far: list[tuple[int, int]], level: list[int]) -> dict[int, int]:
@@ -198,12 +200,12 @@ def _lanes(far: list[tuple[int, int]], level: list[int]) -> dict[int, int]:
         low, high = spans.get(operand, ends)
         spans[operand] = (min(low, *ends), max(high, *ends))
     free: list[int] = []  # the last layer of each lane
-    found: dict[int, int] = {}
+    lanes: dict[int, int] = {}
     for operand, (low, high) in sorted(spans.items(), key=lambda item: item[1]):
         lane = next((n for n, end in enumerate(free) if end < low), len(free))
         if lane == len(free) < _LANES:
             free.append(high)
         lane %= _LANES
         free[lane] = max(free[lane], high)
-        found[operand] = lane
-    return found
+        lanes[operand] = lane
+    return lanes

@@ -1,4 +1,4 @@
-"""What is drawn: a module's instructions as plain values, numbered over the whole module."""
+"""Graph of a module that a page draws: instructions as plain values, numbered over the module."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Computation", "Graph", "Node", "graph_of"]
 
 _SHORT_VALUE = 14
 """Characters of a constant's value that stand beside its shape."""
-_LONGEST = 160
+_MAX_TEXT_CHARACTERS = 160
 """Characters of an attribute that is shown."""
 
 Pairs = tuple[tuple[str, str], ...]
@@ -111,27 +111,31 @@ def graph_of(module: Module, computations: Collection[str] = (), *, target: str 
     """
     entry = module.entry
     chosen = [module.computation(n) for n in computations] or [entry] + [
-        one for one in module.computations if one is not entry
+        computation for computation in module.computations if computation is not entry
     ]
-    numbers = {one.id: place for place, one in enumerate(dict.fromkeys(chosen))}
-    made: list[Computation] = []
+    numbers = {computation.id: place for place, computation in enumerate(dict.fromkeys(chosen))}
+    computations_made: list[Computation] = []
     nodes: list[Node] = []
     shapes: dict[bytes, str] = {}
     wrapped = wrapped_kernels(module)
     costs = Costs(module, target) if target else None
-    for place, one in enumerate(dict.fromkeys(chosen)):
+    for place, computation in enumerate(dict.fromkeys(chosen)):
         begin = len(nodes)
-        local = {view.local_id: begin + at for at, view in enumerate(one.instructions)}
-        for view in one.instructions:
+        local = {
+            view.local_id: begin + index for index, view in enumerate(computation.instructions)
+        }
+        for view in computation.instructions:
             kernel = kernel_at(view, wrapped)
             node = _node(view, kernel, place, local, numbers, shapes)
             if costs is not None:
                 pairs, texts = costs.of_kernel(kernel) if kernel else (costs.of(view), ())
                 node = replace(node, costs=pairs, texts=texts)
             nodes.append(node)
-        wraps = not one.is_entry and one.id in wrapped
-        made.append(Computation(one.name, one.is_entry, begin, len(nodes), wraps))
-    return Graph(module.name, tuple(made), tuple(nodes))
+        wraps = not computation.is_entry and computation.id in wrapped
+        computations_made.append(
+            Computation(computation.name, computation.is_entry, begin, len(nodes), wraps)
+        )
+    return Graph(module.name, tuple(computations_made), tuple(nodes))
 
 
 def _node(
@@ -160,12 +164,12 @@ def _node(
     )
 
 
-def _shape(shape: Any, known: dict[bytes, str]) -> str:
+def _shape(shape: Any, printed: dict[bytes, str]) -> str:
     key = shape.SerializeToString()
-    found = known.get(key)
-    if found is None:
-        found = known[key] = _short(print_shape(shape))
-    return found
+    text = printed.get(key)
+    if text is None:
+        text = printed[key] = _short(print_shape(shape))
+    return text
 
 
 def _scope(op_name: str) -> tuple[str, ...]:
@@ -180,26 +184,28 @@ def _scope(op_name: str) -> tuple[str, ...]:
         elif char == "/" and not depth:
             parts.append(op_name[start:place])
             start = place + 1
-    return tuple(part for part in parts if part)
+    return tuple(component for component in parts if component)
 
 
 def _attributes(view: Instruction) -> list[tuple[str, str]]:
     row = view.proto
-    found = [(name, _short(text)) for name, text in print_attributes(row)]
+    attributes = [(name, _short(text)) for name, text in print_attributes(row)]
     if row.opcode == "parameter":
-        found.append(("number", str(row.parameter_number)))
+        attributes.append(("number", str(row.parameter_number)))
     if row.opcode == "constant" and row.HasField("literal"):
-        found.append(("value", _short(print_literal(row.literal, large=False))))
+        attributes.append(("value", _short(print_literal(row.literal, large=False))))
     if row.HasField("sharding"):
-        found.append(("sharding", _short(print_sharding(row.sharding))))
-    found += [(f"frontend {k}", _short(v)) for k, v in sorted(view.frontend_attributes.items())]
+        attributes.append(("sharding", _short(print_sharding(row.sharding))))
+    attributes += [
+        (f"frontend {k}", _short(v)) for k, v in sorted(view.frontend_attributes.items())
+    ]
     if row.HasField("metadata") and view.metadata.op_name:
-        found.append(("op_name", _short(view.metadata.op_name)))
-    return found
+        attributes.append(("op_name", _short(view.metadata.op_name)))
+    return attributes
 
 
 def _kernel(kernel: Instruction, call: Instruction) -> Pairs:
-    """What the kernel's configuration says, with the operands of the instruction that is shown."""
+    """Return the kernel's configuration, with the operands of the instruction that is shown."""
     try:
         config = decode(kernel.backend_config)
     except HloError as error:
@@ -216,4 +222,4 @@ def _kernel(kernel: Instruction, call: Instruction) -> Pairs:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _MAX_TEXT_CHARACTERS else f"{text[: _MAX_TEXT_CHARACTERS - 1]}…"

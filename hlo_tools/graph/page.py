@@ -27,7 +27,7 @@ def render_page(graph: Graph) -> str:
 
 
 def page_data(graph: Graph) -> dict[str, Any]:
-    """What the page's program reads.
+    """Return the data that the page's program reads.
 
     ``strings`` has every text once; nodes name texts by number. A node is [name, opcode, shape,
     kind, scope, source, root, operands, calls, opcode, attributes, sheet]. A list of pairs alternates
@@ -45,8 +45,8 @@ def page_data(graph: Graph) -> dict[str, Any]:
 
     for node, block in zip(graph.nodes, blocks_of(graph), strict=True):
         scope = -1
-        for depth, part in enumerate(block + node.scope):
-            scope = scopes[(scope, strings[part], node.computation, int(depth < len(block)))]
+        for depth, scope_name in enumerate(block + node.scope):
+            scope = scopes[(scope, strings[scope_name], node.computation, int(depth < len(block)))]
         nodes.append(
             [
                 strings[node.name],

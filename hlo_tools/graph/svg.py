@@ -74,9 +74,9 @@ def _computation(
 
 
 def _edge(route: Route) -> str:
-    (x, y), *rest = route.points
+    (x, y), *corners = route.points
     path = [f"M{x:g} {y:g}"]
-    for number, (to_x, to_y) in enumerate(rest):
+    for number, (to_x, to_y) in enumerate(corners):
         if route.is_lane or number % 2 or x == to_x:
             path.append(f"L{to_x:g} {to_y:g}")
         else:

@@ -22,25 +22,25 @@ def wrapped_kernels(module: Module) -> dict[int, Instruction]:
 
     A wrapper of a wrapper counts as well.
     """
-    found: dict[int, Instruction] = {}
+    kernels: dict[int, Instruction] = {}
     for computation in module.computations:
-        if not computation.is_entry and computation.id not in found:
-            _look(computation, found, set())
-    return found
+        if not computation.is_entry and computation.id not in kernels:
+            _look(computation, kernels, set())
+    return kernels
 
 
 def _look(
-    computation: Computation, found: dict[int, Instruction], on_the_way: set[int]
+    computation: Computation, kernels: dict[int, Instruction], visiting: set[int]
 ) -> Instruction | None:
-    if computation.id in found or computation.id in on_the_way:
-        return found.get(computation.id)
-    on_the_way.add(computation.id)
+    if computation.id in kernels or computation.id in visiting:
+        return kernels.get(computation.id)
+    visiting.add(computation.id)
     only = _only_call(computation)
     if only is not None and only.custom_call_target != KERNEL_TARGET:
         called = only.called_computations
-        only = _look(called[0], found, on_the_way) if len(called) == 1 else None
+        only = _look(called[0], kernels, visiting) if len(called) == 1 else None
     if only is not None:
-        found[computation.id] = only
+        kernels[computation.id] = only
     return only
 
 
@@ -75,10 +75,10 @@ def operands_at(kernel: Instruction, call: Instruction) -> list[Instruction]:
     """
     if kernel is call or all(kernel.computation is not c for c in call.called_computations):
         return list(kernel.operands)
-    given = call.operands
+    call_operands = call.operands
     return [
-        given[one.proto.parameter_number]
-        if one.opcode == "parameter" and one.proto.parameter_number < len(given)
-        else one
-        for one in kernel.operands
+        call_operands[operand.proto.parameter_number]
+        if operand.opcode == "parameter" and operand.proto.parameter_number < len(call_operands)
+        else operand
+        for operand in kernel.operands
     ]

@@ -14,7 +14,7 @@ from hlo_tools import schema
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.files.compression import decompress
 from hlo_tools.files.content import (
-    LARGE,
+    MAX_READ_BYTES,
     MESSAGES,
     Source,
     message_range,
@@ -69,7 +69,7 @@ def load(
     data, place = read(source)
     try:
         content, _compression = decompress(data)
-        if leave_constants is None and len(content) > LARGE:
+        if leave_constants is None and len(content) > MAX_READ_BYTES:
             leave_constants = MAX_LOADED_CONSTANT_BYTES
         kind = detect(content).kind
         if kind == "delimited":
@@ -152,13 +152,13 @@ def _read_skeleton(content: Buffer, kind: str, place: str, threshold: int) -> Mo
         raise HloFileError(
             f"the module has {len(data)} bytes without its large constants, more than "
             f"protobuf reads ({MAX_MESSAGE_BYTES})",
-            code="HLO-TOO-LARGE",
+            code="HLO-TOO-MAX_READ_BYTES",
             remedy="load it with a smaller leave_constants",
         )
     module = _read_message(data, kind, place)
     module._original = content
     proto = module._proto
-    for (computation, index), stored in skeleton.kept.items():
+    for (computation, index), stored in skeleton.literals.items():
         owner = proto.computations[computation]
         module._kept[owner.id, owner.instructions[index].id & LOCAL_MASK] = stored
     return module

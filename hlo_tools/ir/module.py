@@ -21,7 +21,7 @@ from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.types.aliases import Alias, of_module
 from hlo_tools.types.ids import scheme_of
-from hlo_tools.wire.large_constants import Envelope, Kept, encode_varint, splice
+from hlo_tools.wire.large_constants import Envelope, LiteralRange, encode_varint, splice
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import (
@@ -88,7 +88,7 @@ class Module:
         self._computations: dict[int, Computation] | None = None
         self._names: dict[str, int] | None = None
         self._next_legacy_id: int | None = None
-        self._kept: dict[tuple[int, int], Kept] = {}
+        self._kept: dict[tuple[int, int], LiteralRange] = {}
         self._made: set[int] = set()
         self._behind: bytes | None = None
         self._given = False
@@ -236,7 +236,7 @@ class Module:
 
         return computations_in_order(self)
 
-    def kept_constant(self, computation_id: int, local_id: int) -> Kept | None:
+    def kept_constant(self, computation_id: int, local_id: int) -> LiteralRange | None:
         """Where a constant stands that was left in the file."""
         return self._kept.get((computation_id, local_id)) if self._kept else None
 
@@ -380,7 +380,7 @@ class Module:
         After a change: the same message written deterministically, unknown fields kept.
 
         Raises:
-            HloFileError: the module has become larger than protobuf writes (HLO-TOO-LARGE).
+            HloFileError: the module has become larger than protobuf writes (HLO-TOO-MAX_READ_BYTES).
         """
         self._settle()
         if self._original is not None:
@@ -393,7 +393,7 @@ class Module:
         except Exception as error:
             raise HloFileError(
                 f"protobuf cannot write the module: {error}",
-                code="HLO-TOO-LARGE",
+                code="HLO-TOO-MAX_READ_BYTES",
                 place=self.path,
                 remedy="move large constants out of the module",
             ) from error
@@ -484,7 +484,7 @@ class Module:
         """The message without waiting edits: what is read or set besides its computations."""
         return self._proto
 
-    def keep_constant(self, computation_id: int, local_id: int, stored: Kept) -> None:
+    def keep_constant(self, computation_id: int, local_id: int, stored: LiteralRange) -> None:
         """A constant of the module is in a file."""
         self._kept[computation_id, local_id] = stored
 

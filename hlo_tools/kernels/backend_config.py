@@ -23,11 +23,11 @@ EMBEDDED = "nki_hlo_embedded"
 KERNEL_VERSION = 1
 """The only version seen."""
 
-LARGEST = 64 << 20
-"""Characters that a configuration may have."""
+MAX_CONFIG_CHARACTERS = 64 << 20
+"""A longer configuration is refused before it is decoded."""
 
-_KNOWN = ("kernel_version", "klir_binary", "func_name", "grid", "has_collectives")
-_KNOWN_BINARY = ("binary", "input_names", "output_names")
+_RECORD_KEYS = ("kernel_version", "klir_binary", "func_name", "grid", "has_collectives")
+_BINARY_KEYS = ("binary", "input_names", "output_names")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ def decode(text: str | bytes) -> BackendConfig:
         grid=_list(record, "grid", int, ""),
         has_collectives=_get(record, "has_collectives", bool, ""),
         kernel_version=_get(record, "kernel_version", int, ""),
-        extra={key: value for key, value in record.items() if key not in _KNOWN},
-        extra_binary={key: value for key, value in binary.items() if key not in _KNOWN_BINARY},
+        extra={key: value for key, value in record.items() if key not in _RECORD_KEYS},
+        extra_binary={key: value for key, value in binary.items() if key not in _BINARY_KEYS},
     )
 
 
@@ -133,8 +133,8 @@ def decode_backend_config(text: str | bytes) -> dict[str, object]:
     Raises:
         HloError: code ``HLO-CONFIG``: no base64, or no JSON object.
     """
-    if len(text) > LARGEST:
-        raise _wrong(f"it has {len(text)} characters, more than {LARGEST}")
+    if len(text) > MAX_CONFIG_CHARACTERS:
+        raise _wrong(f"it has {len(text)} characters, more than {MAX_CONFIG_CHARACTERS}")
     if not text:
         raise _wrong("it is empty")
     try:
@@ -150,7 +150,7 @@ def decode_backend_config(text: str | bytes) -> dict[str, object]:
     return cast(dict[str, object], record)
 
 
-_WORDS: dict[type, str] = {
+_TYPE_NAMES: dict[type, str] = {
     str: "a string", int: "an integer", bool: "true or false", dict: "an object"
 }  # fmt: skip
 T = TypeVar("T", str, int, bool, dict[str, object])
@@ -177,7 +177,7 @@ def _list(record: Mapping[str, object], key: str, kind: type[T], where: str) -> 
 def _checked(value: object, kind: type[T], where: str) -> T:
     """The value, if it is of a type; true and false are not integers."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise _wrong(f"{where} is {value!r:.60}, not {_WORDS[kind]}")
+        raise _wrong(f"{where} is {value!r:.60}, not {_TYPE_NAMES[kind]}")
     return value
 
 

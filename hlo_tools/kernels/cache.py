@@ -34,9 +34,9 @@ def cache_folder() -> Path:
     """The folder for kernels: ``$NKI_HLO_CACHE``, else ``$XDG_CACHE_HOME/nki-hlo``, else
     ``~/.cache/nki-hlo``; always with ``kernels`` behind it.
     """
-    given = os.environ.get("NKI_HLO_CACHE")
-    if given:
-        return Path(given).absolute() / "kernels"
+    path = os.environ.get("NKI_HLO_CACHE")
+    if path:
+        return Path(path).absolute() / "kernels"
     shared = os.environ.get("XDG_CACHE_HOME")
     base = Path(shared) if shared and os.path.isabs(shared) else Path.home() / ".cache"
     return base / "nki-hlo" / "kernels"
@@ -133,7 +133,7 @@ def _digest(folder: Path) -> str:
 
 
 def _is_intact(folder: Path) -> bool:
-    """Whether an entry's files are those that its name was made from."""
+    """Return True if an entry's files match the digest in its name."""
     try:
         return folder.is_dir() and _digest(folder)[:32] == folder.name
     except OSError:

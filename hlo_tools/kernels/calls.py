@@ -66,10 +66,10 @@ class KernelCall:
         self._check("operand", self.config.input_names, operands)
         if results is not None:
             self._check("result", self.config.output_names, results)
-        given = dict(zip(self.config.input_names, operands, strict=True))
+        operands_by_name = dict(zip(self.config.input_names, operands, strict=True))
         values = self._interpreted(operands)
         if values is None:
-            values = self._executed(given, operands, results)
+            values = self._executed(operands_by_name, operands, results)
         for value, result in zip(values, results or (), strict=False):
             if value is not result:
                 np.copyto(result, value.reshape(result.shape))
@@ -82,22 +82,27 @@ class KernelCall:
         return None if interpreter is None else interpreter(operands)
 
     def _executed(
-        self, given: dict[str, Array], operands: Sequence[Array], results: Sequence[Array] | None
+        self,
+        operands_by_name: dict[str, Array],
+        operands: Sequence[Array],
+        results: Sequence[Array] | None,
     ) -> list[Array]:
         place = current_place()
         size = ranks_of(self.kernel) if place is not None and self.kernel.has_collectives else 0
         if place is not None and size > 1:
-            return self._with_other_ranks(given, place, size)
+            return self._with_other_ranks(operands_by_name, place, size)
         pool = self._loaded()
         return pool.run(
-            [given[tensor.name] for tensor in pool.kernel_ir.inputs],
+            [operands_by_name[tensor.name] for tensor in pool.kernel_ir.inputs],
             None if results is None else [_unless_shared(array, operands) for array in results],
             rank=place.rank if place is not None else 0,
         )
 
-    def _with_other_ranks(self, given: dict[str, Array], place: Place, size: int) -> list[Array]:
+    def _with_other_ranks(
+        self, operands_by_name: dict[str, Array], place: Place, size: int
+    ) -> list[Array]:
         kernel = _constants_as_inputs(self.kernel, self.config)
-        inputs = [given[tensor.name] for tensor in kernel.inputs]
+        inputs = [operands_by_name[tensor.name] for tensor in kernel.inputs]
         name = encode(self.config)
         return meet(name, place, size, inputs, lambda ranks: execute.run_ranks(kernel, ranks))
 
@@ -149,8 +154,8 @@ def _constants_as_inputs(kernel: KernelIR, config: BackendConfig) -> KernelIR:
     """The kernel with those constants as inputs that the call passes as operands."""
     passed = set(config.input_names)
     moved = tuple(c.tensor for c in kernel.constants if c.tensor.name in passed)
-    kept = tuple(c for c in kernel.constants if c.tensor.name not in passed)
-    return replace(kernel, inputs=(*kernel.inputs, *moved), constants=kept)
+    constants = tuple(c for c in kernel.constants if c.tensor.name not in passed)
+    return replace(kernel, inputs=(*kernel.inputs, *moved), constants=constants)
 
 
 Interpreter = Callable[[Sequence[Array]], "list[Array] | None"]

@@ -47,7 +47,7 @@ def digest_of(files: Mapping[str, bytes]) -> str:
 
 
 def is_embedded(config: BackendConfig) -> bool:
-    """Whether a configuration carries its kernel."""
+    """Return True if a configuration carries its kernel."""
     return EMBEDDED in config.extra_binary
 
 
@@ -76,7 +76,7 @@ def unpack(config: BackendConfig) -> Path:
 
 
 def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
-    """Whether a folder has exactly these contents under these names."""
+    """Return True if a folder has exactly these contents under these names."""
     try:
         return all(
             read_plain(folder / name, len(content)) == content for name, content in files.items()
@@ -96,8 +96,8 @@ def pack(files: Mapping[str, bytes]) -> dict[str, object]:
 
 def files_of(config: BackendConfig) -> dict[str, bytes]:
     """The embedded files, checked against their digest."""
-    found = config.extra_binary[EMBEDDED]
-    record = cast(dict[str, object], found) if isinstance(found, dict) else {}
+    embedded = config.extra_binary[EMBEDDED]
+    record = cast(dict[str, object], embedded) if isinstance(embedded, dict) else {}
     if record.get("version") != _VERSION:
         raise _damaged(config, f"it is not a record of version {_VERSION}")
     key = unknown_key(record, _RECORD_KEYS)

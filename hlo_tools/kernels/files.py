@@ -70,8 +70,8 @@ class KernelFile:
         return digest.hexdigest()
 
     def _read(self, path: Path) -> bytes:
-        own = path == self.path  # where a kernel may lie, locate has looked at
-        folder = None if own else Path(os.path.realpath(self.path)).parent
+        is_main_file = path == self.path  # where a kernel may lie, locate has looked at
+        folder = None if is_main_file else Path(os.path.realpath(self.path)).parent
         try:
             return read_kernel_file(path, folder)
         except OSError as error:
@@ -91,11 +91,11 @@ def _each_call(
     calls = module.find_custom_calls()
     if not calls:
         return
-    known: dict[Path, KernelFile] = {}
+    kernels_by_path: dict[Path, KernelFile] = {}
     for call in calls:
         config = _decoded(call)
         path = locate(config, root)
-        kernel = known.setdefault(path, KernelFile(path, config.func_name))
+        kernel = kernels_by_path.setdefault(path, KernelFile(path, config.func_name))
         renamed = change(kernel, config)
         if renamed is not None:
             call.proto.backend_config = encode(renamed).encode()
@@ -120,13 +120,13 @@ def kernel_files(module: Module, root: Path | None = None) -> list[KernelFile]:
         HloFileError: code ``HLO-CONFIG``: a configuration does not decode; ``HLO-KERNEL-PATH``:
             a relative path has no root or leads out of it.
     """
-    found: dict[Path, KernelFile] = {}
+    kernels_by_path: dict[Path, KernelFile] = {}
 
     def note(kernel: KernelFile, _: BackendConfig) -> None:
-        found.setdefault(kernel.path, kernel)
+        kernels_by_path.setdefault(kernel.path, kernel)
 
     _each_call(module, root, note)
-    return list(found.values())
+    return list(kernels_by_path.values())
 
 
 def rename_kernels(

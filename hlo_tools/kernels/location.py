@@ -57,15 +57,15 @@ def locate(config: BackendConfig, root: Path | None = None) -> Path:
             remedy="load the module from its file, or pass the folder as root",
         )
     folder = Path(os.path.abspath(root))
-    found = Path(os.path.abspath(folder / path))
-    if not found.is_relative_to(folder):
+    target = Path(os.path.abspath(folder / path))
+    if not target.is_relative_to(folder):
         raise HloFileError(
             f"the path of kernel {config.func_name} leaves the module's folder",
             code="HLO-KERNEL-PATH",
             place=config.binary,
         )
-    _check_files(found, folder)
-    return found
+    _check_files(target, folder)
+    return target
 
 
 def allow(path: str | os.PathLike[str]) -> None:
@@ -77,7 +77,11 @@ def _folder_of(config: BackendConfig, path: Path, root: Path) -> Path:
     """The first folder that holds an absolute path, of those that a stranger may name."""
     listed = os.environ.get(_VARIABLE, "").split(os.pathsep)
     real = os.path.realpath(path)
-    for folder in (root, cache_folder(), *(Path(each) for each in listed if os.path.isabs(each))):
+    for folder in (
+        root,
+        cache_folder(),
+        *(Path(listed_folder) for listed_folder in listed if os.path.isabs(listed_folder)),
+    ):
         if Path(real).is_relative_to(os.path.realpath(folder)):
             return folder
     if real in _allowed:

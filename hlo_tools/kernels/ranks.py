@@ -65,7 +65,7 @@ def ranks_of(kernel: KernelIR) -> int:
 
 @dataclass(slots=True)
 class _Launch:
-    """What each rank brought, and what all take home."""
+    """Operands that each rank brought, and the results or the error for all ranks."""
 
     brought: dict[int, Sequence[Array]] = field(default_factory=dict[int, Sequence[Array]])
     results: list[list[Array]] | None = None

@@ -11,7 +11,7 @@ from hlo_tools.errors import HloError
 from hlo_tools.ir.module import Module
 from hlo_tools.lint.registry import registered_rules
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
-from hlo_tools.plugins import OWN
+from hlo_tools.plugins import BUILTIN_ORIGIN
 from hlo_tools.verify import Finding, Severity, verify
 from nki_lang.base.targets import Target, current_target, target_of
 
@@ -94,7 +94,7 @@ def _hits(rule: LintRule, check: Check, graph: Graph) -> list[Hit]:
     try:
         return list(check(graph))
     except Exception as error:
-        if rule.origin == OWN:
+        if rule.origin == BUILTIN_ORIGIN:
             raise
         raise HloError(
             f"the rule {rule.code} of {rule.origin} fails: {type(error).__name__}: {error}",

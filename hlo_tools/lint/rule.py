@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
-from hlo_tools.plugins import OWN
+from hlo_tools.plugins import BUILTIN_ORIGIN
 from hlo_tools.rewrite.patterns import Captures, Pattern
 from hlo_tools.verify import Finding, Severity
 from nki_lang.base.targets import Target
@@ -100,7 +100,7 @@ class LintRule:
     since: int = 0
     until: int = NOTHING_LATER
     severity: Severity = Severity.error
-    origin: str = OWN
+    origin: str = BUILTIN_ORIGIN
 
     def applies_to(self, target: Target) -> bool:
         """Return True if the rule applies to a target."""

@@ -1,4 +1,4 @@
-"""What a module holds, as columns: names, opcodes, shapes, calls."""
+"""Columns of a module's names, opcodes, shapes and calls."""
 
 from hlo_tools.outline.outline import (
     CALLED,

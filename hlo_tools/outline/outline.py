@@ -1,4 +1,4 @@
-"""What a module holds, at a fraction of the cost of loading it: names, opcodes, shapes, calls.
+"""Overview of a module at a fraction of the cost of loading it: names, opcodes, shapes, calls.
 
 Nothing is decoded but what an overview needs, all instructions at once and as columns of arrays
 (:mod:`hlo_tools.wire.columns`); constants are not even read, so a file of many GiB costs as much
@@ -165,8 +165,8 @@ class Outline:
         self._has_messages = messages
         try:
             self._read_module()
-            wanted = (*_WANTED, *also, *tags_to_check(_INSTRUCTION, messages=messages))
-            self.fields = split(self.words, self._begin, self._end, wanted, beyond=True)
+            tags = (*_WANTED, *also, *tags_to_check(_INSTRUCTION, messages=messages))
+            self.fields = split(self.words, self._begin, self._end, tags, beyond=True)
             self._bounds = {tag: self.bounds(tag) for tag in (NAME, OPCODE, SHAPE)}
             self._check_names()
             self.kinds, self.kind_of = self._kinds()
@@ -175,7 +175,7 @@ class Outline:
 
     @cached_property
     def holds_unknown_fields(self) -> bool:
-        """Whether the module has a field that the schema lacks.
+        """Return True if the module has a field that the schema lacks.
 
         Looked for in the module, its computations and its instructions, and in the messages that
         the module and computations hold; in those of instructions with ``messages`` only.
@@ -185,10 +185,10 @@ class Outline:
             (_COMPUTATION, self._inner, _INSTRUCTIONS),
             (_INSTRUCTION, self.fields, SHAPE),
         )
-        if any(table_holds_unknown(self.words, *one) for one in tables):
+        if any(table_holds_unknown(self.words, *table) for table in tables):
             return True
         shapes = {data for _, data in self.kinds}  # equal ones are read once
-        return any(next(unknown_fields(shape_of(one).proto), None) for one in shapes)
+        return any(next(unknown_fields(shape_of(shape).proto), None) for shape in shapes)
 
     # What it holds
 
@@ -220,8 +220,8 @@ class Outline:
         Raises:
             HloFileError: there is none (HLO-REFERENCE).
         """
-        found = self.by_id.get(number)
-        if found is None:
+        body = self.by_id.get(number)
+        if body is None:
             missing = f" with the id {number}" if self.by_id else ""
             raise HloFileError(
                 f"module {self.name or '(no name)'} has no computation{missing}",
@@ -229,7 +229,7 @@ class Outline:
                 place=self.path,
                 remedy="the module is damaged; nki-hlo verify reports all that is wrong",
             )
-        return found
+        return body
 
     def root(self, body: Body) -> OutlinedInstruction:
         """The instruction whose result is a computation's.
@@ -237,22 +237,24 @@ class Outline:
         Raises:
             HloFileError: the root id names no instruction (HLO-REFERENCE).
         """
-        found = np.flatnonzero(self.local_ids[body.first : body.last] == body.root_id & LOCAL_MASK)
-        if not found.size:
+        positions = np.flatnonzero(
+            self.local_ids[body.first : body.last] == body.root_id & LOCAL_MASK
+        )
+        if not positions.size:
             raise HloFileError(
                 f"the root id {body.root_id} of computation %{body.name} names no instruction",
                 code="HLO-REFERENCE",
                 place=self.path,
                 remedy="the module is damaged; nki-hlo verify reports all that is wrong",
             )
-        return OutlinedInstruction(self, body.first + int(found[-1]))
+        return OutlinedInstruction(self, body.first + int(positions[-1]))
 
     def parameters(self, body: Body) -> list[OutlinedInstruction]:
         """A computation's parameters by number."""
-        kinds = [at for at, (opcode, _) in enumerate(self.kinds) if opcode == "parameter"]
+        kinds = [index for index, (opcode, _) in enumerate(self.kinds) if opcode == "parameter"]
         rows = np.flatnonzero(np.isin(self.kind_of[body.first : body.last], kinds)) + body.first
-        found = [OutlinedInstruction(self, row) for row in rows.tolist()]
-        return sorted(found, key=lambda one: one.proto.parameter_number)
+        parameters = [OutlinedInstruction(self, row) for row in rows.tolist()]
+        return sorted(parameters, key=lambda parameter: parameter.proto.parameter_number)
 
     @property
     def id_scheme(self) -> str:
@@ -287,14 +289,14 @@ class Outline:
 
     def custom_calls(self, target: str) -> list[OutlinedInstruction]:
         """The custom calls of a target."""
-        wanted, found = target.encode(), self.fields.of(TARGET)
+        target_bytes, targets = target.encode(), self.fields.of(TARGET)
         data = self.data
         last: dict[int, bool] = {}
-        for row, begin, end in zip(*lists(found.row, found.begin, found.end), strict=True):
-            last[row] = data[begin:end] == wanted
+        for row, begin, end in zip(*lists(targets.row, targets.begin, targets.end), strict=True):
+            last[row] = data[begin:end] == target_bytes
         rows = sorted(row for row, fits in last.items() if fits)
         return [
-            one for row in rows if (one := OutlinedInstruction(self, row)).opcode == "custom-call"
+            inst for row in rows if (inst := OutlinedInstruction(self, row)).opcode == "custom-call"
         ]
 
     def part_message(self, rows: Iterable[int]) -> HloModuleProto:
@@ -309,11 +311,13 @@ class Outline:
         bounds = np.searchsorted(chosen, [(body.first, body.last) for body in self.bodies])
         parts = [self._outside(*self.range, _COMPUTATIONS >> 3)]
         for body, (first, last) in zip(self.bodies, bounds.tolist(), strict=True):
-            own = chosen[first:last].tolist()
-            if not own and body.id != self.entry_id:
+            body_rows = chosen[first:last].tolist()
+            if not body_rows and body.id != self.entry_id:
                 continue
             inner = [self._beside(body)]
-            inner += [encode_field(_INSTRUCTIONS >> 3, self.instruction_bytes(r)) for r in own]
+            inner += [
+                encode_field(_INSTRUCTIONS >> 3, self.instruction_bytes(r)) for r in body_rows
+            ]
             parts.append(encode_field(_COMPUTATIONS >> 3, b"".join(inner)))
         try:
             return schema.HloModuleProto.FromString(b"".join(parts))
@@ -329,32 +333,47 @@ class Outline:
         # computations' ranges of ids one after another. Only where ids have wide gaps, and the
         # table would be much larger than the module, they are searched for.
         first, ids = self.numbers(OPERANDS, OPERAND)
-        body = np.repeat(self.body_of, np.diff(first))
+        owner = np.repeat(self.body_of, np.diff(first))
         local = ids & LOCAL_MASK
-        bodies = np.array([at for at, one in enumerate(self.bodies) if one.last > one.first])
-        starts = np.array([one.first for one in self.bodies if one.last > one.first], np.int64)
+        bodies = np.array(
+            [
+                index
+                for index, computation in enumerate(self.bodies)
+                if computation.last > computation.first
+            ]
+        )
+        starts = np.array(
+            [
+                computation.first
+                for computation in self.bodies
+                if computation.last > computation.first
+            ],
+            np.int64,
+        )
         lowest, sizes = np.zeros((2, len(self.bodies)), np.int64)
         if bodies.size:
             # Only computations with instructions: reduceat gives one element for an empty range.
             lowest[bodies] = np.minimum.reduceat(self.local_ids, starts)
             sizes[bodies] = np.maximum.reduceat(self.local_ids, starts) - lowest[bodies] + 1
         if int(sizes.sum()) > _SPARSE * (self.instruction_count + 1):
-            return first, self._searched(body << LOCAL_BITS | local)
+            return first, self._searched(owner << LOCAL_BITS | local)
         place = np.cumsum(sizes) - sizes
         table = np.full(int(sizes.sum()) + 1, -1)
-        own = self.body_of
-        table[place[own] + self.local_ids - lowest[own]] = np.arange(self.instruction_count)
-        at = local - lowest[body]
-        return first, table[np.where((at >= 0) & (at < sizes[body]), place[body] + at, -1)]
+        owners = self.body_of
+        table[place[owners] + self.local_ids - lowest[owners]] = np.arange(self.instruction_count)
+        offset = local - lowest[owner]
+        return first, table[
+            np.where((offset >= 0) & (offset < sizes[owner]), place[owner] + offset, -1)
+        ]
 
-    def _searched(self, wanted: Array) -> Array:
+    def _searched(self, operand_keys: Array) -> Array:
         """Rows by body and local id, where ids have wide gaps."""
         keys = self.body_of << LOCAL_BITS | self.local_ids
         order = np.argsort(keys, kind="stable")
-        place = cast(Array, np.searchsorted(keys, wanted, side="right", sorter=order)) - 1
-        fits = place >= 0
-        fits[fits] = keys[order[place[fits]]] == wanted[fits]
-        return np.where(fits, order[place], -1)
+        positions = cast(Array, np.searchsorted(keys, operand_keys, side="right", sorter=order)) - 1
+        fits = positions >= 0
+        fits[fits] = keys[order[positions[fits]]] == operand_keys[fits]
+        return np.where(fits, order[positions], -1)
 
     @cached_property
     def body_of(self) -> Array:
@@ -365,10 +384,10 @@ class Outline:
     @cached_property
     def ids(self) -> Array:
         """The id of each row, as the file has it."""
-        found = np.zeros(self.instruction_count, np.int64)
+        ids = np.zeros(self.instruction_count, np.int64)
         fields = self.fields.of(ID)
-        found[fields.row] = varints(self.words, fields.begin)[0].astype(np.int64)
-        return found
+        ids[fields.row] = varints(self.words, fields.begin)[0].astype(np.int64)
+        return ids
 
     @property
     def local_ids(self) -> Array:
@@ -406,23 +425,23 @@ class Outline:
     def damage(self) -> HloFileError:
         """The error that says where the module is damaged."""
         begin, end = self.range
-        found = explain(memoryview(self.data)[begin:end], schema.HloModuleProto.DESCRIPTOR)
-        place = self.path or found.place
-        return type(found)(found.message, code=found.code, place=place, remedy=found.remedy)
+        error = explain(memoryview(self.data)[begin:end], schema.HloModuleProto.DESCRIPTOR)
+        place = self.path or error.place
+        return type(error)(error.message, code=error.code, place=place, remedy=error.remedy)
 
     # Reading
 
     def _read_module(self) -> None:
         begin, end = self.range
-        wanted = (*_OF_MODULE, *tags_to_check(_MODULE))
-        top = split(self.words, np.array([begin]), np.array([end]), wanted, beyond=True)
+        tags = (*_OF_MODULE, *tags_to_check(_MODULE))
+        top = split(self.words, np.array([begin]), np.array([end]), tags, beyond=True)
         for first, last in zip(*lists(*top.of(_NAME)[2:]), strict=True):
             self.name = str(self.data[first:last], "utf-8")
-        for at in top.of(_ENTRY_ID).begin.tolist():
-            self.entry_id = wire.signed(wire.read_varint(self.data, at, end)[0])
+        for position in top.of(_ENTRY_ID).begin.tolist():
+            self.entry_id = wire.signed(wire.read_varint(self.data, position, end)[0])
         bodies = top.of(_COMPUTATIONS)
-        wanted = (*_OF_COMPUTATION, *tags_to_check(_COMPUTATION))
-        inner = split(self.words, bodies.begin, bodies.end, wanted, beyond=True)
+        tags = (*_OF_COMPUTATION, *tags_to_check(_COMPUTATION))
+        inner = split(self.words, bodies.begin, bodies.end, tags, beyond=True)
         self._top, self._inner = top, inner
         rows = inner.of(_INSTRUCTIONS)
         order = np.argsort(rows.row, kind="stable")
@@ -430,8 +449,10 @@ class Outline:
         counts = np.bincount(rows.row, minlength=len(bodies.row))
         last = np.cumsum(counts)
         names = [""] * len(bodies.row)
-        found = inner.of(_NAME)
-        for row, begin, end in zip(*lists(found.row, found.begin, found.end), strict=True):
+        name_fields = inner.of(_NAME)
+        for row, begin, end in zip(
+            *lists(name_fields.row, name_fields.begin, name_fields.end), strict=True
+        ):
             names[row] = str(self.data[begin:end], "utf-8")
         columns = lists(
             self._last_number(inner.of(_ID), len(names)),
@@ -444,9 +465,9 @@ class Outline:
         self.bodies = list(map(Body._make, zip(names, *columns, strict=True)))
 
     def _last_number(self, fields: Table, count: int) -> Array:
-        found = np.zeros(count, np.int64)
-        found[fields.row] = varints(self.words, fields.begin)[0].astype(np.int64)
-        return found
+        numbers = np.zeros(count, np.int64)
+        numbers[fields.row] = varints(self.words, fields.begin)[0].astype(np.int64)
+        return numbers
 
     def _outside(self, begin: int, end: int, number: int) -> bytes:
         """The fields of a message but those of one number."""
@@ -472,20 +493,20 @@ class Outline:
 
     def bounds(self, tag: int) -> tuple[Array, Array]:
         """Bounds of a field in every row; of several the last counts, 0 and 0 where there is none."""
-        found = self.fields.of(tag)
+        table = self.fields.of(tag)
         begin, end = (
             np.zeros(self.instruction_count, np.int64),
             np.zeros(self.instruction_count, np.int64),
         )
-        begin[found.row], end[found.row] = found.begin, found.end
+        begin[table.row], end[table.row] = table.begin, table.end
         return begin, end
 
     def _check_names(self) -> None:
         """Names and targets are UTF-8; those with non-ASCII bytes are checked."""
         for tag in (NAME, TARGET):
-            found = self.fields.of(tag)
-            for row in not_ascii(self.words, found.begin, found.end).tolist():
-                str(self.data[found.begin[row] : found.end[row]], "utf-8")
+            table = self.fields.of(tag)
+            for row in not_ascii(self.words, table.begin, table.end).tolist():
+                str(self.data[table.begin[row] : table.end[row]], "utf-8")
 
     def _kinds(self) -> tuple[list[tuple[str, bytes]], Array]:
         """The different pairs of opcode and shape, and which each row has."""
@@ -496,8 +517,8 @@ class Outline:
         if ((gap > 1) & (gap < 7) & (opcodes[1] - opcodes[0] < 128)).all():
             kind_of, first = distinct_bytes(self.words, opcodes[0] - 1, shapes[1])
         else:
-            each = (distinct_bytes(self.words, *bounds)[0] for bounds in (opcodes, shapes))
-            kind_of, first = distinct(*each)
+            columns = (distinct_bytes(self.words, *bounds)[0] for bounds in (opcodes, shapes))
+            kind_of, first = distinct(*columns)
         data = self.data
         pairs = [
             (str(data[opcode:opcode_end], "utf-8"), bytes(data[shape:shape_end]))

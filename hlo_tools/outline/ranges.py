@@ -14,7 +14,7 @@ __all__ = ["lists", "not_ascii", "unpacked"]
 
 Array = Any
 
-_FEW = 24
+_MAX_SCALAR_LISTS = 24
 """From so few lists on that still have numbers, each is read by itself."""
 
 
@@ -25,16 +25,16 @@ def lists(*columns: Array) -> Iterator[list[int]]:
 
 def not_ascii(words: Words, begin: Array, end: Array) -> Array:
     """Which ranges have a byte that is not ASCII."""
-    found = np.zeros(len(begin), bool)
+    has_other_bytes = np.zeros(len(begin), bool)
     rows = np.flatnonzero(begin < end)
     position, left = begin[rows], (end - begin)[rows]
     while rows.size:
         # Bytes behind the range's end are shifted out.
         word = words.at(position) << (np.maximum(8 - left, 0) << 3).astype(np.uint64)
-        found[rows] |= (word & np.uint64(0x8080808080808080)) != 0
+        has_other_bytes[rows] |= (word & np.uint64(0x8080808080808080)) != 0
         keep = np.flatnonzero(left > 8)
         rows, position, left = rows[keep], position[keep] + 8, left[keep] - 8
-    return np.flatnonzero(found)
+    return np.flatnonzero(has_other_bytes)
 
 
 def unpacked(words: Words, begin: Array, end: Array) -> tuple[Array, Array]:
@@ -49,7 +49,7 @@ def unpacked(words: Words, begin: Array, end: Array) -> tuple[Array, Array]:
     position, stop = begin[rows], end[rows]
     # In step while many lists have numbers left; the few longest are then read at once each, by
     # the bytes that end a number (those without the top bit).
-    while rows.size > _FEW:
+    while rows.size > _MAX_SCALAR_LISTS:
         value, length = varints(words, position)
         after = position + length
         if not ((length > 0) & (after <= stop)).all():
@@ -58,14 +58,14 @@ def unpacked(words: Words, begin: Array, end: Array) -> tuple[Array, Array]:
         values.append(value)
         keep = np.flatnonzero(after < stop)
         rows, position, stop = rows[keep], after[keep], stop[keep]
-    for row, at, until in zip(*lists(rows, position, stop), strict=True):
-        data = np.frombuffer(words.data, np.uint8, until - at, at)
+    for row, start, until in zip(*lists(rows, position, stop), strict=True):
+        data = np.frombuffer(words.data, np.uint8, until - start, start)
         last = np.flatnonzero(data < 0x80)
-        if not last.size or last[-1] != until - at - 1:
-            raise damage(at, "the last number of a list is cut")
-        value, length = varints(words, at + np.concatenate(([0], last[:-1] + 1)))
+        if not last.size or last[-1] != until - start - 1:
+            raise damage(start, "the last number of a list is cut")
+        value, length = varints(words, start + np.concatenate(([0], last[:-1] + 1)))
         if not length.all():
-            raise damage(at, "a number longer than ten bytes")
+            raise damage(start, "a number longer than ten bytes")
         owners.append(np.full(last.size, row))
         values.append(value)
     if not owners:

@@ -1,4 +1,4 @@
-"""Whether the bytes of a message hold a field that the schema lacks, read as columns.
+"""Search for fields that the schema lacks in the bytes of a message, read as columns.
 
 All messages of one type are read in step (:mod:`hlo_tools.wire.columns`), type by type, so that a
 module with 100,000 instructions takes as long as its outline.
@@ -25,7 +25,7 @@ __all__ = ["holds_unknown_fields", "table_holds_unknown", "tags_to_check"]
 
 
 def holds_unknown_fields(data: Buffer, descriptor: AnyDescriptor) -> bool:
-    """Whether a message, or one in it at any depth, has an unknown field.
+    """Return True if a message, or one in it at any depth, has an unknown field.
 
     Args:
         data: the message; payloads that are no messages are not read.
@@ -35,7 +35,7 @@ def holds_unknown_fields(data: Buffer, descriptor: AnyDescriptor) -> bool:
 
 
 def table_holds_unknown(words: Words, kind: str, table: Table, skipped: int) -> bool:
-    """Whether fields of messages of one type, or of the messages in them, are unknown.
+    """Return True if fields of messages of one type, or of the messages in them, are unknown.
 
     Args:
         words: the buffer that they were read from.
@@ -59,12 +59,12 @@ def tags_to_check(kind: str, *, messages: bool = True) -> list[int]:
 
 
 def _any_holds_unknown(words: Words, left: list[tuple[AnyDescriptor, Array, Array]]) -> bool:
-    """Whether messages, given as types with bounds, hold unknown fields at any depth."""
+    """Return True if messages, passed as types with bounds, hold unknown fields at any depth."""
     while left:
         descriptor, begin, end = left.pop()
-        wanted = (*_unknown(descriptor), *message_tags(descriptor))
+        tags = (*_unknown(descriptor), *message_tags(descriptor))
         try:
-            table = split(words, begin, end, wanted, beyond=True)
+            table = split(words, begin, end, tags, beyond=True)
         except HloFileError:
             return True  # groups, which no schema has
         if not _known(descriptor)[table.tag].all():
@@ -89,10 +89,10 @@ def _inner(
 
 @cache
 def _known(descriptor: AnyDescriptor) -> Array:
-    """Whether each key is known; the last entry stands for all larger ones."""
-    known = known_tags(descriptor)
-    table = np.zeros((max(known, default=0) | 7) + 2, bool)
-    table[list(known)] = True
+    """Return a table by key that is True for known keys; its last row covers all larger keys."""
+    tags = known_tags(descriptor)
+    table = np.zeros((max(tags, default=0) | 7) + 2, bool)
+    table[list(tags)] = True
     return table
 
 

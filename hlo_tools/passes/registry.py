@@ -15,7 +15,7 @@ from functools import cache
 
 from hlo_tools._messages import did_you_mean
 from hlo_tools.passes.base import Pass
-from hlo_tools.plugins import OWN, Plugin, plugins
+from hlo_tools.plugins import BUILTIN_ORIGIN, Plugin, plugins
 from hlo_tools.rewrite.errors import PassError
 
 __all__ = ["GROUP", "Registered", "find_pass", "registered_passes"]
@@ -96,7 +96,7 @@ def registered_passes() -> dict[str, Registered]:
         PassError: two have the same name (HLO-PASS-CLASH).
     """
     passes = {
-        name: Registered(name, OWN, f"hlo_tools.passes.{value}")
+        name: Registered(name, BUILTIN_ORIGIN, f"hlo_tools.passes.{value}")
         for name, value in _BUILT_IN.items()
     }
     for plugin in plugins(GROUP):

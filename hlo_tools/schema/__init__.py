@@ -73,33 +73,33 @@ def enum(name: str) -> EnumTypeWrapper:
 @cache
 def names() -> tuple[str, ...]:
     """Names of all top-level messages and enums, in the order of their files."""
-    found: list[str] = []
+    all_names: list[str] = []
     for file in ("xla_data.proto", "metrics.proto", "hlo.proto"):
         descriptor = pool().FindFileByName(file)
-        found += list(descriptor.message_types_by_name) + list(descriptor.enum_types_by_name)
-    return tuple(found)
+        all_names += list(descriptor.message_types_by_name) + list(descriptor.enum_types_by_name)
+    return tuple(all_names)
 
 
 @cache
 def enum_values() -> dict[str, int]:
     """Values of all top-level enums by name, as modules that protoc generates have them."""
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     for name in names():
         try:
-            found.update(enum(name).items())
+            values.update(enum(name).items())
         except KeyError:
             continue
-    return found
+    return values
 
 
 if not TYPE_CHECKING:  # a type checker reports names that are not in messages.pyi
 
     def __getattr__(name: str) -> object:
-        found = None if name.startswith("_") else _find(name)
-        if found is None:
+        definition = None if name.startswith("_") else _find(name)
+        if definition is None:
             raise AttributeError(f"HLO's schema has no message or enum {name!r}")
-        globals()[name] = found
-        return found
+        globals()[name] = definition
+        return definition
 
 
 def _find(name: str) -> object:

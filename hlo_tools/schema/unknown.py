@@ -115,7 +115,7 @@ def unknown_fields(
     stored = UnknownFieldSet(message)  # pyright: ignore[reportCallIssue]
     if len(stored):
         reserved = reserved_numbers(message.DESCRIPTOR)
-        numbers = dict.fromkeys(stored[at].field_number for at in range(len(stored)))
+        numbers = dict.fromkeys(stored[index].field_number for index in range(len(stored)))
         for number in numbers:
             if number not in reserved:
                 yield UnknownField(message.DESCRIPTOR.name, number, path, owners)
@@ -129,12 +129,12 @@ def unknown_fields(
             inner = cast("Mapping[object, Message]", value).values()
         elif not field.is_repeated:
             inner = (cast("Message", value),)
-        for part in inner:
-            yield from unknown_fields(part, (*path, field.name), owners)
+        for inner_message in inner:
+            yield from unknown_fields(inner_message, (*path, field.name), owners)
 
 
 def are_allowed() -> bool:
-    """Whether the process passes over unknown fields."""
+    """Return True if the process passes over unknown fields."""
     return unknown_fields_are_allowed()
 
 
@@ -153,7 +153,7 @@ def refuse(message: Message, path: str = "") -> HloUnsupportedError:
     return HloUnsupportedError(
         f"{what}; the module is from a newer producer, and what the field says would be ignored",
         code="HLO-UNKNOWN-FIELD",
-        place=": ".join(part for part in (path, place) if part),
+        place=": ".join(text for text in (path, place) if text),
         remedy="install a newer nki-hlo, or pass over the field with --allow-unknown-fields "
         "(hlo_tools.load(..., allow_unknown_fields=True)): results may be wrong",
     )
@@ -162,9 +162,9 @@ def refuse(message: Message, path: str = "") -> HloUnsupportedError:
 def describe_field(field: UnknownField) -> str:
     """The number, the message and the instruction of an unknown field, in words."""
     text = f"this version does not know field {field.number} of {field.message}"
-    at, row = _owner(field, "HloInstructionProto")
-    way = ".".join(field.path[max(at, 0) :])
-    inside = f" ({way})" if way else ""
+    depth, row = _owner(field, "HloInstructionProto")
+    inner_path = ".".join(field.path[max(depth, 0) :])
+    inside = f" ({inner_path})" if inner_path else ""
     return text + inside + (f" in the {_text(row, 'opcode')} %{_text(row, 'name')}" if row else "")
 
 
@@ -180,7 +180,7 @@ def _text(message: Message | None, field: str) -> str:
 
 def _owner(field: UnknownField, name: str) -> tuple[int, Message | None]:
     """The message of a type that an unknown field belongs to, and its depth; (-1, None) if none."""
-    for at, message in enumerate(field.owners):
+    for depth, message in enumerate(field.owners):
         if message.DESCRIPTOR.name == name:
-            return at, message
+            return depth, message
     return -1, None

@@ -1,4 +1,4 @@
-"""What a result was made from: the text that is hashed for its key, and that explains it."""
+"""Key of a result: the text of everything it was made from, which is hashed and explains it."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def entries(place: Place) -> list[Entry]:
         OSError: it cannot be read.
     """
     used = {item.name.rpartition("/")[2]: item.written for item in place.items(USES)}
-    found: list[Entry] = []
+    results: list[Entry] = []
     for item in place.items(ACTIONS):
         content = place.read(item.name, RECORD_LIMIT)
         files = parse_record(content) if content is not None else None
@@ -79,8 +79,8 @@ def entries(place: Place) -> list[Entry]:
         action = cast("dict[str, dict[str, str]]", json.loads(content)["action"])
         digest = item.name.rpartition("/")[2]
         when = max(item.written, used.get(digest, 0.0))
-        found.append(Entry(digest, str(action["kind"]), action["parts"], files, when))
-    return sorted(found, key=lambda one: (one.used, one.digest))
+        results.append(Entry(digest, str(action["kind"]), action["parts"], files, when))
+    return sorted(results, key=lambda entry: (entry.used, entry.digest))
 
 
 def collect(place: Place, limits: Limits, *, now: float | None = None) -> list[Entry]:
@@ -93,28 +93,28 @@ def collect(place: Place, limits: Limits, *, now: float | None = None) -> list[E
         OSError: the store cannot be read or written.
     """
     now = time.time() if now is None else now
-    kept = entries(place)
+    remaining = entries(place)
     contents = {item.name.rpartition("/")[2]: item for item in place.items(CONTENT)}
-    gone: list[Entry] = []
-    while kept and _is_beyond(kept, limits, now):
-        oldest = kept.pop(0)
+    removed: list[Entry] = []
+    while remaining and _is_beyond(remaining, limits, now):
+        oldest = remaining.pop(0)
         place.remove(path_of(ACTIONS, oldest.digest))
         place.remove(path_of(USES, oldest.digest))
-        gone.append(oldest)
-    needed = {digest for entry in kept for digest, _ in entry.files.values()}
-    dropped = {digest for entry in gone for digest, _ in entry.files.values()}
+        removed.append(oldest)
+    needed = {digest for entry in remaining for digest, _ in entry.files.values()}
+    dropped = {digest for entry in removed for digest, _ in entry.files.values()}
     for digest, item in contents.items():
         if digest not in needed and (digest in dropped or now - item.written > _GRACE):
             place.remove(item.name)
-    return gone
+    return removed
 
 
-def _is_beyond(kept: list[Entry], limits: Limits, now: float) -> bool:
-    if limits.age is not None and now - kept[0].used > limits.age:
+def _is_beyond(remaining: list[Entry], limits: Limits, now: float) -> bool:
+    if limits.age is not None and now - remaining[0].used > limits.age:
         return True
     if limits.size is None:
         return False
-    sizes = {digest: size for entry in kept for digest, size in entry.files.values()}
+    sizes = {digest: size for entry in remaining for digest, size in entry.files.values()}
     return sum(sizes.values()) > limits.size
 
 

@@ -125,14 +125,14 @@ class Folder:
         (self._root / name).unlink(missing_ok=True)
 
     def items(self, folder: str) -> list[Item]:
-        found: list[Item] = []
+        stored: list[Item] = []
         for path in sorted((self._root / folder).rglob("*")):
             with suppress(FileNotFoundError):
                 if path.is_file() and not path.name.startswith("."):
                     facts = path.stat()
                     name = path.relative_to(self._root).as_posix()
-                    found.append(Item(name, facts.st_size, facts.st_mtime))
-        return found
+                    stored.append(Item(name, facts.st_size, facts.st_mtime))
+        return stored
 
 
 def _linked(beside: Path, path: Path) -> bool:
@@ -194,9 +194,9 @@ class Remote:
             return self._request("find", f"{self._root}/{folder}", detail=True)
 
         start = len(self._root) + 1
-        found = sorted(self._do(listed).items())
+        listing = sorted(self._do(listed).items())
         return [
-            Item(name[start:], int(str(facts["size"])), _written(facts)) for name, facts in found
+            Item(name[start:], int(str(facts["size"])), _written(facts)) for name, facts in listing
         ]
 
     def _request(
@@ -229,11 +229,11 @@ _OPTIONS: Final[dict[str, dict[str, object]]] = {
         }
     }
 }
-"""Of a scheme: give up soon, since a result can always be made again."""
+"""Options by scheme: requests give up soon, since a result can always be made again."""
 
 
 class _FileSystem(Protocol):
-    """What is used of fsspec's beside its requests."""
+    """The used attributes of fsspec's file systems besides their requests."""
 
     async_impl: bool
     loop: object
@@ -245,10 +245,10 @@ def _file_system(url: str) -> tuple[_FileSystem, str]:
     """fsspec's file system of a URL, and the root there."""
     scheme = urlsplit(url).scheme
     try:
-        made = import_module("fsspec").core.url_to_fs(
+        system_and_root = import_module("fsspec").core.url_to_fs(
             url, use_listings_cache=False, **_OPTIONS.get(scheme, {})
         )
-        return made[0], str(made[1]).rstrip("/")
+        return system_and_root[0], str(system_and_root[1]).rstrip("/")
     except ImportError as error:
         raise HloError(
             f"{scheme}:// needs a package that is not installed: {error}",

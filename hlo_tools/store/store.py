@@ -132,7 +132,7 @@ class Store:
         return self._written(keep)
 
     def _written(self, write: Callable[[], bool], *, is_mark: bool = False) -> bool:
-        """Whether something was written. A place that can only be read is still read."""
+        """Return True if something was written. A place that can only be read is still read."""
 
         def attempt() -> bool:
             try:
@@ -163,7 +163,7 @@ class Store:
         if self._failures >= _FAILURES:
             return None
         try:
-            found = request()
+            result = request()
         except OSError as error:
             self._failures += 1
             self._note(str(error) or type(error).__name__)
@@ -171,7 +171,7 @@ class Store:
                 self._note(f"not used any more after {_FAILURES} failures in a row")
             return None
         self._failures = 0
-        return found
+        return result
 
     def _note(self, text: str) -> None:
         self.notes.append(f"warning[HLO-STORE] {self.place.url}: {text}")
@@ -196,19 +196,19 @@ def parse_record(content: bytes, action: Action | None = None) -> dict[str, tupl
     try:
         document: object = json.loads(content) if len(content) < RECORD_LIMIT else None
         record = cast("dict[str, dict[str, dict[str, object]]]", document)
-        found = Action(
+        recorded_action = Action(
             str(record["action"]["kind"]), cast("dict[str, str]", record["action"]["parts"])
         )
         files = {
-            name: (str(one["sha256"]), int(str(one["size"])))
-            for name, one in record["files"].items()
+            name: (str(content_row["sha256"]), int(str(content_row["size"])))
+            for name, content_row in record["files"].items()
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     fits = all(
         len(digest) == 64 and digest.isalnum() and size >= 0 for digest, size in files.values()
     )
-    if not fits or (action is not None and found.text != action.text):
+    if not fits or (action is not None and recorded_action.text != action.text):
         return None
     return files
 

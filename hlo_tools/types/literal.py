@@ -14,7 +14,7 @@ from hlo_tools.errors import HloFileError, HloUnsupportedError
 from hlo_tools.types.element_types import MOST_DIMENSIONS, Array
 from hlo_tools.types.shape import Shape, array_shape
 from hlo_tools.wire import fields as wire
-from hlo_tools.wire.large_constants import Kept, encode_varint
+from hlo_tools.wire.large_constants import LiteralRange, encode_varint
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import LiteralProto
@@ -111,7 +111,7 @@ class StoredLiteral(Literal):
 
     __slots__ = ("_proto", "_shape", "_stored")
 
-    def __init__(self, stored: Kept, shape: Shape) -> None:
+    def __init__(self, stored: LiteralRange, shape: Shape) -> None:
         self._stored = stored
         self._shape = shape
         self._proto: LiteralProto | None = None

@@ -23,8 +23,8 @@ __all__ = ["Table", "Words", "split", "starts", "varints"]
 Array = Any
 _CHUNK = 1 << 14
 """Messages that are read in step: few enough for the arrays to stay in the cache."""
-_FEW = 24
-"""From so few messages on that still have fields, each is read by itself."""
+_MAX_SCALAR_MESSAGES = 24
+"""If no more messages have fields left, each is read by a scalar loop: columns would be too short."""
 _STOPS, _TWO_STOPS = np.uint64(0x8080808080808080), np.uint64(0x8080)
 _ONE, _SEVEN_BITS = np.uint64(1), np.uint64(7)
 _SEVEN = tuple(np.uint64(0x7F << 7 * place) for place in range(2))
@@ -61,10 +61,10 @@ class Table(NamedTuple):
 
     def of(self, *tags: int) -> Table:
         """The fields of some tags."""
-        found = self.tag == tags[0]
+        is_chosen = self.tag == tags[0]
         for tag in tags[1:]:
-            found |= self.tag == tag
-        chosen = np.flatnonzero(found)
+            is_chosen |= self.tag == tag
+        chosen = np.flatnonzero(is_chosen)
         return Table(*(column[chosen] for column in self))
 
 
@@ -91,16 +91,16 @@ class Words:
         safe = np.minimum(positions, self._last)
         beyond = np.minimum(positions - safe, 8).astype(np.uint64) * np.uint64(8)
         # A shift by 64 is undefined in C: such rows are shifted by less and cleared.
-        found = self._words[safe] >> np.minimum(beyond, np.uint64(63))
-        found[beyond > 56] = 0
-        return found
+        loaded = self._words[safe] >> np.minimum(beyond, np.uint64(63))
+        loaded[beyond > 56] = 0
+        return loaded
 
 
 def varints(words: Words, positions: Array) -> tuple[Array, Array]:
     """The varints at ``positions``: their values (uint64) and lengths (0 where one has no end)."""
     value, length = np.empty(positions.size, np.uint64), np.empty(positions.size, np.int64)
-    for at in range(0, positions.size, _CHUNK):
-        chunk = slice(at, at + _CHUNK)
+    for start in range(0, positions.size, _CHUNK):
+        chunk = slice(start, start + _CHUNK)
         value[chunk], length[chunk] = _varints(words, positions[chunk])
     return value, length
 
@@ -111,8 +111,8 @@ def _varints(words: Words, positions: Array) -> tuple[Array, Array]:
     if long.size:
         # Eight bytes hold 56 bits; the ninth holds seven more, and of the tenth only the lowest
         # bit fits in 64. Negative numbers (int32 fields too) are always written in ten bytes.
-        rest = words.at(positions[long] + 8)
-        ninth, tenth = rest & np.uint64(0xFF), rest >> np.uint64(8) & np.uint64(0xFF)
+        later_bytes = words.at(positions[long] + 8)
+        ninth, tenth = later_bytes & np.uint64(0xFF), later_bytes >> np.uint64(8) & np.uint64(0xFF)
         value[long] |= (ninth & np.uint64(0x7F)) << np.uint64(56)
         value[long] |= np.where(
             ninth >= 0x80, (tenth & np.uint64(1)) << np.uint64(63), np.uint64(0)
@@ -143,63 +143,69 @@ def starts(fields: Table) -> Array:
 
 
 def split(
-    words: Words, begin: Array, end: Array, wanted: Iterable[int], *, beyond: bool = False
+    words: Words, begin: Array, end: Array, tags_wanted: Iterable[int], *, beyond: bool = False
 ) -> Table:
-    """The fields of the wanted tags (below 1 << 15) of the messages ``data[begin[i]:end[i]]``.
+    """The fields of some tags (below 1 << 15) of the messages ``data[begin[i]:end[i]]``.
 
     Args:
-        beyond: take the fields of all larger tags too; each then has the tag ``max(wanted | 7) + 1``.
+        beyond: take the fields of all larger tags too; each then has the tag ``max(tags_wanted | 7) + 1``.
 
     Raises:
         HloFileError: one of them is not a message; offset and reason are in the text.
     """
-    tags = list(wanted)
+    tags = list(tags_wanted)
     chosen = np.zeros((max(tags) | 7) + 2, bool)
     chosen[tags] = True
     chosen[-1] = beyond
-    parts = [
-        part
-        for at in range(0, len(begin), _CHUNK)
-        for part in _in_step(words, begin[at : at + _CHUNK], end[at : at + _CHUNK], at, chosen)
+    tables = [
+        table
+        for start in range(0, len(begin), _CHUNK)
+        for table in _in_step(
+            words, begin[start : start + _CHUNK], end[start : start + _CHUNK], start, chosen
+        )
     ]
-    if not parts:
+    if not tables:
         return Table(*(np.zeros(0, np.int64) for _ in Table._fields))
-    return Table(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return Table(*(np.concatenate(column) for column in zip(*tables, strict=True)))
 
 
 def _in_step(words: Words, begin: Array, end: Array, base: int, chosen: Array) -> list[Table]:
-    parts: list[Table] = []
+    tables: list[Table] = []
     rows = np.flatnonzero(begin < end)
     position, stop = begin[rows], end[rows]
     # One turn reads the next field of every message that has one, so the number of turns is that
     # of the fields of the longest message. The few messages that are much longer than the others
     # would make turns for nothing but themselves; those are scanned one by one below.
-    while rows.size > _FEW:
+    while rows.size > _MAX_SCALAR_MESSAGES:
         tag, start, finish, fine = _next_field(words, position, stop)
         if not fine.all():
             _refuse(words.data, begin, end, rows[~fine])
         # The last entry of ``chosen`` stands for all larger tags.
         tag = np.minimum(tag, len(chosen) - 1)
         keep = np.flatnonzero(chosen[tag])
-        own = tag[keep].astype(np.int16)
-        parts.append(Table(rows[keep] + base, own, start[keep], finish[keep]))
+        chosen_tags = tag[keep].astype(np.int16)
+        tables.append(Table(rows[keep] + base, chosen_tags, start[keep], finish[keep]))
         left = np.flatnonzero(finish < stop)
         rows, position, stop = rows[left], finish[left], stop[left]
     if rows.size:
         ends = zip(position.tolist(), stop.tolist(), strict=True)
-        found = [_scan(words.data, at, until, chosen.tolist()) for at, until in ends]
-        counts = [len(one) for one in found]
-        starts = np.concatenate([np.frombuffer(one, np.int64) for one in found])
+        field_positions = [
+            _scan(words.data, first, until, chosen.tolist()) for first, until in ends
+        ]
+        counts = [len(positions) for positions in field_positions]
+        starts = np.concatenate(
+            [np.frombuffer(positions, np.int64) for positions in field_positions]
+        )
         tag, start, finish, _ = _next_field(words, starts, np.repeat(stop, counts))
-        own = np.repeat(rows + base, counts)
+        owners = np.repeat(rows + base, counts)
         tag = np.minimum(tag, len(chosen) - 1)
-        parts.append(Table(own, tag.astype(np.int16), start, finish))
-    return parts
+        tables.append(Table(owners, tag.astype(np.int16), start, finish))
+    return tables
 
 
 def _scan(data: wire.Buffer, position: int, stop: int, chosen: list[bool]) -> array[int]:
     """Where the chosen fields of one message stand."""
-    found = array("q")
+    field_positions = array("q")
     # Nearly all fields have a tag of one byte, and a payload with a length of one or two: these
     # are stepped over without a call. Everything else, and every error, goes through ``fields``.
     short = [0] * 256
@@ -218,15 +224,15 @@ def _scan(data: wire.Buffer, position: int, stop: int, chosen: list[bool]) -> ar
                 end = position + size + (more << 7) - 0x7D if more < 0x80 else stop + 1
             if end <= stop:
                 if action == _TAKE:
-                    found.append(position)
+                    field_positions.append(position)
                 position = end
                 continue
-        one = next(wire.fields(data, position, stop))
-        tag = one.number << 3 | one.wire_type
+        field = next(wire.fields(data, position, stop))
+        tag = field.number << 3 | field.wire_type
         if chosen[min(tag, len(chosen) - 1)]:
-            found.append(position)
-        position = one.end
-    return found
+            field_positions.append(position)
+        position = field.end
+    return field_positions
 
 
 def _next_field(words: Words, position: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
@@ -243,8 +249,8 @@ def _next_field(words: Words, position: Array, stop: Array) -> tuple[Array, Arra
         finish: Array = begin + size
     else:
         begin = cast(Array, np.where(is_bytes, start + length, start))
-        other = cast(Array, np.where(kind == wire.VARINT, length, _SIZES[kind]))
-        finish = begin + cast(Array, np.where(is_bytes, size, other))
+        fixed_size = cast(Array, np.where(kind == wire.VARINT, length, _SIZES[kind]))
+        finish = begin + cast(Array, np.where(is_bytes, size, fixed_size))
     fine: Array = (finish <= stop) & (tag > 7) & (tag <= _LARGEST_TAG)
     return tag.astype(np.int64), begin, finish, fine
 
@@ -258,9 +264,9 @@ def _mostly_short(words: Words, word: Array, position: Array) -> tuple[Array, Ar
     length = more.astype(np.int64) + 1
     long = np.flatnonzero(word & _TWO_STOPS == _TWO_STOPS)
     if long.size:
-        found, bytes_of = varints(words, position[long])
+        long_values, bytes_of = varints(words, position[long])
         bytes_of[bytes_of == 0] = int(_FAR)
-        value[long], length[long] = found, bytes_of
+        value[long], length[long] = long_values, bytes_of
     return value, length
 
 

@@ -21,7 +21,7 @@ _FIXED = {1: 8, 2: 4, 6: 8, 7: 4, 15: 4, 16: 8}
 
 
 class _FieldType(Protocol):
-    """What is used of protobuf's ``FieldDescriptor``; it has two classes of that name."""
+    """The used attributes of protobuf's ``FieldDescriptor``; it has two classes of that name."""
 
     @property
     def name(self) -> str: ...
@@ -32,7 +32,7 @@ class _FieldType(Protocol):
 
 
 class _MessageType(Protocol):
-    """What is used of protobuf's ``Descriptor``."""
+    """The used attributes of protobuf's ``Descriptor``."""
 
     @property
     def name(self) -> str: ...
@@ -58,10 +58,10 @@ def _walk(
 ) -> None:
     if depth > _DEPTH:
         raise wire.damage(begin, f"{path}: messages nested deeper than {_DEPTH}")
-    known = descriptor.fields_by_number
+    descriptions = descriptor.fields_by_number
     counts: dict[int, int] = {}
     for field in _fields(data, begin, end, path):
-        description = known.get(field.number)
+        description = descriptions.get(field.number)
         if description is None or field.wire_type != wire.BYTES:
             continue
         index = counts[field.number] = counts.get(field.number, -1) + 1

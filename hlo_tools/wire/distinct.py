@@ -38,15 +38,15 @@ def distinct(*columns: Array) -> tuple[Array, Array]:
     table = np.zeros(1 << bits, np.int64)
     left: Array = np.arange(count)
     leader: Array = np.zeros(count, np.int64)
-    for turn in range(_ROUNDS):
+    for iteration in range(_ROUNDS):
         # NumPy keeps the last of several values for one index: reversed, the first row wins.
         table[bucket[::-1]] = left[::-1]
         leader[left] = first = table[bucket]
         same = np.ones(left.size, bool)
         for column in columns:
-            same &= (column[left] if turn else column) == column[first]
-        other = np.flatnonzero(~same)
-        left, bucket = left[other], bucket[other]
+            same &= (column[left] if iteration else column) == column[first]
+        collisions = np.flatnonzero(~same)
+        left, bucket = left[collisions], bucket[collisions]
         if not left.size:
             break
     else:
@@ -59,14 +59,14 @@ def _mixed(columns: tuple[Array, ...]) -> Array:
     """A number of 64 bits for each row, whose high bits distinguish most rows."""
     # Fibonacci hashing (Knuth, TAOCP 3, 6.4): multiplication mixes upwards only, so the fold
     # brings high bits down before the next one.
-    found = columns[0].view(np.uint64) * _FACTOR
+    hashes = columns[0].view(np.uint64) * _FACTOR
     for column in columns[1:]:
-        found ^= found >> _FOLD
-        found += column.view(np.uint64)
-        found *= _FACTOR
-    found ^= found >> _FOLD
-    found *= _FACTOR
-    return found
+        hashes ^= hashes >> _FOLD
+        hashes += column.view(np.uint64)
+        hashes *= _FACTOR
+    hashes ^= hashes >> _FOLD
+    hashes *= _FACTOR
+    return hashes
 
 
 def _sorted(columns: tuple[Array, ...], rows: Array) -> Array:
@@ -81,8 +81,10 @@ def distinct_bytes(words: Words, begin: Array, end: Array) -> tuple[Array, Array
     size = end - begin
     deep = -(-min(int(size.max(initial=0)), _LONG) // 8)
     texts = np.zeros((deep, size.size), np.uint64)
-    for at in range(0, size.size, _CHUNK):
-        _read_texts(words, begin[at : at + _CHUNK], size[at : at + _CHUNK], texts[:, at:])
+    for start in range(0, size.size, _CHUNK):
+        _read_texts(
+            words, begin[start : start + _CHUNK], size[start : start + _CHUNK], texts[:, start:]
+        )
     columns = [size, *texts]
     long = np.flatnonzero(size > _LONG)
     if long.size:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Kept",
+    "LiteralRange",
     "Skeleton",
     "cut",
     "cut_instruction",
@@ -50,7 +50,7 @@ _MODULE_OF = {"module": (), "hlo": (1,), "snapshot": (1, 1), "unoptimized": (1,)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class LiteralRange:
     """A constant's ``LiteralProto`` in the file: ``buffer[begin:end]``."""
 
     buffer: Buffer = field(repr=False)
@@ -66,7 +66,7 @@ class Skeleton(NamedTuple):
     """
 
     data: bytes
-    kept: dict[tuple[int, int], Kept]
+    literals: dict[tuple[int, int], LiteralRange]
 
 
 def cut(buffer: Buffer, kind: str, threshold: int) -> Skeleton:
@@ -80,17 +80,17 @@ def cut(buffer: Buffer, kind: str, threshold: int) -> Skeleton:
         HloFileError: the bytes are no message.
     """
     begin, end = module_range(buffer, kind)
-    kept: dict[tuple[int, int], Kept] = {}
-    parts: list[bytes | memoryview] = []
+    literals: dict[tuple[int, int], LiteralRange] = {}
+    pieces: list[bytes | memoryview] = []
     computation = 0
     for entry in wire.fields(buffer, begin, end):
         if entry.number != _COMPUTATIONS:
-            parts.append(buffer[entry.offset : entry.end])
+            pieces.append(buffer[entry.offset : entry.end])
             continue
-        data = _cut_computation(buffer, entry, computation, threshold, kept)
-        parts += (_prefix(_COMPUTATIONS, len(data)), data)
+        data = _cut_computation(buffer, entry, computation, threshold, literals)
+        pieces += (_prefix(_COMPUTATIONS, len(data)), data)
         computation += 1
-    return Skeleton(b"".join(parts), kept)
+    return Skeleton(b"".join(pieces), literals)
 
 
 def module_range(buffer: Buffer, kind: str) -> tuple[int, int]:
@@ -131,10 +131,10 @@ def _cut_computation(
     outer: wire.Field,
     number: int,
     threshold: int,
-    kept: dict[tuple[int, int], Kept],
+    literals: dict[tuple[int, int], LiteralRange],
 ) -> bytes:
     """A computation's bytes; runs of small instructions are copied in one piece."""
-    parts: list[bytes | memoryview] = []
+    pieces: list[bytes | memoryview] = []
     start = outer.begin
     index = 0
     for inner in wire.fields(buffer, outer.begin, outer.end):
@@ -143,29 +143,29 @@ def _cut_computation(
         if inner.end - inner.begin > threshold:
             replaced, literal = cut_instruction(buffer, inner.begin, inner.end, threshold)
             if literal is not None:
-                parts += (buffer[start : inner.offset], _prefix(_INSTRUCTIONS, len(replaced)))
-                parts.append(replaced)
+                pieces += (buffer[start : inner.offset], _prefix(_INSTRUCTIONS, len(replaced)))
+                pieces.append(replaced)
                 start = inner.end
-                kept[number, index] = literal
+                literals[number, index] = literal
         index += 1
-    parts.append(buffer[start : outer.end])
-    return b"".join(parts)
+    pieces.append(buffer[start : outer.end])
+    return b"".join(pieces)
 
 
 def cut_instruction(
     buffer: Buffer, begin: int, end: int, threshold: int
-) -> tuple[bytes, Kept | None]:
+) -> tuple[bytes, LiteralRange | None]:
     """An instruction whose literal has only a shape, and where the whole literal is."""
-    parts: list[bytes | memoryview] = []
-    found: Kept | None = None
+    pieces: list[bytes | memoryview] = []
+    literal: LiteralRange | None = None
     for inner in wire.fields(buffer, begin, end):
         if inner.number == _LITERAL and inner.end - inner.begin > threshold:
-            found = Kept(buffer, inner.begin, inner.end)
+            literal = LiteralRange(buffer, inner.begin, inner.end)
             shape = _shape_of(buffer, inner)
-            parts += (_prefix(_LITERAL, len(shape)), shape)
+            pieces += (_prefix(_LITERAL, len(shape)), shape)
         else:
-            parts.append(buffer[inner.offset : inner.end])
-    return b"".join(parts), found
+            pieces.append(buffer[inner.offset : inner.end])
+    return b"".join(pieces), literal
 
 
 def _shape_of(buffer: Buffer, literal: wire.Field) -> bytes:
@@ -202,63 +202,63 @@ def encode_varint(value: int) -> bytes:
 
 def splice(
     proto: HloModuleProto,
-    kept: dict[tuple[int, int], Kept],
+    literals: dict[tuple[int, int], LiteralRange],
     stream: BinaryIO,
     envelope: Envelope | None = None,
 ) -> None:
     """Write a whole HloModuleProto: the skeleton, with every kept constant back in its place.
 
     Args:
-        kept: constants by (computation id, local id of the instruction).
+        literals: constants by (computation id, local id of the instruction).
         envelope: the message that the module is a part of, written around it.
     """
-    pieces = list(_module_pieces(proto, kept))
+    pieces = list(_module_pieces(proto, literals))
     before, after = _around(envelope, sum(len(piece) for piece in pieces))
     for piece in (before, *pieces, after):
         stream.write(piece)
 
 
 def _around(envelope: Envelope | None, size: int) -> tuple[bytes, bytes]:
-    """What a message has before and behind its module of ``size`` bytes."""
+    """Return the bytes of a message before and after its module of ``size`` bytes."""
     if envelope is None:
         return b"", b""
     if not isinstance(envelope, schema.HloSnapshot):
         return _around_field(envelope, "hlo_module", size)
     before, after = _around_field(envelope.hlo, "hlo_module", size)
-    outer, behind = _around_field(envelope, "hlo", len(before) + size + len(after))
-    return outer + before, after + behind
+    outer, outer_after = _around_field(envelope, "hlo", len(before) + size + len(after))
+    return outer + before, after + outer_after
 
 
 def _around_field(message: Message, name: str, size: int) -> tuple[bytes, bytes]:
-    rest = type(message)()
-    rest.CopyFrom(message)
-    rest.ClearField(name)
+    enclosing = type(message)()
+    enclosing.CopyFrom(message)
+    enclosing.ClearField(name)
     tag = _prefix(message.DESCRIPTOR.fields_by_name[name].number, size)
-    return tag, rest.SerializeToString(deterministic=True)
+    return tag, enclosing.SerializeToString(deterministic=True)
 
 
 def _module_pieces(
-    proto: HloModuleProto, kept: dict[tuple[int, int], Kept]
+    proto: HloModuleProto, literals: dict[tuple[int, int], LiteralRange]
 ) -> Iterator[bytes | memoryview]:
     head = schema.HloModuleProto()
     head.CopyFrom(proto)
     del head.computations[:]
     yield head.SerializeToString(deterministic=True)
     for computation in proto.computations:
-        pieces = list(_computation_pieces(computation, kept))
+        pieces = list(_computation_pieces(computation, literals))
         yield _prefix(_COMPUTATIONS, sum(len(piece) for piece in pieces))
         yield from pieces
 
 
 def _computation_pieces(
-    computation: HloComputationProto, kept: dict[tuple[int, int], Kept]
+    computation: HloComputationProto, literals: dict[tuple[int, int], LiteralRange]
 ) -> Iterator[bytes | memoryview]:
     head = schema.HloComputationProto()
     head.CopyFrom(computation)
     del head.instructions[:]
     yield head.SerializeToString(deterministic=True)
     for instruction in computation.instructions:
-        literal = kept.get((computation.id, instruction.id & 0xFFFFFFFF))
+        literal = literals.get((computation.id, instruction.id & 0xFFFFFFFF))
         if literal is None:
             data = instruction.SerializeToString(deterministic=True)
             yield _prefix(_INSTRUCTIONS, len(data))

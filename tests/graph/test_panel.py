@@ -14,7 +14,7 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from hlo_tools import Module
 from hlo_tools.graph import graph_of, render_page, render_svg
-from hlo_tools.graph.blocks import LARGE, blocks_of
+from hlo_tools.graph.blocks import MAX_UNDIVIDED_NODES, blocks_of
 from hlo_tools.graph.colors import COLORS
 from hlo_tools.text import parse
 from nki_lang import klir, trace
@@ -175,7 +175,7 @@ def test_blocks_are_cut_where_fewest_values_are_alive() -> None:
 
 def test_small_modules_and_those_with_scopes_are_not_cut() -> None:
     assert not any(blocks_of(graph_of(module())))
-    text = chain(LARGE * 2, "jit").replace('op_name="jit.', 'op_name="jit/layer.')
+    text = chain(MAX_UNDIVIDED_NODES * 2, "jit").replace('op_name="jit.', 'op_name="jit/layer.')
     assert not any(blocks_of(graph_of(Module(parse(text)))))
 
 

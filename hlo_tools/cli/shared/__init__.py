@@ -1,1 +1,1 @@
-"""What commands share: their table, options, inputs, outputs, settings, and how errors are shown."""
+"""Parts that commands share: their table, options, inputs, outputs, settings and error reports."""

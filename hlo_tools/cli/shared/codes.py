@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
-from hlo_tools.plugins import OWN
+from hlo_tools.plugins import BUILTIN_ORIGIN
 from nki_lang.base.services import service
 
 __all__ = ["Code", "beginning_with", "closer", "codes", "find", "near", "written_down"]
@@ -26,7 +26,7 @@ _RUNNING = "NEFF-EXEC-"
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What is known about a code.
+    """A code of an error, warning or finding, with its explanation.
 
     Attributes:
         code: the code.
@@ -47,20 +47,20 @@ class Code:
     severity: str = "error"
     command: str = ""
     targets: str = "all"
-    origin: str = OWN
+    origin: str = BUILTIN_ORIGIN
     test: str = ""
 
 
 def written_down(package: str) -> dict[str, Code]:
     """The codes that a package describes in its folder ``codes``."""
     folder = files(package).joinpath("codes")
-    found: dict[str, Code] = {}
-    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+    codes_by_name: dict[str, Code] = {}
+    for file in sorted(folder.iterdir(), key=lambda path: path.name):
         if file.name.endswith(".toml"):
             rows = tomllib.loads(file.read_text("utf-8"))
-            found |= {code: Code(code, row.pop("title"), row.pop("why", ""), **row)
+            codes_by_name |= {code: Code(code, row.pop("title"), row.pop("why", ""), **row)
                       for code, row in rows.items()}  # fmt: skip
-    return found
+    return codes_by_name
 
 
 @cache
@@ -70,7 +70,7 @@ def codes() -> dict[str, Code]:
     Raises:
         HloError: a lint rule of another package cannot be used.
     """
-    return dict(sorted(({one.code: one for one in _of_rules()} | _described()).items()))
+    return dict(sorted(({code.code: code for code in _of_rules()} | _described()).items()))
 
 
 def find(text: str) -> Code | None:
@@ -78,20 +78,20 @@ def find(text: str) -> Code | None:
     words = re.findall(r"[A-Z]+[-_][A-Z0-9_-]*[A-Z0-9]", text.upper())
     for table in (_described, codes):  # the rules take longer to import
         for word in words:
-            known = table().get(word) or table().get(word.replace(_RUNNING, "NKI-"))
-            if known is not None:
-                return replace(known, code=word)
+            code = table().get(word) or table().get(word.replace(_RUNNING, "NKI-"))
+            if code is not None:
+                return replace(code, code=word)
     return None
 
 
 def beginning_with(text: str) -> dict[str, Code]:
     """The codes of a family such as ``NKI-FILE``, ``NEFF-`` or ``ncc_evrf``."""
-    return {code: one for code, one in codes().items() if code.startswith(text.upper())}
+    return {code: entry for code, entry in codes().items() if code.startswith(text.upper())}
 
 
 def closer(code: str) -> list[str]:
     """The codes that add a word to this one."""
-    return [one for one in _described() if one.startswith(f"{code}-")]
+    return [longer for longer in _described() if longer.startswith(f"{code}-")]
 
 
 def near(text: str) -> list[str]:
@@ -101,7 +101,7 @@ def near(text: str) -> list[str]:
 
 @cache
 def _described() -> dict[str, Code]:
-    return {code: one for each in _PACKAGES for code, one in written_down(each).items()}
+    return {code: entry for package in _PACKAGES for code, entry in written_down(package).items()}
 
 
 def _of_rules() -> Iterator[Code]:

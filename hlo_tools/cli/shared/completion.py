@@ -1,4 +1,4 @@
-"""What a shell completes beside commands, options and files: names from our tables and modules.
+"""Completion of names from our tables and modules, in addition to commands, options and files.
 
 Each function is passed to typer as ``autocompletion=``. Completion never fails: what cannot be
 found out is not offered.
@@ -30,15 +30,15 @@ __all__ = [
 ]
 
 Completer = Callable[[str], list[str]]
-_MOST = 500
-"""Names that are offered; nobody reads more."""
+_MAX_OFFERED_NAMES = 500
+"""Nobody reads a longer list of offered names."""
 
 
-def words(*known: str) -> Completer:
+def words(*fixed_words: str) -> Completer:
     """Some fixed words; also after a comma."""
 
     def complete(incomplete: str) -> list[str]:
-        return _listed(known, incomplete)
+        return _listed(fixed_words, incomplete)
 
     return complete
 
@@ -88,14 +88,16 @@ def opcodes(ctx: typer.Context, incomplete: str) -> list[str]:
     """Opcodes that occur in the module; all there are without one."""
     from hlo_tools.types.opcodes import OPCODES
 
-    found = sorted(set(_rows(ctx, lambda row: row.opcode)))
-    return _beginning(found or OPCODES, incomplete)
+    occurring = sorted(set(_rows(ctx, lambda row: row.opcode)))
+    return _beginning(occurring or OPCODES, incomplete)
 
 
 def computations(ctx: typer.Context, incomplete: str) -> list[str]:
     """Computations of the module."""
     with suppress(Exception):
-        return _beginning([each.name for each in _outline(ctx).computations], incomplete)
+        return _beginning(
+            [computation.name for computation in _outline(ctx).computations], incomplete
+        )
     return []
 
 
@@ -119,9 +121,9 @@ def _outline(ctx: typer.Context) -> ModuleOutline:
 
 def _file(ctx: typer.Context) -> str:
     """The module on the command line: click does not report it while an option has no value yet."""
-    given = ctx.params.get("file")
-    if given:
-        return given
+    path = ctx.params.get("file")
+    if path:
+        return path
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
     return next(word for word in shlex.split(line) if os.path.isfile(word))
 
@@ -133,18 +135,18 @@ def _rows(ctx: typer.Context, what: Callable[[Any], str]) -> Iterator[str]:
                 yield what(row.proto)
 
 
-def _beginning(known: Iterable[str], incomplete: str) -> list[str]:
+def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
     start = incomplete.removeprefix("%")
     mark = incomplete[: len(incomplete) - len(start)]
-    found: list[str] = []
-    for name in known:
+    matches: list[str] = []
+    for name in names:
         if name.startswith(start):
-            found.append(mark + name)
-            if len(found) == _MOST:
+            matches.append(mark + name)
+            if len(matches) == _MAX_OFFERED_NAMES:
                 break
-    return found
+    return matches
 
 
-def _listed(known: Iterable[str], incomplete: str) -> list[str]:
+def _listed(names: Iterable[str], incomplete: str) -> list[str]:
     before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in _beginning(known, last)]
+    return [before + comma + name for name in _beginning(names, last)]

@@ -20,7 +20,7 @@ from hlo_tools.files.plain import MAX_RECORD_BYTES, read_plain
 from nki_lang.base.errors import NkiError
 from nki_lang.base.targets import target_of
 
-__all__ = ["KNOWN", "Configuration", "Setting", "Value", "read_configuration"]
+__all__ = ["ALL_SETTINGS", "Configuration", "Setting", "Value", "read_configuration"]
 
 _FILE, _PROJECT, _TABLE = "nki-hlo.toml", "pyproject.toml", "nki-hlo"
 _PREFIX = "NKI_HLO_"
@@ -38,12 +38,12 @@ class Setting:
     """
 
     name: str
-    many: bool
+    is_list: bool
     is_path: bool
     help: str
 
 
-KNOWN: tuple[Setting, ...] = (
+ALL_SETTINGS: tuple[Setting, ...] = (
     Setting("select", True, False, "rules to report, by prefixes of their codes"),
     Setting("ignore", True, False, "rules not to report"),
     Setting("target", False, False, "target that modules are compiled for: trn1, trn2, trn3"),
@@ -92,8 +92,8 @@ def read_configuration(
             (HLO-CONFIGURATION).
     """
     folder, table, origin = _table()
-    found: dict[str, Value] = {}
-    for setting in KNOWN:
+    values: dict[str, Value] = {}
+    for setting in ALL_SETTINGS:
         flag = (flags or {}).get(setting.name)
         variable = _PREFIX + setting.name.upper()
         if flag:
@@ -103,17 +103,17 @@ def read_configuration(
         elif setting.name in table:
             value = Value(_checked(setting, table[setting.name], origin, folder), origin)
         else:
-            value = Value([] if setting.many else "", "default")
+            value = Value([] if setting.is_list else "", "default")
         if setting.name == "target" and value.value and not flag:
             _check_target(str(value.value), value.origin)
-        found[setting.name] = value
-    return Configuration(found)
+        values[setting.name] = value
+    return Configuration(values)
 
 
-def _of_words(setting: Setting, given: str | Sequence[str]) -> str | list[str]:
+def _of_words(setting: Setting, text: str | Sequence[str]) -> str | list[str]:
     """A flag's or a variable's value; lists are split at commas."""
-    texts = [given] if isinstance(given, str) else given
-    if not setting.many:
+    texts = [text] if isinstance(text, str) else text
+    if not setting.is_list:
         return texts[0]
     return [word.strip() for text in texts for word in text.split(",") if word.strip()]
 
@@ -122,9 +122,9 @@ def _table() -> tuple[Path, dict[str, object], str]:
     """(folder, settings, name) of the nearest file that has some."""
     here = Path.cwd()
     for folder in (here, *here.parents):
-        own = folder / _FILE
-        if own.exists():
-            return folder, _known(_read(own), own), _FILE
+        file = folder / _FILE
+        if file.exists():
+            return folder, _known(_read(file), file), _FILE
         project = folder / _PROJECT
         if project.exists():
             tools = _read(project).get("tool")
@@ -143,7 +143,7 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _known(table: object, path: Path) -> dict[str, object]:
-    names = [setting.name for setting in KNOWN]
+    names = [setting.name for setting in ALL_SETTINGS]
     if not isinstance(table, dict):
         raise _wrong(path.name, f"{_TABLE} is not a table")
     settings = cast(dict[str, object], table)
@@ -157,9 +157,9 @@ def _known(table: object, path: Path) -> dict[str, object]:
 
 
 def _checked(setting: Setting, value: object, origin: str, folder: Path) -> str | list[str]:
-    if setting.many:
+    if setting.is_list:
         words = cast(list[object], value) if isinstance(value, list) else [None]
-        texts = [one for one in words if isinstance(one, str)]
+        texts = [word for word in words if isinstance(word, str)]
         if len(texts) != len(words):
             raise _wrong(origin, f"{setting.name} is {value!r}, not a list of texts")
         return texts

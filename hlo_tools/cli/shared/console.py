@@ -1,4 +1,4 @@
-"""What commands print: data on stdout, messages on stderr, colour only where it is wanted."""
+"""Output of commands: data on stdout, messages on stderr, color only for terminals that show it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class RuleText:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a checking command found.
+    """The findings of a checking command.
 
     Attributes:
         command: its name.
@@ -74,23 +74,23 @@ def _text(report: Report) -> None:
     alike = Counter(map(_note, report.findings))
     del alike[None]
     verbose = console.settings().verbose
-    for one in report.findings:
-        others = alike.pop(_note(one), 0) - 1
-        if others < 0 and one.severity is Severity.note and not verbose:
+    for finding in report.findings:
+        repeated = alike.pop(_note(finding), 0) - 1
+        if repeated < 0 and finding.severity is Severity.note and not verbose:
             continue
-        console.line(f"{one.file}: {one}")
-        if others > 0 and not verbose:
-            console.line(f"  and {console.counted(others, 'equal note')} (--verbose lists them)")
-        if one.remedy:
-            console.line(f"  help: {one.remedy}")
-        rule = report.rules[one.code]
+        console.line(f"{finding.file}: {finding}")
+        if repeated > 0 and not verbose:
+            console.line(f"  and {console.counted(repeated, 'equal note')} (--verbose lists them)")
+        if finding.remedy:
+            console.line(f"  help: {finding.remedy}")
+        rule = report.rules[finding.code]
         console.note(f"  rule: {rule.title}. {rule.why}", verbose=True)
     modules = console.counted(len(report.files), report.noun)
     console.note(f"{modules}, {console.counted(len(report.findings), 'finding')}")
 
 
 def _note(finding: Finding) -> tuple[str, str] | None:
-    """What equal notes have in common; None for what is printed each time."""
+    """Return what equal notes share; None for a finding that is printed each time."""
     if finding.severity is not Severity.note:
         return None
     return finding.code, finding.message
@@ -99,27 +99,27 @@ def _note(finding: Finding) -> tuple[str, str] | None:
 def _json(report: Report) -> None:
     rows = [
         {
-            **asdict(one),
-            "severity": one.severity.value,
-            "rule": report.rules[one.code].title,
+            **asdict(finding),
+            "severity": finding.severity.value,
+            "rule": report.rules[finding.code].title,
         }
-        for one in report.findings
+        for finding in report.findings
     ]
     console.write_json(report.command, files=list(report.files), findings=rows, **report.extra)
 
 
 def _github(report: Report) -> None:
     """Workflow commands: at the user's line where it is known, else at the module's file."""
-    for one in report.findings:
-        level = {"note": "notice"}.get(_LEVELS[one.severity], _LEVELS[one.severity])
-        file, line = _location(one)
+    for finding in report.findings:
+        level = {"note": "notice"}.get(_LEVELS[finding.severity], _LEVELS[finding.severity])
+        file, line = _location(finding)
         properties = [f"file={_property(file)}"]
         if line:
             properties.append(f"line={line}")
-        properties.append(f"title={_property(one.code)}")
-        place = f"{one.place}: " if one.place else ""
-        remedy = f"\n{one.remedy}" if one.remedy else ""
-        console.line(f"::{level} {','.join(properties)}::{_data(place + one.message + remedy)}")
+        properties.append(f"title={_property(finding.code)}")
+        place = f"{finding.place}: " if finding.place else ""
+        remedy = f"\n{finding.remedy}" if finding.remedy else ""
+        console.line(f"::{level} {','.join(properties)}::{_data(place + finding.message + remedy)}")
 
 
 def _data(text: str) -> str:
@@ -132,9 +132,9 @@ def _property(text: str) -> str:
 
 def _location(finding: Finding) -> tuple[str, int]:
     """(file, line) to show the finding at; the line is 0 when unknown."""
-    found = _SOURCE.match(finding.source)
-    if found:
-        return checkout_path(found["file"]), int(found["line"])
+    match = _SOURCE.match(finding.source)
+    if match:
+        return checkout_path(match["file"]), int(match["line"])
     return checkout_path(finding.file), 0
 
 
@@ -156,18 +156,18 @@ def checkout_path(path: str) -> str:
 
 def _gitlab(report: Report) -> None:
     """A report of Code Quality: a list; the fingerprints of findings do not hold lines."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
-    for one in report.findings:
-        file, line = _location(one)
-        text = f"{one.code} {file} {one.place} {one.message}"
-        seen[text] += 1
-        severity = {"error": "major", "warning": "minor"}.get(_LEVELS[one.severity], "info")
+    for finding in report.findings:
+        file, line = _location(finding)
+        text = f"{finding.code} {file} {finding.place} {finding.message}"
+        counts[text] += 1
+        severity = {"error": "major", "warning": "minor"}.get(_LEVELS[finding.severity], "info")
         rows.append(
             {
-                "description": f"{one.message} {one.remedy}".strip(),
-                "check_name": one.code,
-                "fingerprint": sha256(f"{text} {seen[text]}".encode()).hexdigest(),
+                "description": f"{finding.message} {finding.remedy}".strip(),
+                "check_name": finding.code,
+                "fingerprint": sha256(f"{text} {counts[text]}".encode()).hexdigest(),
                 "severity": severity,
                 "location": {"path": file, "lines": {"begin": line or 1}},
             }
@@ -176,10 +176,10 @@ def _gitlab(report: Report) -> None:
 
 
 def _sarif(report: Report) -> None:
-    codes = sorted({one.code for one in report.findings})
+    codes = sorted({finding.code for finding in report.findings})
     place = {code: number for number, code in enumerate(codes)}
     rules = [_sarif_rule(code, report.rules[code]) for code in codes]
-    results = [_sarif_result(one, place[one.code]) for one in report.findings]
+    results = [_sarif_result(finding, place[finding.code]) for finding in report.findings]
     driver = {"name": f"{report.tool} {report.command}", "rules": rules}
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
     document = {"$schema": _SARIF, "version": "2.1.0", "runs": [run]}
@@ -187,14 +187,14 @@ def _sarif(report: Report) -> None:
 
 
 def _sarif_rule(code: str, rule: RuleText) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    rule_row: dict[str, Any] = {
         "id": code,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.why},
     }
     if rule.remedy:
-        found["help"] = {"text": rule.remedy}
-    return found
+        rule_row["help"] = {"text": rule.remedy}
+    return rule_row
 
 
 def _sarif_result(finding: Finding, rule: int) -> dict[str, Any]:

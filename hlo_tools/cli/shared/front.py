@@ -20,16 +20,16 @@ FINE, USAGE = 0, 2
 
 def start(program: Program, words: Sequence[str] | None) -> int:
     """Run a program with ``words``, or with the process's arguments; the exit code."""
-    given = list(sys.argv[1:] if words is None else words)
-    if _asks_for_help(program, given):
-        return _show(help_text(program), given)
+    arguments = list(sys.argv[1:] if words is None else words)
+    if _asks_for_help(program, arguments):
+        return _show(help_text(program), arguments)
     from hlo_tools.cli.program import run
 
-    return run(program, given)
+    return run(program, arguments)
 
 
 def _asks_for_help(program: Program, words: Sequence[str]) -> bool:
-    """Whether ``words`` ask for nothing but help, and no shell asks for completions."""
+    """Return True if ``words`` ask for nothing but help, and no shell asks for completions."""
     variable = f"_{program.name.replace('-', '_').upper()}_COMPLETE"
     return list(words) in ([], ["-h"], ["--help"]) and variable not in os.environ
 

@@ -1,4 +1,4 @@
-"""What commands read: modules from paths, folders and standard input."""
+"""Inputs of commands: modules from paths, folders and standard input."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def look_at_each(
         HloError: the only file, or every file, cannot be read; the first one's.
     """
     read: list[str] = []
-    found: list[Found] = []
+    findings: list[Found] = []
     unread: list[HloError] = []
     for number, path in enumerate(paths):
         step(path, number, len(paths))
@@ -95,13 +95,13 @@ def look_at_each(
         except HloError as error:
             unread.append(error)
             continue
-        found += look(module)
+        findings += look(module)
         read.append("<stdin>" if path == "-" else path)
     if unread and not read:
         for error in unread[1:]:
             report(error)
         raise unread[0]
-    return read, found, unread
+    return read, findings, unread
 
 
 class _StandardInput(io.BytesIO):
@@ -155,8 +155,8 @@ def module_files(name: str) -> list[str]:
     folder = Path(name)
     if not folder.is_dir():
         return [name]
-    found = sorted(str(path) for path in folder.rglob("*") if _is_module(path))
-    if not found:
+    modules = sorted(str(path) for path in folder.rglob("*") if _is_module(path))
+    if not modules:
         raise HloFileError(
             "the folder contains no module",
             code="HLO-NO-MODULE",
@@ -164,19 +164,19 @@ def module_files(name: str) -> list[str]:
             remedy=f"modules are files that end in {', '.join(SUFFIXES)}, "
             "or in .txt and begin as HLO text does",
         )
-    taken = chosen(name, found)
-    if not taken:
+    selected = chosen(name, modules)
+    if not selected:
         raise HloFileError(
-            f"none of the folder's {counted(len(found), 'module')} is chosen",
+            f"none of the folder's {counted(len(modules), 'module')} is chosen",
             code="HLO-NO-MODULE",
             place=name,
             remedy="nki-hlo show -s lists them; --latest, --kernels-only, --name and --stale choose",
         )
-    return taken
+    return selected
 
 
 def _is_module(path: Path) -> bool:
-    """Whether a file of a folder is to be read: damaged modules are, other messages are not.
+    """Return True if a file of a folder is to be read: a damaged module is, another message is not.
 
     XLA's dumps put messages of other kinds beside modules, and the modules' text into ``.txt``.
     """

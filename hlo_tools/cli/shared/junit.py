@@ -19,13 +19,16 @@ def render_junit(command: str, files: Sequence[str], findings: Sequence[Finding]
 
     A module without findings is a suite with one case that passes.
     """
-    counted = sum(one.severity is not Severity.note for one in findings)
+    problem_count = sum(finding.severity is not Severity.note for finding in findings)
     root = ElementTree.Element(
-        "testsuites", name=f"nki-hlo {command}", tests="0", failures=str(counted), errors="0"
+        "testsuites", name=f"nki-hlo {command}", tests="0", failures=str(problem_count), errors="0"
     )
-    known = {file: [one for one in findings if one.file == file] for file in dict.fromkeys(files)}
-    for file, own in known.items():
-        root.append(_suite(command, file, own))
+    findings_by_file = {
+        file: [finding for finding in findings if finding.file == file]
+        for file in dict.fromkeys(files)
+    }
+    for file, file_findings in findings_by_file.items():
+        root.append(_suite(command, file, file_findings))
     root.set("tests", str(sum(int(suite.get("tests", "0")) for suite in root)))
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
@@ -33,23 +36,25 @@ def render_junit(command: str, files: Sequence[str], findings: Sequence[Finding]
 
 
 def _suite(command: str, file: str, findings: Sequence[Finding]) -> ElementTree.Element:
-    failures = sum(one.severity is not Severity.note for one in findings)
+    failures = sum(finding.severity is not Severity.note for finding in findings)
     suite = ElementTree.Element(
         "testsuite", name=_clean(file), tests=str(max(len(findings), 1)), failures=str(failures),
         errors="0", skipped="0",
     )  # fmt: skip
     if not findings:
         ElementTree.SubElement(suite, "testcase", classname=_clean(file), name=command)
-    for one in findings:
-        name = f"{one.code} {one.place}".rstrip()
+    for finding in findings:
+        name = f"{finding.code} {finding.place}".rstrip()
         case = ElementTree.SubElement(suite, "testcase", classname=_clean(file), name=_clean(name))
-        if one.severity is Severity.note:
-            ElementTree.SubElement(case, "system-out").text = _clean(str(one))
+        if finding.severity is Severity.note:
+            ElementTree.SubElement(case, "system-out").text = _clean(str(finding))
             continue
         failure = ElementTree.SubElement(
-            case, "failure", type=one.severity.value, message=_clean(one.message)
+            case, "failure", type=finding.severity.value, message=_clean(finding.message)
         )
-        failure.text = _clean(f"{one}\nhelp: {one.remedy}" if one.remedy else str(one))
+        failure.text = _clean(
+            f"{finding}\nhelp: {finding.remedy}" if finding.remedy else str(finding)
+        )
     return suite
 
 

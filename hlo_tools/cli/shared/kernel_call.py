@@ -19,7 +19,7 @@ __all__ = ["load_kernel", "parse_arguments"]
 _TENSOR = re.compile(r"([a-z]\w*)\[([\d,\s]*)\]")
 _SEED = 0
 
-_SHORT = {
+_DTYPE_ALIASES = {
     "bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32",
     "f8e4m3": "float8_e4m3", "f8e5m2": "float8_e5m2",
     **{f"{sign}{bits}": f"{name}{bits}" for sign, name in (("s", "int"), ("i", "int"), ("u", "uint"))
@@ -35,14 +35,16 @@ def load_kernel(path: str, name: str) -> Kernel:
         HloError: the file is missing or cannot be imported; HLO-NO-KERNEL: it has no such kernel.
     """
     module = import_file(path)
-    found = getattr(module, name, None)
-    if not callable(found):
-        known = ", ".join(n for n, value in vars(module).items() if isinstance(value, Kernel))
+    kernel = getattr(module, name, None)
+    if not callable(kernel):
+        kernel_names = ", ".join(
+            n for n, value in vars(module).items() if isinstance(value, Kernel)
+        )
         raise HloError(
             f"there is no kernel {name!r}", code="HLO-NO-KERNEL", place=path,
-            remedy=f"its kernels are {known}" if known else "it has no function that nki.jit decorates",
+            remedy=f"its kernels are {kernel_names}" if kernel_names else "it has no function that nki.jit decorates",
         )  # fmt: skip
-    return found if isinstance(found, Kernel) else Kernel(found)
+    return kernel if isinstance(kernel, Kernel) else Kernel(kernel)
 
 
 def parse_arguments(words: list[str]) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def _value(text: str, generator: np.random.Generator) -> Any:
             return text
     shape = tuple(int(extent) for extent in tensor[2].split(",") if extent.strip())
     try:
-        dtype = dtype_of(_SHORT.get(tensor[1], tensor[1]))
+        dtype = dtype_of(_DTYPE_ALIASES.get(tensor[1], tensor[1]))
     except TypeError as error:
         raise typer.BadParameter(f"{text!r}: {error}") from error
     if dtype.kind == "float":

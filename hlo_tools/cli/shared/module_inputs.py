@@ -45,7 +45,7 @@ Tolerance = Annotated[
 
 def gather(
     module: Module,
-    given: list[str],
+    arguments: list[str],
     fill: str | None,
     limits: Limits | None = None,
     *,
@@ -54,7 +54,7 @@ def gather(
     """One value for each parameter of the entry; tokens need no file.
 
     Args:
-        given: ``FILE.npy`` in parameter order, ``NAME=FILE.npy`` / ``NUMBER=FILE.npy``, or
+        arguments: ``FILE.npy`` in parameter order, ``NAME=FILE.npy`` / ``NUMBER=FILE.npy``, or
             ``FILE.npz``, whose arrays are called as the parameters are. A tuple is
             ``NAME=FILE.npz``, its arrays in order.
         fill: what the others are: ``zeros``, ``random`` or None for an error.
@@ -67,26 +67,26 @@ def gather(
         LimitError: inputs to fill are too large.
     """
     parameters = module.entry.parameters
-    found = _from_files(module, given)
+    values = _from_files(module, arguments)
     if fill is not None:
         check_inputs(module, limits)
     random = np.random.default_rng(seed) if fill == "random" else None
     for number, parameter in enumerate(parameters):
-        if number in found:
+        if number in values:
             continue
         if fill is None and any(shape.is_array for _, shape in parameter.shape.leaves()):
             raise typer.BadParameter(
                 f"no value for parameter {number} (%{parameter.name}: {parameter.shape}); "
                 "pass -i FILE.npy or --fill zeros|random"
             )
-        found[number] = filled(parameter.shape, random)
-    return [found[number] for number in range(len(parameters))]
+        values[number] = filled(parameter.shape, random)
+    return [values[number] for number in range(len(parameters))]
 
 
-def _from_files(module: Module, given: list[str]) -> dict[int, Value]:
+def _from_files(module: Module, arguments: list[str]) -> dict[int, Value]:
     parameters = module.entry.parameters
-    found: dict[int, Value] = {}
-    for place, text in enumerate(given):
+    values: dict[int, Value] = {}
+    for place, text in enumerate(arguments):
         name, equals, path = text.partition("=")
         content = _read(path if equals else text)
         if isinstance(content, np.ndarray) or equals:
@@ -96,20 +96,23 @@ def _from_files(module: Module, given: list[str]) -> dict[int, Value]:
                     f"the module takes {counted(len(parameters), 'input')}, {text} would be "
                     f"parameter {number}"
                 )
-            found[number] = _fitting(content, parameters[number], text)
+            values[number] = _fitting(content, parameters[number], text)
         else:
             for key, array in content.items():
                 number = _number(module, key)
-                found[number] = _fitting(array, parameters[number], f"{text}, {key}")
-    return found
+                values[number] = _fitting(array, parameters[number], f"{text}, {key}")
+    return values
 
 
 def _number(module: Module, name: str) -> int:
     if name.isdigit():
         return int(name)
     for parameter in module.entry.parameters:
-        known = (parameter.name, parameter.frontend_attributes.get("neff_input_names", ""))
-        if name.removeprefix("%") in known:
+        parameter_names = (
+            parameter.name,
+            parameter.frontend_attributes.get("neff_input_names", ""),
+        )
+        if name.removeprefix("%") in parameter_names:
             return parameter.proto.parameter_number
     names = ", ".join(parameter.name for parameter in module.entry.parameters) or "none"
     raise typer.BadParameter(f"the module has no parameter {name!r}; it has {names}")
@@ -142,10 +145,12 @@ def _fitting(
     leaves = [leaf for _, leaf in shape.leaves() if leaf.is_array]
     arrays = [content] if isinstance(content, np.ndarray) else list(content.values())
     if len(arrays) != len(leaves) or isinstance(content, np.ndarray) == shape.is_tuple:
-        held = "an array" if isinstance(content, np.ndarray) else counted(len(arrays), "array")
+        content_text = (
+            "an array" if isinstance(content, np.ndarray) else counted(len(arrays), "array")
+        )
         raise HloFileError(
             f"parameter {parameter.proto.parameter_number} (%{parameter.name}) is {shape}, the file "
-            f"contains {held}",
+            f"contains {content_text}",
             code="HLO-INPUTS",
             place=place,
             remedy="pass a tuple as NAME=FILE.npz with its arrays in order, an array as .npy",
@@ -157,7 +162,7 @@ def _fitting(
 
 def _arranged(shape: Shape, parts: Iterator[Array]) -> Value:
     if shape.is_tuple:
-        return tuple(_arranged(part, parts) for part in shape.tuple_shapes)
+        return tuple(_arranged(element, parts) for element in shape.tuple_shapes)
     return next(parts) if shape.is_array else None
 
 
@@ -167,20 +172,20 @@ def _in_type(array: Array, shape: Shape, parameter: Instruction, place: str) -> 
     Others come as their bits (in unsigned integers, or as ``numpy.save`` writes them), or as the
     float32 or int8 that results in these types are written in.
     """
-    wanted = shape.dtype
-    assert wanted is not None  # an array's
+    dtype = shape.dtype
+    assert dtype is not None  # an array's
     if array.shape == tuple(shape.dimensions):
-        if array.dtype == wanted:
+        if array.dtype == dtype:
             return array
-        foreign = wanted.kind not in "biufc"
-        if foreign and array.dtype.itemsize == wanted.itemsize and array.dtype.kind in "Vu":
-            return array.view(wanted)
+        foreign = dtype.kind not in "biufc"
+        if foreign and array.dtype.itemsize == dtype.itemsize and array.dtype.kind in "Vu":
+            return array.view(dtype)
         if foreign and array.dtype.kind in "biuf":
-            return array.astype(wanted)
+            return array.astype(dtype)
     raise HloFileError(
         f"parameter {parameter.proto.parameter_number} (%{parameter.name}) is {shape}, the file "
         f"contains {array.dtype}{list(array.shape)}",
         code="HLO-INPUTS",
         place=place,
-        remedy=f"save an array of that shape with .astype({wanted.name!r})",
+        remedy=f"save an array of that shape with .astype({dtype.name!r})",
     )

@@ -32,7 +32,7 @@ _NOTATIONS = frozenset({"text", "json", "pbtxt", "stablehlo"})
 
 
 def came_as_text(module: Module) -> bool:
-    """Whether a module, just loaded, was HLO text or another notation."""
+    """Return True if a module, just loaded, was HLO text or another notation."""
     return module.is_changed and module.envelope is None
 
 
@@ -95,8 +95,8 @@ def copy_kernel(kernel: KernelFile, path: Path) -> None:
         HloFileError: it cannot be written (HLO-WRITE).
     """
     for name, content in kernel.parts.items():
-        own = name.startswith(kernel.path.name)
-        target = path.parent / (path.name + name[len(kernel.path.name) :] if own else name)
+        is_main_file = name.startswith(kernel.path.name)
+        target = path.parent / (path.name + name[len(kernel.path.name) :] if is_main_file else name)
         try:
             if (
                 target.is_file()

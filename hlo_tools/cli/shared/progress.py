@@ -44,7 +44,7 @@ def shown(text: str) -> Generator[None]:
         yield
         return
     _current = progress = Progress(text, streams[1])
-    sys.stdout, sys.stderr = (_Watched(one, progress) for one in streams)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = (_Watched(stream, progress) for stream in streams)  # type: ignore[assignment]
     ended = threading.Event()
     watcher = threading.Thread(target=_watch, args=(progress, ended), daemon=True)
     watcher.start()

@@ -88,10 +88,10 @@ def kernel_names(module: Module) -> set[str]:
     return {config.binary for _, config in _configs(module)}
 
 
-def name_new_kernels(module: Module, known: set[str], output: str) -> None:
+def name_new_kernels(module: Module, old_binaries: set[str], output: str) -> None:
     """Rename kernel files that passes introduced as :func:`name_kernel` does."""
     for call, config in _configs(module):
-        if config.binary not in known and os.path.isabs(config.binary):
+        if config.binary not in old_binaries and os.path.isabs(config.binary):
             name_kernel([call], config.binary, output)
 
 

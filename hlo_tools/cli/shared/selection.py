@@ -75,7 +75,7 @@ _current: ContextVar[Selection] = ContextVar("nki_hlo_selection")
 
 def with_selection(function: Callable[..., int | None]) -> Callable[..., int | None]:
     """A command with the options of a :class:`Selection` behind its own."""
-    own = inspect.signature(function, eval_str=True)
+    original = inspect.signature(function, eval_str=True)
     defaults = Selection()
     added = [
         inspect.Parameter(
@@ -86,16 +86,21 @@ def with_selection(function: Callable[..., int | None]) -> Callable[..., int | N
         )
         for name, annotation in _OPTIONS.items()
     ]
-    kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own.parameters.values()]
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in original.parameters.values()
+    ]
 
     def command(**values: Any) -> int | None:
         selection = Selection(**{name: values.pop(name) for name in _OPTIONS})
         with in_effect(selection):
             return function(**values)
 
-    signature = own.replace(parameters=[*kept, *added])
+    signature = original.replace(parameters=[*parameters, *added])
     command.__signature__ = signature  # type: ignore[attr-defined]
-    command.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
+    command.__annotations__ = {
+        name: parameter.annotation for name, parameter in signature.parameters.items()
+    }
     command.__name__, command.__doc__ = function.__name__, function.__doc__
     return command
 
@@ -121,7 +126,7 @@ def in_effect(selection: Selection) -> Generator[None]:
 
 
 def chosen(folder: str, files: Sequence[str]) -> list[str]:
-    """Those of a folder's modules that the selection takes.
+    """Return the modules of a folder that the selection takes.
 
     Stale modules of a compile cache are left out, with a note, unless they are asked for; one
     that is named itself is always taken.
@@ -129,29 +134,33 @@ def chosen(folder: str, files: Sequence[str]) -> list[str]:
     from hlo_tools.extract.record import latest_entries, stale_entries
 
     selection = _current.get(Selection())
-    kept = list(files)
+    selected = list(files)
     if not selection.stale:
         stale = _members(files, stale_entries)
-        kept = [file for file in kept if file not in stale or _is_named(folder, file)]
-        if left_out := len(files) - len(kept):
+        selected = [file for file in selected if file not in stale or _is_named(folder, file)]
+        if left_out := len(files) - len(selected):
             what = console.counted(left_out, "stale module is", "stale modules are")
             console.note(
                 f"{folder}: {what} left out (--stale takes them, "
                 "nki-hlo extract --prune removes them)"
             )
     if selection.latest:
-        latest = _members(kept, latest_entries)
-        kept = [file for file in kept if file in latest or _entry_of(file) is None]
+        latest = _members(selected, latest_entries)
+        selected = [file for file in selected if file in latest or _entry_of(file) is None]
     if selection.kernels_only or selection.name:
-        kept = [file for file in kept if _fits(file, selection)]
-    return kept
+        selected = [file for file in selected if _fits(file, selection)]
+    return selected
 
 
 def _members(files: Sequence[str], entries_in: Callable[[Path], frozenset[str]]) -> frozenset[str]:
     """The files whose entry is among those that a function finds in their cache."""
-    found = {file: place for file in files if (place := _entry_of(file)) is not None}
-    entries = {cache: entries_in(cache) for cache in {cache for cache, _ in found.values()}}
-    return frozenset(file for file, (cache, entry) in found.items() if entry in entries[cache])
+    entries_by_file = {file: place for file in files if (place := _entry_of(file)) is not None}
+    entries = {
+        cache: entries_in(cache) for cache in {cache for cache, _ in entries_by_file.values()}
+    }
+    return frozenset(
+        file for file, (cache, entry) in entries_by_file.items() if entry in entries[cache]
+    )
 
 
 def _entry_of(file: str) -> tuple[Path, str] | None:
@@ -164,7 +173,7 @@ def _entry_of(file: str) -> tuple[Path, str] | None:
 
 
 def _is_named(folder: str, file: str) -> bool:
-    """Whether the folder that a command was given is the module's own."""
+    """Return True if the folder that a command received is the module's own."""
     return Path(folder).absolute() == Path(file).absolute().parent
 
 

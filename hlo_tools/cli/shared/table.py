@@ -49,7 +49,7 @@ class Program:
 
     def sections(self) -> dict[str, list[tuple[str, str]]]:
         """Heading -> its commands with a line each, for the help of the program."""
-        found: dict[str, list[tuple[str, str]]] = {}
+        lines: dict[str, list[tuple[str, str]]] = {}
         for command in self.commands:
-            found.setdefault(command.panel, []).append((command.name, command.help))
-        return found
+            lines.setdefault(command.panel, []).append((command.name, command.help))
+        return lines

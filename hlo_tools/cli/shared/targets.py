@@ -54,7 +54,7 @@ class ChosenTarget:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody chose it."""
+        """Return True if nobody chose the target."""
         return self.origin == "default"
 
 
