@@ -1,8 +1,8 @@
-"""Where two evaluations part: the first instruction whose values differ.
+"""Finds the first instruction whose values differ between two evaluations.
 
 Instructions of two modules stand for each other as :mod:`hlo_tools.diff` finds. What differs and
 calls a computation is looked into: with the operands of that call, in the branch that is taken, in
-the first turn of a loop whose results differ.
+the first iteration of a loop whose results differ.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Difference:
             shape.
         computation: where it stands.
         other: its name in the second module; "" for jaxlib.
-        turn: the turn of the innermost loop around it, from 0, or None.
+        turn: the iteration of the innermost loop around it, from 0, or None.
         is_result: only the results differ: nothing before them differs, or stands on both sides.
     """
 

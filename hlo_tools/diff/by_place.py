@@ -1,4 +1,4 @@
-"""Two forms of a program compared by where their operations come from.
+"""Compares two forms of a program by the source locations of their operations.
 
 An optimised module has little in common with the one before in structure, but its instructions
 keep the source lines and op names of those that they stand for.

@@ -1,4 +1,4 @@
-"""Two modules compared: computations are paired along calls, instructions by structure."""
+"""Compares two modules: pairs computations along calls, and instructions by structure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def diff_modules(
 
 
 class Pairing:
-    """Which instructions of the modules ``left`` and ``right`` stand for each other.
+    """The pairs of matching instructions of the modules ``left`` and ``right``.
 
     Asked for a pair of computations at a time.
     """

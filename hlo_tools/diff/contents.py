@@ -31,7 +31,7 @@ _WHO = (
     *LEFT_OUT["HloInstructionProto"], *STRUCTURE["HloInstructionProto"],
     "comparison_type", "comparison_order",
 )  # fmt: skip
-"""Fields that say who an instruction is; the order of a comparison is added by its meaning."""
+"""Fields that identify an instruction; the order of a comparison is added by its semantics."""
 FIELDS: dict[str, tuple[str, ...]] = {
     "metadata": tuple(METADATA["HloInstructionProto"]),
     "literal": ("literal",),

@@ -91,7 +91,7 @@ def _literal_text(literal: Literal | None) -> str:
 
 
 def _difference(before: Literal, after: Literal) -> str:
-    """How far apart two constants are that are too large to print."""
+    """Describe the difference of two constants that are too large to print."""
     try:
         left_values, right_values = before.numpy(), after.numpy()
     except HloError:

@@ -71,7 +71,7 @@ def _rows(proto: Message) -> Iterator[Message]:
 
 
 def stubbed(module: Module, body: str, chosen: Collection[str]) -> Module | None:
-    """The module with only some instructions of one of its bodies; zeros stand for the others."""
+    """Return the module with some instructions of one body; zeros replace the others."""
     proto = _copy(module)
     row = next(row_or_body for row_or_body in proto.computations if row_or_body.name == body)
     before = len(row.instructions)
@@ -202,7 +202,7 @@ def _signed(proto: Message) -> Message:
 
 
 def shrunk(module: Module) -> Iterator[tuple[str, Callable[[], Module | None]]]:
-    """Each extent made smaller wherever it occurs, largest first; then the counts of loops."""
+    """Yield edits that shrink each extent everywhere, largest first; then the counts of loops."""
     extents = Counter(size for row in _rows(module.proto) for size in _sizes(row.shape))
     for size in sorted((extent for extent in extents if extent > 2), reverse=True):
         for smaller in (2, 8, 64):

@@ -1,4 +1,4 @@
-"""Which fields of a module's messages a comparison leaves out, and why.
+"""Fields of a module's messages that a comparison ignores, and the reasons.
 
 Every other field of the schema is compared. A test changes each field of each message once.
 """

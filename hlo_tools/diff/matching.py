@@ -1,4 +1,4 @@
-"""Which instructions of two computations stand for each other.
+"""Matches the instructions of two computations.
 
 First come those that agree in everything above and below them, then in everything above or below;
 from each pair the match spreads to operands and users that are alike, then to those of one opcode.
@@ -114,7 +114,7 @@ class _Matching:
             self._pair(a, b)
 
     def _spread(self, alike: Alike) -> None:
-        """From each pair to its operands and users."""
+        """Extend the matches from each pair to its operands and users."""
         if self._is_done():
             return
         front = list(self.pairs.items())
@@ -154,7 +154,7 @@ class _Matching:
         return crossed if self._likeness(crossed) > self._likeness(straight) else straight
 
     def _likeness(self, pairs: Iterable[tuple[int, int]]) -> int:
-        """How much instructions are known to be alike."""
+        """Levels of similarity between instructions."""
         return sum(
             8 * (self.pairs.get(a) == b)
             + 4 * (self.left.up[a] == self.right.up[b])
@@ -164,7 +164,7 @@ class _Matching:
         )
 
     def _users(self, a: int, b: int) -> Iterable[tuple[int, int]]:
-        """Users that take the values at the same place; only as far as both sides have as many."""
+        """Yield users with the same operand number, if both sides have the same number of them."""
         left_uses = [use for use in self.left.users[a] if use[0] not in self.pairs]
         right_uses = left_uses and [use for use in self.right.users[b] if use[0] not in self.taken]
         if not right_uses:

@@ -22,7 +22,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class InstructionDiff:
-    """Two instructions that stand for each other and are not alike.
+    """Two matching instructions that differ.
 
     Attributes:
         left, right: their names.
@@ -40,7 +40,7 @@ class InstructionDiff:
 
 @dataclass(frozen=True, slots=True)
 class ComputationDiff:
-    """Two computations that stand for each other.
+    """Two matching computations.
 
     Attributes:
         left, right: their names.

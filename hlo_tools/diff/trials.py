@@ -25,7 +25,7 @@ Candidate = tuple[str, Callable[[], Module | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How a command is run on candidates.
+    """Options of the runs of a command on candidates.
 
     Attributes:
         command: a shell command; ``{}`` stands for the module's path, which else comes last.

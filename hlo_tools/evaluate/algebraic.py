@@ -105,7 +105,7 @@ def _scaled_dot(call: Call) -> Value:
 
 
 def _scaled(value: Array, scale: Array) -> Array:
-    """Every scale serves a block of elements."""
+    """Repeat every scale over its block of elements."""
     value, scale = value.astype(np.float32), scale.astype(np.float32)
     for axis in range(min(value.ndim, scale.ndim)):
         if scale.shape[axis] not in (0, value.shape[axis]):

@@ -14,7 +14,7 @@ UFUNCS: dict[str, np.ufunc] = {
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 _ONE_BY_ONE = 4096
-"""Up to so many elements are reduced in order; more of them in pairs, as XLA may."""
+"""Up to this many elements are reduced in order; more are reduced in pairs, as XLA may do."""
 
 
 def reduced(name: str, values: Array, init: Array, axes: tuple[int, ...]) -> Array:

@@ -100,7 +100,7 @@ ALONE = Device(0, 1, 1, Meeting(1))
 
 
 def partitions_of(module: Module, devices: int) -> int:
-    """How many partitions a replica has when a module runs on so many devices.
+    """Return the number of partitions per replica of a module on a number of devices.
 
     A program divided by partitions (as ``jax.jit`` makes them) asks for its partition's number, or
     has collectives with channels; one for replicas (as ``jax.pmap`` makes them) has neither.

@@ -1,4 +1,4 @@
-"""How far values are apart."""
+"""The relative difference of values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementwise operations, with XLA's meaning of the edges (division by zero, long shifts, NaN)."""
+"""Elementwise operations, with XLA's semantics of edge cases (division by zero, shifts, NaN)."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ BINARY: dict[str, Function] = {
 
 
 def _alike(call: Call) -> list[Array]:
-    """The operands; numbers beside arrays are those of a computation that is applied to many elements.
+    """Return the operands; scalars next to arrays come from a computation applied to many elements.
 
     Raises:
         ValueError: their shapes differ.
@@ -291,7 +291,7 @@ def _in_bytes(value: Array, kind: str) -> Array:
 
 
 _READ_AS = {"shift-right-arithmetic": "int", "shift-right-logical": "uint"}
-"""How a shift reads the bits that it moves, whatever their type."""
+"""The integer type in which a shift reads its bits, for any element type."""
 
 
 def _narrow_binary(call: Call, x: Array, y: Array) -> Array:
@@ -398,7 +398,7 @@ def _convert(call: Call) -> Value:
 
 @operation("stochastic-convert")
 def _stochastic_convert(call: Call) -> Value:
-    """To a signed integer, away from zero where the random bits, as a fraction, are below the rest.
+    """Convert to a signed integer; round away from zero if the random fraction is below the remainder.
 
     XLA: ``StochasticConvertOp`` of the HLO evaluator; it defines no other result types.
     """

@@ -255,7 +255,7 @@ class Evaluator:
         return self._shapes[-1].get(instruction_id & LOCAL_MASK) if self._shapes else None
 
     def is_elementwise(self, number: int) -> bool:
-        """True when a computation of scalars may be given arrays instead."""
+        """Return True if a computation of scalars can be applied to arrays."""
         is_elementwise = self._elementwise.get(number)
         if is_elementwise is None:
             self._elementwise[number] = False  # of a computation that calls itself

@@ -66,7 +66,7 @@ class Limits:
 
 
 class CallCounts:
-    """How many instructions computations execute at least, counted before any is executed.
+    """Count the instructions that computations execute at least, before any is executed.
 
     Args:
         bodies: the messages of a module's computations by id.

@@ -51,7 +51,7 @@ class Runner(Protocol):
         ...
 
     def is_elementwise(self, number: int) -> bool:
-        """True when a computation of scalars may be given arrays instead."""
+        """Return True if a computation of scalars can be applied to arrays."""
         ...
 
 

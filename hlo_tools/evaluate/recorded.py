@@ -1,4 +1,4 @@
-"""The inputs and results that a snapshot has beside its module."""
+"""The inputs and results that a snapshot stores with its module."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _windows(call: Call, value: Array, fill: ArrayLike, rows: Windows) -> Array:
 
 
 def _steps(extent: int, row: WindowDimension) -> int:
-    """How many windows fit along a padded dimension."""
+    """Return the number of windows that fit along a padded dimension."""
     reach = (row.size - 1) * (row.window_dilation or 1) + 1
     return max((extent - reach) // (row.stride or 1) + 1, 0)
 

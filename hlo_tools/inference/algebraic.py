@@ -38,7 +38,7 @@ def _scaled_dot(call: Call) -> Type:
 
 
 def _check_scale(call: Call, operand: Array, scale: Array, contracting: int) -> None:
-    """A scale for each block of its operand; bf16 ones of extent one stand for no scale."""
+    """Check a scale per block of its operand; bf16 scales of extent 1 mean no scale."""
     unscaled = operand.element == scale.element == _BF16 and set(scale.dimensions) <= {1}
     if unscaled and set(operand.dimensions) != {1}:
         return

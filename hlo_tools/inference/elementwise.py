@@ -59,7 +59,7 @@ def _same(call: Call) -> Type:
 
 
 def same_extents(call: Call, first: Array, second: Array) -> Array:
-    """Both operands' extents, which must agree; a dynamic one wins."""
+    """Return the operands' extents, which must agree; a dynamic dimension wins."""
     call.check(
         first.dimensions == second.dimensions,
         f"takes operands of one shape, not {first} and {second}",

@@ -94,7 +94,7 @@ def _result(row: Message, operands: Shapes, called: Shapes) -> Message | None:
 
 
 def _transposed(row: Message, operands: Shapes, called: Shapes) -> Message | None:
-    """Every element stays where it is in memory."""
+    """Return the layout that keeps every element at its location in memory."""
     shape = operands[0]
     order = list(row.dimensions)
     if sorted(order) != list(range(len(shape.dimensions))):

@@ -1,4 +1,4 @@
-"""How a rule of inference sees an instruction, and the table of rules."""
+"""The view of an instruction for inference rules, and the table of rules."""
 
 from __future__ import annotations
 

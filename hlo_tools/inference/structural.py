@@ -255,7 +255,7 @@ def _index_batch(call: Call, indices: Array, vector: int) -> list[int]:
 def _check_vector(
     call: Call, indices: Array, vector: int, axes: tuple[int, ...], what: str
 ) -> None:
-    """Each number of an index vector is for one dimension."""
+    """Check that each number of an index vector has a dimension."""
     size = indices.dimensions[vector] if vector < indices.rank else 1
     call.check(
         len(axes) == size, f"has {what} {list(axes)} for index vectors of {size} in {indices}"

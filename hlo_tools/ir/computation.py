@@ -181,7 +181,7 @@ class Computation:
         return list(callees)
 
     def put_in_order(self) -> None:
-        """Let the list of instructions have each behind what it takes and waits for, after edits.
+        """Order the instructions after their operands and control predecessors, after edits.
 
         New ones then stand where those stand that use them. The message follows when it is asked for.
 

@@ -1,4 +1,4 @@
-"""Large constants in files of their own beside the module, and back.
+"""Moves large constants to separate files next to the module, and back.
 
 :func:`externalize` writes each large constant as ``<module>.constants/<sha256>.npy`` (so equal
 constants share a file) and leaves in the instruction its shape and where the elements are;

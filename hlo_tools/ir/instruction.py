@@ -170,7 +170,7 @@ class Instruction:
 
     @property
     def aliases(self) -> tuple[Alias, ...]:
-        """Which parts of its result are written over which operands."""
+        """The aliases of its results and operands."""
         return of_call(self.proto)
 
     @property

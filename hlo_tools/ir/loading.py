@@ -119,7 +119,7 @@ def _module_in(message: Message, original: bytes | None, place: str) -> Module:
 
 
 def _read_delimited(content: Buffer, place: str, threshold: int | None) -> Module:
-    """An unoptimized snapshot behind its length; its arguments, behind it, stay bytes."""
+    """Read an unoptimized snapshot with its length prefix; the arguments after it stay bytes."""
     begin, end = message_range(content)
     message = memoryview(content)[begin:end]
     if threshold is None:
@@ -259,7 +259,7 @@ def _not_parsed(name: str, error: Exception) -> HloFileError:
 
 
 _LINE_COLUMN = re.compile(r"^(\d+):(\d+) ?:?|: line (\d+) column (\d+)(?: \(char \d+\))?")
-"""Where protobuf's errors of its two notations say where."""
+"""Matches the location in protobuf's errors, in its two notations."""
 
 _READERS = {
     **dict.fromkeys(MESSAGES, _read_message),

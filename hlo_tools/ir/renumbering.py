@@ -55,7 +55,7 @@ def set_ids(module: Module, scheme: str) -> None:
 
 
 def _new_numbers(proto: HloModuleProto, scheme: str) -> dict[int, dict[int, int]]:
-    """For each computation id: new ids by old local ids."""
+    """Return, per computation id, the new ids by old local ids."""
     numbers: dict[int, dict[int, int]] = {}
     following = 1
     for computation in proto.computations:

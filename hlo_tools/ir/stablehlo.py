@@ -111,7 +111,7 @@ def _instead(opcode: str, sources: list[Shape], shape: Shape) -> str:
 
 
 def _inside(data: bytes) -> bytes:
-    """The bytecode in a file of ``jax.export``, which has it as a vector behind its length."""
+    """Return the bytecode in a file of ``jax.export``, a vector with a length prefix."""
     offset = data.find(BYTECODE)
     if offset < 4:
         return data

@@ -1,4 +1,4 @@
-"""The process in which jaxlib turns StableHLO into HLO and back: ``TASK SOURCE TARGET``.
+"""The process in which jaxlib converts StableHLO to HLO and back: ``TASK SOURCE TARGET``.
 
 A process of its own, since jaxlib ends the one it is in on some modules. The exit code is 1 when
 jaxlib refuses, with its reason on standard error.

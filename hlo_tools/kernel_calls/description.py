@@ -129,7 +129,7 @@ def _plus(total: int | None, amount: int, times: int | None) -> int | None:
 
 
 def _counted(block: Block, times: int | None) -> Iterator[tuple[KernelInstruction, int | None]]:
-    """Every instruction and how often it runs; None where that depends on data."""
+    """Yield every instruction and its run count, None if the count depends on data."""
     for statement in block:
         if isinstance(statement, KernelInstruction):
             yield statement, times

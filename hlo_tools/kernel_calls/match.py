@@ -62,7 +62,7 @@ def pattern_roots(pattern: Module) -> tuple[Instruction, ...]:
 
 
 def find_matches(pattern: Module, computation: Computation) -> Iterator[Match]:
-    """Every place of a computation that fits, users first.
+    """Yield every match in a computation, users first.
 
     The computation may be rewritten between two matches: what has been removed is passed over.
 
@@ -157,7 +157,7 @@ class _Matcher:
 
     @property
     def known(self) -> tuple[int, int]:
-        """How much is known."""
+        """The mark of the current captures and fits, for :meth:`forget_since`."""
         return len(self.captures), len(self._fitting)
 
     def forget_since(self, mark: tuple[int, int]) -> None:

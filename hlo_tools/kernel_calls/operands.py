@@ -102,7 +102,7 @@ def misfit(what: str, reason: str, kernel: KernelIR, place: str) -> HloVerifyErr
 
 
 def add_constants(kernel: KernelIR, into: Computation) -> list[Instruction]:
-    """The kernel's constants as instructions; a call passes them behind its inputs."""
+    """Return the kernel's constants as instructions; a call passes them after its inputs."""
     added: list[Instruction] = []
     for constant in kernel.constants:
         literal = literal_of(constant.value)

@@ -116,7 +116,7 @@ def _check_graph(pattern: Module, kernel: KernelIR) -> None:
 
 
 def _check_used(pattern: Module) -> None:
-    """Every parameter must be found by the match, so the results must need it."""
+    """Refuse unused parameters: a match cannot find their operands."""
     needed: set[Instruction] = set()
     stack = [pattern.entry.root]
     while stack:

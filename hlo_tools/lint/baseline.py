@@ -49,7 +49,7 @@ def write_baseline(path: str | Path, findings: Sequence[Finding]) -> None:
 
 
 def read_baseline(path: str | Path) -> Counter[Key]:
-    """How often each finding is known.
+    """Return the number of known occurrences per finding.
 
     Raises:
         HloFileError: there is no such file, or it is not a baseline (HLO-BASELINE).

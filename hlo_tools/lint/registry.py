@@ -1,4 +1,4 @@
-"""Which lint rules there are: our own table, and entry points of other packages.
+"""The registry of lint rules: this package's table, and entry points of other packages.
 
 A package adds rules with the entry point group ``nki_hlo.rules``; the value is a
 :class:`~hlo_tools.lint.LintRule` or a list of them, the entry's name is only for people::
@@ -31,7 +31,7 @@ _CODE = re.compile(r"[A-Z][A-Z0-9]*([-_][A-Z0-9]+)*")
 
 @cache
 def registered_rules() -> dict[str, LintRule]:
-    """Every rule by code: ours first, then those of other packages.
+    """Return every rule by code: first this package's, then plug-ins.
 
     Raises:
         HloError: one cannot be used (HLO-RULE-BROKEN), or two have one code (HLO-RULE-CLASH).

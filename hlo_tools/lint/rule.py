@@ -56,12 +56,12 @@ class Graph:
             self._by_opcode.setdefault(view.proto.opcode, []).append(view)
 
     def of(self, *opcodes: str) -> Iterator[Instruction]:
-        """Every instruction of some opcodes; of all without any."""
+        """Yield every instruction of some opcodes; of all opcodes without arguments."""
         for opcode in opcodes or self._by_opcode:
             yield from self._by_opcode.get(opcode, ())
 
     def custom(self, target: str) -> Iterator[Instruction]:
-        """Every custom call of a target."""
+        """Yield every custom call of a target."""
         for view in self._by_opcode.get("custom-call", ()):
             if view.proto.custom_call_target == target:
                 yield view

@@ -13,7 +13,7 @@ __all__ = ["RULES"]
 
 _ONE_INPUT = 2
 _PASSING = frozenset({"reshape", "broadcast", "transpose", "copy", "convert", "bitcast"})
-"""Operations behind which the values of an iota still stand."""
+"""Operations that preserve the values of an iota."""
 _MOST_STEPS = 32
 
 

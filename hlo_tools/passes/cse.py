@@ -109,7 +109,7 @@ class _Numbers:
 
 
 def _body(computation: Computation, rows: Rows) -> Hashable:
-    """Everything of a computation but names and what refers to instructions or computations."""
+    """Return a computation's content without names and references."""
     proto = computation.proto
     copy = type(proto)(
         is_fusion_computation=proto.is_fusion_computation, execution_thread=proto.execution_thread
@@ -141,7 +141,7 @@ def _share_calls(computation: Computation, rows: Rows, same: dict[int, int]) -> 
 
 
 def _rest(row: HloInstructionProto) -> bytes:
-    """Everything of an instruction but who it is and what it refers to."""
+    """Return an instruction's content without name, id and references."""
     copy = type(row)()
     copy.CopyFrom(row)
     _clear(copy)

@@ -258,7 +258,7 @@ def _dynamic_of_transpose(it: Instruction) -> Instruction | None:
 
 
 def _dynamic_of_reshape(it: Instruction) -> Instruction | None:
-    """Where the reshape adds or removes dimensions of size 1 only."""
+    """Move a dynamic slice over a reshape that only adds or removes dimensions of size 1."""
     view = it.operands[0]
     starts = _starts(it)
     if view.opcode != "reshape" or starts is None or not _is_static(view):

@@ -1,4 +1,4 @@
-"""Which passes there are: our own table, and entry points of other packages.
+"""The registry of passes: this package's table, and entry points of other packages.
 
 A package adds passes with the entry point group ``nki_hlo.passes``; the entry's name is the pass's
 name, its value the class::

@@ -82,7 +82,7 @@ def _name_instructions(module: Module, scheme: str) -> bool:
 
 
 class _Namer:
-    """Names that count up, for each opcode by itself or for all together."""
+    """Yield names that count up, per opcode or for all instructions together."""
 
     def __init__(self, scheme: str) -> None:
         self._by_opcode = scheme == "opcode"

@@ -62,7 +62,7 @@ def _transpose_twice(it: Instruction, inner: Instruction, x: Instruction) -> Ins
 
 
 def _transpose_of_ones(it: Instruction, x: Instruction) -> Instruction | None:
-    """Only dimensions of size 1 change their place: a reshape."""
+    """Replace a transpose that moves only dimensions of size 1 by a reshape."""
     sizes = x.shape.dimensions
     moved = [axis for axis in dimensions_of(it) if sizes[axis] != 1]
     if moved != sorted(moved) or not _is_row_major(it, x):

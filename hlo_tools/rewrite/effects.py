@@ -81,7 +81,7 @@ def effectful_among(
     opcodes: Mapping[int, Sequence[str]],
     entry: int,
 ) -> frozenset[int]:
-    """As :func:`effectful_computations`, of instructions and opcodes by computation."""
+    """Like :func:`effectful_computations`, for instructions and opcodes by computation."""
     effectful: set[int] = set()
     callers: dict[int, list[int]] = {}
     for number, body in rows.items():

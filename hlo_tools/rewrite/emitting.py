@@ -66,7 +66,7 @@ def with_element(shape: Shape, element: str) -> Shape:
 
 
 def constant(view: Instruction, value: ArrayLike, shape: Shape) -> Instruction:
-    """A constant of ``shape`` beside ``view``; one value everywhere becomes a broadcast scalar."""
+    """Add a constant of ``shape`` to the computation of ``view``; equal elements are broadcast."""
     array = np.asarray(value, dtype=shape.dtype)
     element = shape.element.name
     if array.ndim == 0 and shape.rank:

@@ -181,7 +181,7 @@ def _chosen(instructions: Iterable[Instruction]) -> set[Instruction]:
 
 
 def _check_convex(chosen: set[Instruction], here: Computation) -> None:
-    """Nothing outside may come between two that are outlined: the call would depend on itself."""
+    """Refuse a path that leaves the outlined instructions and returns: the call would need itself."""
     behind: set[Instruction] = set()
     for view in instructions_in_order(here):
         needs = (*view.operands, *view.control_predecessors)

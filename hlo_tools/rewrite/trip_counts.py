@@ -1,4 +1,4 @@
-"""How often a loop runs, where it counts from one constant to another."""
+"""Trip counts of loops that count from one constant to another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "
 
 
 def trip_count(view: Instruction) -> int | None:
-    """How often a ``while`` runs its body, or None where that is not known (or no while)."""
+    """Return how often a ``while`` runs its body, or None if unknown (or not a while)."""
     if view.opcode != "while":
         return None
     if (len(view.operands), len(view.called_computations)) != (1, 2):  # the module is damaged
@@ -109,7 +109,7 @@ def _integer(view: Instruction) -> Integer | None:
 
 
 def _place(view: Instruction) -> int | None:
-    """Which part of the loop's state an instruction of its computations is."""
+    """Return the number of the loop-state element that an instruction reads."""
     view = behind(view, "copy")
     if view.opcode == "parameter":
         return -1

@@ -133,7 +133,7 @@ def _move_aliases(module: Module, places: dict[tuple[int, Index], int]) -> None:
 def _place(
     places: dict[tuple[int, Index], int], what: str, number: int, index: Iterable[int]
 ) -> int:
-    """Where a part of a parameter is now."""
+    """Return the new location of a leaf of a parameter."""
     key = (number, tuple(index))
     if key not in places:
         raise HloError(

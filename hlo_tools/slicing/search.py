@@ -1,4 +1,4 @@
-"""Which instructions of a module answer a description: text, opcode, shape, source line, scope."""
+"""Searches a module for instructions by text, opcode, shape, source line or scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which instructions a slice has: by name, by distance, by line of the user's source."""
+"""Selects the instructions of a slice: by name, by distance, by line of the user's source."""
 
 from __future__ import annotations
 

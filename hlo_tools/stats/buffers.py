@@ -1,4 +1,4 @@
-"""Where the values of a computation are stored: its buffers, and when each is alive.
+"""Buffers of a computation's values, and the steps at which they are alive.
 
 Values are followed through tuples and whatever else only gives memory another name. A result is
 written over an operand that nothing needs any more where the operation allows it, as in XLA's
@@ -25,7 +25,7 @@ _DONE = {
     "all-gather-done": 1, "all-reduce-done": -1, "async-done": 1, "collective-permute-done": 1,
     "copy-done": 0, "recv-done": 0,
 }  # fmt: skip
-"""Which part of what was started is the result; -1 for all of it."""
+"""The element of a start's tuple that is the result; -1 for the whole tuple."""
 
 _HOLDS_OPERANDS = frozenset({"all-gather-start", "async-start", "collective-permute-start", "send"})
 """Opcodes whose result begins with their operands."""

@@ -57,7 +57,7 @@ class _Cost(NamedTuple):
 
 
 _Sums = list[int]
-"""As :class:`_Cost`, of a computation; grows with what it calls."""
+"""Like :class:`_Cost`, for a computation; includes its callees."""
 
 
 class _Call(NamedTuple):
@@ -117,7 +117,7 @@ class Counting:
 
     @cached_property
     def counts(self) -> list[int]:
-        """How many instructions each group has, in computations that can be called."""
+        """Return the number of instructions per group, in reachable computations."""
         rows = self.groups.of
         if len(self.bodies) != len(self.outline.bodies):
             spans = [np.arange(body.first, body.last) for body in self.bodies.values()]
@@ -265,7 +265,7 @@ class Counting:
             work[1] += transcendentals * count
 
     def times_of(self, group: int) -> tuple[int, ...]:
-        """How often an instruction of a group applies each of its computations."""
+        """Return how often an instruction of a group applies each of its computations."""
         row = OutlinedInstruction(self.outline, self.groups.first[group]).proto
         result = self._extent(self.kind(group)[1])
         operands = [self._extent(data) for data in self.groups.operands[group]]
@@ -302,7 +302,7 @@ class Counting:
 
     @cached_property
     def runs(self) -> dict[int, int]:
-        """How often each computation runs; the costs of computations are complete then."""
+        """Return how often each computation runs; completes the costs of computations."""
         order = self.order()
         for number in order:
             self._computation(number)

@@ -23,7 +23,7 @@ TRANSCENDENTAL = opcodes_of_cost("transcendental")
 """One transcendental operation an element of the result."""
 
 _LARGEST_WINDOW = 1 << 16
-"""From this size of a window on, its places in the padding are not distinguished."""
+"""For windows of this size, locations in the padding are counted like others."""
 
 
 class Extent(NamedTuple):
@@ -90,7 +90,7 @@ def _places(window: Message, input_extent: int, output_extent: int) -> int:
 
 
 def _hits(offset: int, stride: int, base: int, limit: int, count: int) -> int:
-    """How many of ``offset + k * stride`` (k < count) lie in [0, limit) on a multiple of base."""
+    """Count the ``offset + k * stride`` (k < count) in [0, limit) that are multiples of base."""
     common = math.gcd(stride, base)
     if offset % common:
         return 0
@@ -137,7 +137,7 @@ APPLIED = opcodes_of_cost("applied")
 
 
 def applications(row: Message, result: Extent, operands: Operands) -> tuple[int, ...]:
-    """How often each called computation of an opcode of :data:`APPLIED` is applied."""
+    """Return how often an opcode of :data:`APPLIED` applies each called computation."""
     opcode = row.opcode
     if opcode == "reduce":
         return (max(operands[0].first - result.first, 0),)

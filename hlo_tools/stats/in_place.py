@@ -1,4 +1,4 @@
-"""Which operands an instruction may write its result over, as XLA's buffer assignment has it."""
+"""Operands that an instruction may overwrite with its result, as in XLA's buffer assignment."""
 
 from __future__ import annotations
 

@@ -68,4 +68,4 @@ PEAKS: MappingProxyType[str, Peaks] = MappingProxyType(
         "trn3": _peaks("trn3", (315, 79, 20), 1.2, 1.2, 4700, 8),
     }
 )
-"""By the target's name."""
+"""Peak rates by the target's name."""

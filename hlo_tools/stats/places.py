@@ -1,4 +1,4 @@
-"""Where instructions come from: their source line and their scope, each looked up once."""
+"""Source lines and scopes of instructions, each looked up once."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def roofline(module: Module, target: str, *, root: Path | None = None) -> Roofli
 
 
 class _Rows:
-    """The instructions of a module beside their rows in its overview."""
+    """The instructions of a module with their rows in its overview."""
 
     def __init__(self, module: Module, counting: Counting, peaks: Peaks) -> None:
         self.module = module

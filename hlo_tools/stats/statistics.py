@@ -45,7 +45,7 @@ def statistics(
 
 
 def known_trips(module: Module) -> dict[int, int]:
-    """How often loops (by id) run, of those where that can be worked out."""
+    """Return the trip counts of loops (by id) that can be determined."""
     from hlo_tools.rewrite.trip_counts import trip_count
 
     counts = {v.id: trip_count(v) for v in module.instructions if v.proto.opcode == "while"}

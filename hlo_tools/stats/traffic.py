@@ -1,4 +1,4 @@
-"""Bytes that an instruction reads and writes when it runs by itself.
+"""Bytes that an instruction reads and writes when it runs unfused.
 
 The rule is operands plus result. What only renames memory moves nothing; what looks at a part of
 an operand reads that part; of triangular matrices one half is read and written. Of several start

@@ -19,7 +19,7 @@ __all__ = ["MAX_DEPTH", "Cursor", "with_comments"]
 Item = TypeVar("Item")
 
 MAX_DEPTH = 200
-"""How deep shapes, literals and nested instructions may go."""
+"""Deeper nesting of shapes, literals and instructions is refused, to bound recursion."""
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _COMMENT = re.compile(

@@ -5,11 +5,11 @@ from __future__ import annotations
 __all__ = ["UniqueNames"]
 
 _MAX_DIGITS = 18
-"""A longer number behind a dot belongs to the name."""
+"""A longer number after a dot belongs to the name."""
 
 
 class UniqueNames:
-    """Hands out names; one already taken gets the next free number behind a dot."""
+    """Allocates names; a used name gets a dot and the next free number."""
 
     def __init__(self) -> None:
         self._used: dict[str, set[int]] = {}

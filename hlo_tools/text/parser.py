@@ -358,7 +358,7 @@ class _Parser:
     def _operands(
         self, computation: _Computation, row: Message, word: Opcode, name: str
     ) -> list[int]:
-        """The operands behind the opening parenthesis, and the parenthesis that closes them."""
+        """Read the operands after the opening parenthesis, and the closing parenthesis."""
         cursor = self.cursor
         if word.name == "parameter":
             start = cursor.pos

@@ -250,7 +250,7 @@ class Lines:
         return kinds, [b"", *(bytes(data[start:until]) for start, until in bounds)]
 
     def _variant(self) -> Array:
-        """Which shape the attributes depend on beside the opcode, 0 for none."""
+        """Return the number of the shape on which the attributes depend, 0 for none."""
         kind_of = self.outline.kind_of
         variant = np.where(self._is(_BY_SHAPE.__contains__), kind_of + 1, 0)
         rows = np.flatnonzero(self._is(_BY_OPERAND.__contains__) & (np.diff(self.first) > 0))

@@ -112,7 +112,7 @@ def _float_texts(values: Array, name: str) -> list[str]:
 
 @np.errstate(all="ignore")
 def _may_be_short(values: Array, digits: int) -> Array:
-    """Where f32 numbers may be what so many digits read back as; certainly not, elsewhere."""
+    """Return a mask of f32 numbers that this number of digits may represent exactly."""
     numbers = np.abs(values.astype(np.float64))
     # A number of that many digits is whole when scaled by this power of ten, or by a larger one.
     scale = 10.0 ** (digits - 1 - np.floor(np.log10(numbers) - 1e-9))

@@ -30,7 +30,7 @@ Message = Any
 
 _JSON_LIKE = re.compile(r"\A\{.*\}\Z", re.DOTALL)
 _MANY = 400
-"""From so many instructions on, lines are made from columns."""
+"""Computations with this many instructions are printed by columns, which is faster."""
 _PRED = BY_NAME["pred"].number
 
 
@@ -252,7 +252,7 @@ class _Printer:
         return print_shape(shape, layouts=layouts, cache=self.shapes if layouts else self.plain)
 
     def _opcode(self, row: Message) -> tuple[str, Message | None]:
-        """The opcode, and the instruction that an asynchronous one stands for."""
+        """Return the opcode, and the wrapped instruction of an asynchronous one."""
         if not row.opcode.startswith("async-"):
             return row.opcode, None
         inner = self._async_inner(row)

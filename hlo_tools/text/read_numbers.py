@@ -80,7 +80,7 @@ def _marks(data: bytes, table: bytes) -> bytes:
 
 
 def _braces(mark: bytes, dimensions: tuple[int, ...]) -> bytes:
-    """How braces and numbers of these dimensions stand; commas may be left out, as XLA has it."""
+    """Return the nesting of braces and numbers of these dimensions; as in XLA, commas are optional."""
     for size in reversed(dimensions):
         mark = b"{" + mark * size + b"}"
     return mark

@@ -1,4 +1,4 @@
-"""Which results are written over which inputs: of a module, and of a custom call or fusion."""
+"""Aliases of results and inputs: of a module, and of a custom call or fusion."""
 
 from __future__ import annotations
 

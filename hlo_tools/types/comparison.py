@@ -68,7 +68,7 @@ def effective_order(row: HloInstructionProto, element_type: int) -> str:
 
 
 def for_older_readers(data: bytes) -> bytes:
-    """A serialized HloModuleProto in which ``comparison_type`` is set beside each order.
+    """Return a serialized HloModuleProto with ``comparison_type`` set for each order.
 
     jaxlib before 0.12 ignores ``comparison_order``; later versions prefer it.
     """

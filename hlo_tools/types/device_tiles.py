@@ -1,4 +1,4 @@
-"""Which device holds which part of an array, by its sharding."""
+"""Maps devices to the tiles of an array, by its sharding."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How an array is spread over devices.
+    """The tiles of an array on devices.
 
     Attributes:
         kind: ``tiled``, ``replicated`` (every device holds all), ``maximal`` (one does),
@@ -58,7 +58,7 @@ class Spread:
 
 
 def spread_of(sharding: OpSharding, dimensions: Sequence[int], *, of_part: bool = False) -> Spread:
-    """How an array is spread.
+    """Return the tiles of an array on devices.
 
     Args:
         sharding: of an array, no tuple.

@@ -134,7 +134,7 @@ class StoredLiteral(Literal):
         return False
 
     def numpy(self) -> Array:
-        """As :meth:`Literal.numpy`; a read-only view of the file where elements lie plain in it."""
+        """Like :meth:`Literal.numpy`; a read-only view of the file if the elements are raw bytes."""
         raw = self._raw()
         element = self._shape.element
         if raw is None or element.dtype is None:
@@ -190,7 +190,7 @@ def store(proto: LiteralProto, array: Array) -> None:
 
 
 def _stored(proto: LiteralProto, shape: Shape) -> int:
-    """How many elements the proto holds, without reading them."""
+    """Return the number of elements in the proto, without reading them."""
     element = shape.element
     size = len(getattr(proto, element.field))
     if element.kind == "complex":

@@ -81,7 +81,7 @@ def permuted_devices(
 
 
 def replica_groups_of(instruction: HloInstructionProto) -> list[list[int]]:
-    """The groups of an instruction's message; no groups stand for one of all devices."""
+    """Return the groups of an instruction's message; no groups mean one group of all devices."""
     form = instruction.WhichOneof("replica_group_list")
     if form == "collective_device_list":
         devices = instruction.collective_device_list
@@ -98,7 +98,7 @@ def replica_groups_of(instruction: HloInstructionProto) -> list[list[int]]:
 
 
 def _iota_groups(iota: IotaReplicaGroupListProto) -> list[list[int]]:
-    """The groups that an iota form stands for: positions reshaped, transposed, cut into groups."""
+    """Expand the iota form of groups: positions reshaped, transposed, cut into groups."""
     count: int = iota.num_replica_groups * iota.num_devices_per_group
     if count <= 0:
         return []

@@ -51,7 +51,7 @@ class Shape:
 
     @property
     def dynamic(self) -> tuple[bool, ...]:
-        """For each dimension, whether its size is only a bound."""
+        """True for each dimension whose size is only a bound."""
         flags = tuple(self.proto.is_dynamic_dimension)
         return flags if len(flags) == self.rank else (False,) * self.rank
 
@@ -198,7 +198,7 @@ def token_shape() -> Shape:
 
 
 def parse_shape(text: str) -> Shape:
-    """The shape that ``text`` stands for, as in ``f32[2,3]{1,0}``.
+    """Parse the text of a shape, as in ``f32[2,3]{1,0}``.
 
     Raises:
         HloTextError: it is none; the place is the column (counted from 1) and what was expected.

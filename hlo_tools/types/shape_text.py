@@ -16,7 +16,7 @@ __all__ = ["parse_shape_into", "print_layout", "print_shape"]
 
 _TUPLE, _TOKEN, _OPAQUE, _BUFFER = 13, 17, 14, 34
 _COMBINE = -(1 << 63)
-"""The size that stands for "merge with the next dimension" in a tile; text writes ``*``."""
+"""The size that means "merge with the next dimension" in a tile; text writes ``*``."""
 _DEPTH = 64
 _INDEX_EVERY = 5
 """Every fifth part of a long tuple is numbered in a comment."""

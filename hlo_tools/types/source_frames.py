@@ -1,4 +1,4 @@
-"""Where an instruction came from: its metadata resolved to places in source files."""
+"""Resolves an instruction's metadata to locations in source files."""
 
 from __future__ import annotations
 

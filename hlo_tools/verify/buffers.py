@@ -155,7 +155,7 @@ class _Checker:
             yield from self._one_writer(inst)
 
     def _passed(self, inst: Message) -> Iterator[Finding]:
-        """Each buffer goes in once and comes out once."""
+        """Check that each buffer is passed in once and returned once."""
         aliases = list(inst.output_operand_aliasing)
         uses = Counter((row.operand_index, tuple(row.operand_shape_index)) for row in aliases)
         returned = Counter(tuple(row.output_shape_index) for row in aliases)

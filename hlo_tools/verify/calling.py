@@ -62,7 +62,7 @@ def _call(inst: Message, body: Body) -> Iterator[Finding]:
 
 
 def _fused(index: Index, body: Body) -> Iterator[Finding]:
-    """Everything in a fused computation but its root has a user there."""
+    """Check that every fused instruction except the root has a user in its computation."""
     if index.proto.entry_computation_id == body.row.id:
         yield Finding("HLO-V028", "the entry is also fused", computation=body.row.name)
     root = body.root

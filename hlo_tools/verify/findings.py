@@ -9,7 +9,7 @@ __all__ = ["Finding", "Severity"]
 
 
 class Severity(Enum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     error = "error"
     warning = "warning"

@@ -16,7 +16,7 @@ from hlo_tools.verify.structure import Message
 __all__ = ["check_layouts"]
 
 Pair = tuple[Message, Message, frozenset[str]]
-"""Two shapes that are alike, but for some properties of their layouts."""
+"""Two shapes whose layouts must agree, and the properties that may differ."""
 
 _HOST, _FAST = 5, 1
 """Memory spaces: of the host, and near the compute units."""
@@ -113,7 +113,7 @@ def _offloaded(inst: Message, opcode: str, layout: Message, body: Body) -> Itera
 
 
 def _moved(inst: Message, body: Body) -> Iterator[Finding]:
-    """Every element stays where it is when those one step along each dimension do."""
+    """Check that a reshape moves no element: the first step along each dimension decides."""
     before, after = body.operands(inst)[0].shape, inst.shape
     if 0 in before.dimensions:
         return
@@ -134,7 +134,7 @@ def _in_place(before: Message, after: Message) -> bool:
 
 
 def _steps(shape: Message, *, in_memory: bool) -> list[int]:
-    """How far the next element along each dimension is."""
+    """Return the distance to the next element along each dimension."""
     rank = len(shape.dimensions)
     order = list(reversed(range(rank)))
     if in_memory and len(shape.layout.minor_to_major) == rank:

@@ -87,7 +87,7 @@ def _groups(call: Call) -> list[list[int]]:
 
 
 def _alike(call: Call, parts: int, groups: list[list[int]], what: str) -> None:
-    """Groups have as many devices as the operand has, or gets, parts.
+    """Check that the size of groups equals the number of parts of the operand.
 
     With a channel and no global ids each replica of a group stands for all its partitions, whose
     number the module does not state.
@@ -142,7 +142,7 @@ def _reduce_scatter(call: Call) -> None:
 
 
 def _pairs(call: Call, stated: Type) -> list[tuple[Array, Array]]:
-    """Each operand with its part of the result."""
+    """Return each operand with its part of the result."""
     parts = stated.parts if isinstance(stated, TupleType) else (stated,)
     operands = call.arrays()
     call.check(
@@ -166,7 +166,7 @@ def _axis(call: Call, operand: Array) -> int:
 
 
 def _ratio(call: Call, small: Array, large: Array) -> int:
-    """How often one array's extent along the dimension is in the other's; the others are equal."""
+    """Return the ratio of two arrays' extents along the dimension; their other extents are equal."""
     axis = _axis(call, small)
     call.check(small.rank == large.rank, f"changes {small} and {large} in rank")
     before, after = (
@@ -235,7 +235,7 @@ def _permute(call: Call) -> None:
 
 
 def _slices(call: Call) -> int:
-    """How many slices a device sends when it permutes in place; operands are input, output and
+    """Return the number of slices that a device sends in place; operands are input, output and
     the offsets of their slices."""
     source, target, *offsets = call.operands
     call.check(

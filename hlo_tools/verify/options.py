@@ -9,7 +9,7 @@ __all__ = ["DEFAULT", "Options"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How strictly a module is checked.
+    """The strictness of a check.
 
     Attributes:
         layout_sensitive: layouts are final: only copies change them, pairs agree in them.

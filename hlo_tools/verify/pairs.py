@@ -1,4 +1,4 @@
-"""Operations that run beside others: starts and dones, wrapped computations, sends and receives."""
+"""Checks asynchronous operations: starts and dones, wrapped computations, sends and receives."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def check_types(proto: Message, calls: Calls, options: Options = DEFAULT) -> Ite
 
 
 def _depends_on(opcode: Opcode) -> tuple[str, ...] | None:
-    """The fields that a result's type depends on beside types; None where this is not known."""
+    """Return the fields that determine a result's type together with types; None if unknown."""
     attributes = opcode.required | opcode.optional
     if not attributes <= _TYPED_BY.keys():
         return None
