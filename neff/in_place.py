@@ -20,7 +20,7 @@ the same place, and never again."""
 
 
 def in_place(instruction: Instruction, old: Tensor, new: Tensor) -> bool:
-    """Whether ``new``, the instruction's result, may lie exactly where its operand ``old`` is.
+    """Return whether an instruction's result ``new`` may overlay its operand ``old`` exactly.
 
     The operand must be read with the access with which the result is written, element for
     element at the same byte; and the result must be written whole, for what else it holds is

@@ -44,9 +44,9 @@ class DeviceTensor(SpikeTensor):
         """Copy a torch tensor into new device memory."""
         from hlo_tools.frameworks.torch_kernel import view_of
 
-        made = cls.from_numpy(view_of(tensor.cpu()), name, core_id)
-        assert isinstance(made, DeviceTensor)
-        return made
+        device_tensor = cls.from_numpy(view_of(tensor.cpu()), name, core_id)
+        assert isinstance(device_tensor, DeviceTensor)
+        return device_tensor
 
     def torch(self) -> Any:
         """A copy of the content as a torch tensor."""
@@ -106,8 +106,10 @@ class DeviceKernel(SpikeModel):
         """
         function = kernel.func if isinstance(kernel, NKIPyKernel) else kernel
         label = name or function.__name__
-        plain = [_array_of(each) for each in args]
-        traced = trace(function, *plain, **{key: _array_of(each) for key, each in kwargs.items()})
+        arrays = [_array_of(argument) for argument in args]
+        traced = trace(
+            function, *arrays, **{key: _array_of(value) for key, value in kwargs.items()}
+        )
         data = traced.to_module().module_bytes()
         flags = f"{current_target().name} {additional_compiler_args or ''}"
         key = hashlib.sha256(f"{label}\0{flags}\0".encode() + data).hexdigest()
@@ -177,17 +179,17 @@ def baremetal_run_traced_kernel(
         folder.mkdir(parents=True, exist_ok=True)
         path = _compile(traced, folder / f"{kernel.__name__}.neff", additional_compiler_args)
         model = load(path, name=kernel.__name__)
-    given = _arrays(kernel.func, args, kwargs)
+    arrays = _arrays(kernel.func, args, kwargs)
     fed = {
         tensor.name: array.astype(tensor.dtype, copy=False)
-        for tensor, array in zip(traced.inputs, given, strict=True)
+        for tensor, array in zip(traced.inputs, arrays, strict=True)
     }
-    found = model.run(fed)
+    outputs = model.run(fed)
     # A NEFF has booleans as bytes.
-    results = [np.array(found[tensor.name]).astype(tensor.dtype) for tensor in traced.outputs]
+    results = [np.array(outputs[tensor.name]).astype(tensor.dtype) for tensor in traced.outputs]
     hidden: set[int] = set()
     for alias in traced.aliases:
-        np.copyto(given[alias.param_index], results[alias.output_index], casting="unsafe")
+        np.copyto(arrays[alias.param_index], results[alias.output_index], casting="unsafe")
         if not alias.is_user_returned:
             hidden.add(alias.output_index)
     shown = [result for index, result in enumerate(results) if index not in hidden]
@@ -219,13 +221,13 @@ def _arrays(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     signature = inspect.signature(func)
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    found: list[Any] = []
+    values: list[Any] = []
     for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
-            found += value
+            values += value
         elif kind is inspect.Parameter.VAR_KEYWORD:
-            found += value.values()
+            values += value.values()
         else:
-            found.append(value)
-    return [each for each in found if isinstance(each, np.ndarray)]
+            values.append(value)
+    return [array for array in values if isinstance(array, np.ndarray)]

@@ -60,7 +60,7 @@ class Flag:
     names: tuple[str, ...]
     values: tuple[str, ...] = ()
     field: str = ""
-    many: bool = False
+    takes_many: bool = False
     repeats: bool = False
 
 
@@ -94,7 +94,7 @@ FLAGS: tuple[Flag, ...] = (
     # Unlisted: seen in public frameworks and logs.
     Flag(("--logfile-verbose",), _ANY),
     Flag(("--enable-experimental-O1",)),
-    Flag(("--pipeline",), _ANY, many=True),
+    Flag(("--pipeline",), _ANY, takes_many=True),
     Flag(("--workdir",), _ANY),
     Flag(("--execute-repetition",), _ANY),
     Flag(("--hbm-scratchpad-page-size",), _ANY),
@@ -110,15 +110,15 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--retry_failed_compilation",)),
 )  # fmt: skip
 
-_INTERNAL = Flag(("--internal-",), _ANY, many=True)
-"""Any of the vendor's internal flags: they are not documented, so what they take is not known."""
+_INTERNAL = Flag(("--internal-",), _ANY, takes_many=True)
+"""Any of the vendor's internal flags; they are not documented, so their values are unknown."""
 _BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
-_MODULES = frozenset({".pb", ".hlo", ".txt", ".hlo_module"})
+_MODULE_SUFFIXES = frozenset({".pb", ".hlo", ".txt", ".hlo_module"})
 """Suffixes of a word that is the module, not a further value of the flag before it."""
-_NO_EFFECT = ("", "logfile", "verbose")
+_FIELDS_WITHOUT_EFFECT = ("", "logfile", "verbose")
 """Fields without effect on what is compiled; the command ``neuronx-cc`` knows the last two."""
-_COUNTS = ("replicas", "partitions")
-_WHOLE_NUMBERS = ("optlevel", "lnc", *_COUNTS)
+_COUNT_FIELDS = ("replicas", "partitions")
+_INTEGER_FIELDS = ("optlevel", "lnc", *_COUNT_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,49 +156,53 @@ def parse_flags(flags: Sequence[str]) -> Flags:
     Raises:
         NeffError: ``NEFF-FLAG``; unknown, without its value, or with one that is not allowed.
     """
-    given = list(flags)
+    remaining = list(flags)
     options, parsed = CompileOptions(), Flags()
     ignored: list[str] = []
-    rest: list[str] = []
-    while given:
-        text = given.pop(0)
+    positional: list[str] = []
+    while remaining:
+        text = remaining.pop(0)
         if not text.startswith("-") or text == "-":
-            rest.append(text)
+            positional.append(text)
             continue
         flag, value = _split(text)
         if flag.values and value is None:
-            value = _following(flag, text, given)
+            value = _following(flag, text, remaining)
         _check(flag, text, value)
-        if flag.field in _NO_EFFECT:
+        if flag.field in _FIELDS_WITHOUT_EFFECT:
             ignored.append(text)
         if flag.field in CompileOptions.__slots__:
-            options = replace(options, **{flag.field: _meant(flag, value)})
+            options = replace(options, **{flag.field: _option_value(flag, value)})
         elif flag.repeats:
             parsed = replace(parsed, **{flag.field: (*getattr(parsed, flag.field), value)})
         elif flag.field:
             parsed = replace(parsed, **{flag.field: True if value is None else value})
-    return replace(parsed, options=options, ignored=tuple(ignored), rest=tuple(rest))
+    return replace(parsed, options=options, ignored=tuple(ignored), rest=tuple(positional))
 
 
-def _following(flag: Flag, text: str, given: list[str]) -> str:
-    """The value that stands behind a flag, or all of them; they are taken out of ``given``."""
-    if not flag.many:
-        if not given:
+def _following(flag: Flag, text: str, remaining: list[str]) -> str:
+    """Remove the value, or all values, of a flag from ``remaining`` and return it."""
+    if not flag.takes_many:
+        if not remaining:
             raise _wrong(text, f"needs a value: {_allowed(flag)}")
-        return given.pop(0)
+        return remaining.pop(0)
     values: list[str] = []
-    while given and not given[0].startswith("-") and PurePath(given[0]).suffix not in _MODULES:
-        values.append(given.pop(0))
+    while (
+        remaining
+        and not remaining[0].startswith("-")
+        and PurePath(remaining[0]).suffix not in _MODULE_SUFFIXES
+    ):
+        values.append(remaining.pop(0))
     if not values and flag is not _INTERNAL:
         raise _wrong(text, "needs one or more values")
     return " ".join(values)
 
 
-def _meant(flag: Flag, value: str | None) -> str | int | bool:
+def _option_value(flag: Flag, value: str | None) -> str | int | bool:
     """The value of an option; a flag without values is a switch."""
     if not flag.values:
         return True
-    return int(value or 0) if flag.field in _WHOLE_NUMBERS else value or ""
+    return int(value or 0) if flag.field in _INTEGER_FIELDS else value or ""
 
 
 def _split(text: str) -> tuple[Flag, str | None]:
@@ -214,19 +218,19 @@ def _flag(name: str) -> Flag:
         return _BY_NAME[name]
     if name.startswith(_INTERNAL.names[0]):
         return _INTERNAL
-    longer = sorted(one for one in _BY_NAME if one.startswith(name) and name.startswith("--"))
-    if len(found := {_BY_NAME[one].names: _BY_NAME[one] for one in longer}) == 1:
-        return next(iter(found.values()))
+    longer = sorted(full for full in _BY_NAME if full.startswith(name) and name.startswith("--"))
+    if len(candidates := {_BY_NAME[full].names: _BY_NAME[full] for full in longer}) == 1:
+        return next(iter(candidates.values()))
     if longer:
         raise _wrong(name, f"is short for {', '.join(longer)}: write it out")
-    known = ", ".join(each.names[0] for each in FLAGS if each.field)
-    raise _wrong(name, f"is not a flag of the compiler; those with an effect are {known}")
+    effective = ", ".join(flag.names[0] for flag in FLAGS if flag.field)
+    raise _wrong(name, f"is not a flag of the compiler; those with an effect are {effective}")
 
 
 def _check(flag: Flag, text: str, value: str | None) -> None:
     if not flag.values and value is not None:
         raise _wrong(text, "takes no value")
-    if flag.field in _COUNTS and not re.fullmatch("[1-9][0-9]{0,3}", value or ""):
+    if flag.field in _COUNT_FIELDS and not re.fullmatch("[1-9][0-9]{0,3}", value or ""):
         raise _wrong(text, f"cannot be {value!r}; allowed are whole numbers from 1 to 9999")
     if flag.values and flag.values != ("*",) and value not in flag.values:
         raise _wrong(text, f"cannot be {value!r}; allowed are {_allowed(flag)}")

@@ -165,25 +165,25 @@ class Program:
         if type(stated) is not dict:  # a file may hold anything
             return 0
         counts = [stated.get(name) for name in ("replicas", "partitions")]
-        return prod(one if type(one) is int and one > 0 else 0 for one in counts)
+        return prod(count if type(count) is int and count > 0 else 0 for count in counts)
 
 
 def named_ranks(program: Program) -> int:
     """How many ranks the groups of its instructions name at least; 0 for none."""
-    given = [
+    ranks = [
         step.instruction.operands.get(name)
         for graph in program.subgraphs
         for steps in graph.engines.values()
         for step in _steps(steps)
         for name in ("replica_group", "source_target_pairs")
     ]
-    return max((_ranks_in(value) for value in given), default=0)
+    return max((_ranks_in(value) for value in ranks), default=0)
 
 
 def _ranks_in(value: object) -> int:
     """One more than the greatest number in nested tuples; a file may hold anything."""
     if is_group(value):
-        return max((_ranks_in(part) for part in value), default=0)
+        return max((_ranks_in(element) for element in value), default=0)
     return value + 1 if type(value) is int else 0
 
 

@@ -20,10 +20,10 @@ def toolchain_digest() -> str:
     import neff
     import nki_lang
 
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for package in (nki_lang, hlo_tools, neff):
         root = Path(str(package.__file__)).parent
         for path in sorted(root.rglob("*.py")):
-            found.update(path.relative_to(root.parent).as_posix().encode())
-            found.update(hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
+            digest.update(path.relative_to(root.parent).as_posix().encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

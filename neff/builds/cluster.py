@@ -30,7 +30,7 @@ _BATCH: Final = 16
 _ATTEMPTS: Final = 3
 _PATIENCE: Final = 20
 """Seconds until a scheduler has to answer, and then to have a worker."""
-_HERE: Final = "{folder}"
+_WORKER_FOLDER_MARK: Final = "{folder}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Parcels:
-    """What came back: the outcome, its paths without the worker's folder, and the NEFF."""
+    """The returned files of a build: outcome, paths without the worker's folder, and the NEFF."""
 
     outcome: Outcome
     neff: bytes
@@ -85,14 +85,14 @@ def build_on_cluster(
         NeffError: ``NEFF-CLUSTER``: the package is missing, no scheduler answers there, or
             it has no worker.
     """
-    found: dict[int, Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
     parcels: dict[int, Parcel] = {}
     for number, work in enumerate(works):
         try:
             parcels[number] = _pack(work)
         except (CodedError, NkiError, OSError):
-            found[number] = run_work(work)  # which reports it, or builds what cannot be sent
-            on_done(found[number])
+            outcomes[number] = run_work(work)  # which reports it, or builds what cannot be sent
+            on_done(outcomes[number])
     client, completed = _connect(scheduler)
     waiting: list[list[int]] = _batches(list(parcels), _size(len(parcels), len(client.nthreads())))
     failed = False
@@ -110,7 +110,7 @@ def build_on_cluster(
                     waiting += _batches(batch, 1)  # its workers died: each by itself
                     continue
                 for number, outcome in zip(batch, done, strict=True):
-                    found[number] = outcome
+                    outcomes[number] = outcome
                     on_done(outcome)
                     failed = failed or outcome.status == "failed"
                 if failed and not keep_going:
@@ -120,7 +120,7 @@ def build_on_cluster(
                 break
     finally:
         client.close()
-    return [found.get(n) or Outcome(work, "skipped") for n, work in enumerate(works)]
+    return [outcomes.get(n) or Outcome(work, "skipped") for n, work in enumerate(works)]
 
 
 def _size(count: int, workers: int) -> int:
@@ -129,14 +129,14 @@ def _size(count: int, workers: int) -> int:
 
 
 def _batches(numbers: Sequence[int], size: int) -> list[list[int]]:
-    return [list(numbers[at : at + size]) for at in range(0, len(numbers), size)]
+    return [list(numbers[start : start + size]) for start in range(0, len(numbers), size)]
 
 
 def _results(task: _Task, works: Sequence[Work], *, last: bool) -> list[Outcome] | None:
     """The outcomes of a task, their NEFFs written; None when its workers died."""
     killed = cast("type[Exception]", import_module("distributed").KilledWorker)
     try:
-        return [_unpack(one, work) for one, work in zip(task.result(), works, strict=True)]
+        return [_unpack(parcels, work) for parcels, work in zip(task.result(), works, strict=True)]
     except killed as error:
         if not last:
             return None
@@ -159,27 +159,27 @@ def _pack(work: Work) -> Parcel:
     return Parcel(place, work.source.file.name, files, work.flags, toolchain_digest())
 
 
-def _unpack(one: Parcels, work: Work) -> Outcome:
+def _unpack(parcels: Parcels, work: Work) -> Outcome:
     """The outcome as if it had been built here; the NEFF gets its name."""
     from hlo_tools.files.writing import write_bytes
 
     folder = str(work.source.folder)
-    made = one.outcome
-    failure = made.failure and replace(
-        made.failure, place=made.failure.place.replace(_HERE, folder)
+    outcome = parcels.outcome
+    failure = outcome.failure and replace(
+        outcome.failure, place=outcome.failure.place.replace(_WORKER_FOLDER_MARK, folder)
     )
-    warnings = tuple(text.replace(_HERE, folder) for text in made.warnings)
-    if one.neff:
-        write_bytes(one.neff, work.output)
-        _keep(work, Made(made.target, warnings, False))
-    return replace(made, work=work, warnings=warnings, failure=failure)
+    warnings = tuple(text.replace(_WORKER_FOLDER_MARK, folder) for text in outcome.warnings)
+    if parcels.neff:
+        write_bytes(parcels.neff, work.output)
+        _keep(work, Made(outcome.target, warnings, False))
+    return replace(outcome, work=work, warnings=warnings, failure=failure)
 
 
-def _keep(work: Work, made: Made) -> None:
+def _keep(work: Work, build: Made) -> None:
     if work.store:
         store = open_store(work.store, read_only=work.read_only)
         action = action_of(work.source, flags_of(work.source.folder, work.flags))
-        keep(store, action, work.source, work.output, made)
+        keep(store, action, work.source, work.output, build)
 
 
 def build_parcels(parcels: Sequence[Parcel]) -> list[Parcels]:
@@ -207,14 +207,16 @@ def _build(parcel: Parcel) -> Parcels:
             return Parcels(Outcome(work, "failed", failure=failure), b"")
         neff = output.read_bytes() if outcome.status == "built" else b""
         failure = outcome.failure and replace(
-            outcome.failure, place=outcome.failure.place.replace(str(folder), _HERE)
+            outcome.failure, place=outcome.failure.place.replace(str(folder), _WORKER_FOLDER_MARK)
         )
-        warnings = tuple(text.replace(str(folder), _HERE) for text in outcome.warnings)
+        warnings = tuple(
+            text.replace(str(folder), _WORKER_FOLDER_MARK) for text in outcome.warnings
+        )
         return Parcels(replace(outcome, failure=failure, warnings=warnings), neff)
 
 
 class _Client(Protocol):
-    """What is used of Dask's client."""
+    """The used methods of Dask's client."""
 
     def submit(self, function: object, *words: object, pure: bool) -> _Task: ...
     def nthreads(self) -> dict[str, int]: ...

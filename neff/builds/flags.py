@@ -16,55 +16,55 @@ __all__ = ["FLAGS_FILE", "flags_of", "given_flags"]
 FLAGS_FILE: Final = "compile_flags.json"
 
 
-def given_flags(given: Sequence[str]) -> Flags:
+def given_flags(arguments: Sequence[str]) -> Flags:
     """The flags of the command line.
 
     Raises:
         NeffError: ``NEFF-FLAG``: one of them is wrong.
     """
-    own = parse_flags(given)
-    if own.rest:
+    parsed = parse_flags(arguments)
+    if parsed.rest:
         raise NeffError(
-            f"{own.rest[0]!r} is not a flag",
+            f"{parsed.rest[0]!r} is not a flag",
             code="NEFF-FLAG",
             remedy="quote a value that contains spaces",
         )
-    return own
+    return parsed
 
 
-def flags_of(folder: Path, given: Sequence[str]) -> Flags:
-    """The flags of the command line, ``given``, after those kept with the module in ``folder``.
+def flags_of(folder: Path, arguments: Sequence[str]) -> Flags:
+    """Return the flags stored with the module in ``folder``, then those of the command line.
 
     Raises:
         NeffError: ``NEFF-FLAG``: a flag of the command line is wrong; ``NEFF-FLAGS-FILE``: the
             list in the folder is.
     """
-    own = given_flags(given)
+    command_flags = given_flags(arguments)
     path = folder / FLAGS_FILE
     if not path.exists():
-        return own
-    kept = _kept_flags(path)
+        return command_flags
+    stored = _stored_flags(path)
     try:
-        parsed = parse_flags([*kept, *given])
+        parsed = parse_flags([*stored, *arguments])
     except NeffError as error:
         raise _damaged(path, error.message) from None
     if parsed.rest:
         raise _damaged(path, f"{parsed.rest[0]!r} is not a flag")
-    if parsed.kernels != own.kernels:
+    if parsed.kernels != command_flags.kernels:
         raise _damaged(path, "it names registered kernels, which are code: pass --kernels yourself")
     return parsed
 
 
-def _kept_flags(path: Path) -> list[str]:
+def _stored_flags(path: Path) -> list[str]:
     """The flags that the module was extracted with."""
     try:
         flags: object = json.loads(read_plain(path, MAX_RECORD_BYTES))
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path, getattr(error, "strerror", None) or str(error)) from None
-    found = cast("list[object]", flags) if isinstance(flags, list) else [None]
-    if not all(isinstance(flag, str) for flag in found):
+    words = cast("list[object]", flags) if isinstance(flags, list) else [None]
+    if not all(isinstance(flag, str) for flag in words):
         raise _damaged(path, "it is not a list of strings")
-    return [str(flag) for flag in found]
+    return [str(flag) for flag in words]
 
 
 def _damaged(path: Path, reason: str) -> NeffError:

@@ -51,16 +51,18 @@ def build_many(
         keep_going: begin further builds after one failed.
         on_done: called with each outcome as it comes.
     """
-    known = {folder: _read_record(folder) for folder in {work.output.parent for work in works}}
-    works = [replace(work, built_from=_unchanged(work, known)) for work in works]
+    records = {folder: _read_record(folder) for folder in {work.output.parent for work in works}}
+    works = [replace(work, built_from=_unchanged(work, records)) for work in works]
     if scheduler:
         outcomes = _with_cluster(works, scheduler, keep_going, on_done)
     elif executor is None:
         outcomes = _one_by_one(works, keep_going, on_done)
     else:
         outcomes = _with_executor(works, executor, keep_going, on_done)
-    for folder in known:
-        _write_record(folder, [one for one in outcomes if one.work.output.parent == folder])
+    for folder in records:
+        _write_record(
+            folder, [outcome for outcome in outcomes if outcome.work.output.parent == folder]
+        )
     return outcomes
 
 
@@ -78,21 +80,21 @@ def _one_by_one(works: Sequence[Work], keep_going: bool, on_done: Progress) -> l
 def _with_cluster(
     works: Sequence[Work], scheduler: str, keep_going: bool, on_done: Progress
 ) -> list[Outcome]:
-    found = {number: settled(work) for number, work in enumerate(works)}
-    for outcome in filter(None, found.values()):
+    outcomes = {number: settled(work) for number, work in enumerate(works)}
+    for outcome in filter(None, outcomes.values()):
         on_done(outcome)
-    left = [work for number, work in enumerate(works) if found[number] is None]
+    left = [work for number, work in enumerate(works) if outcomes[number] is None]
     built = iter(build_on_cluster(left, scheduler, keep_going=keep_going, on_done=on_done))
-    return [found[number] or next(built) for number in range(len(works))]
+    return [outcomes[number] or next(built) for number in range(len(works))]
 
 
 def _with_executor(
     works: Sequence[Work], make: Callable[[], Executor], keep_going: bool, on_done: Progress
 ) -> list[Outcome]:
-    found: dict[int, Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
     attempts = dict.fromkeys(range(len(works)), 0)
-    while len(found) < len(works):
-        waiting = [number for number in range(len(works)) if number not in found]
+    while len(outcomes) < len(works):
+        waiting = [number for number in range(len(works)) if number not in outcomes]
         with make() as executor:
             futures: dict[Future[Outcome], int] = {}
             for number in waiting:
@@ -103,16 +105,16 @@ def _with_executor(
                 outcome = _outcome(future, works[number], last=attempts[number] >= _ATTEMPTS)
                 if outcome is None:
                     continue  # its worker died: once more
-                found[number] = outcome
+                outcomes[number] = outcome
                 on_done(outcome)
                 if outcome.status == "failed" and not keep_going:
-                    for other in futures:
-                        other.cancel()
-    return [found[number] for number in range(len(works))]
+                    for pending in futures:
+                        pending.cancel()
+    return [outcomes[number] for number in range(len(works))]
 
 
 def _outcome(future: Future[Outcome], work: Work, *, last: bool) -> Outcome | None:
-    """What a future holds; None when its worker died and it may be tried again."""
+    """Return the result of a future; None when its worker died and it may be tried again."""
     if future.cancelled():
         return Outcome(work, "skipped")
     try:
@@ -142,9 +144,9 @@ def _read_record(folder: Path) -> dict[str, tuple[str, str]]:
         return {}
 
 
-def _unchanged(work: Work, known: dict[Path, dict[str, tuple[str, str]]]) -> str:
+def _unchanged(work: Work, records: dict[Path, dict[str, tuple[str, str]]]) -> str:
     """The digest of inputs that the output there was built from, "" when it is not known."""
-    inputs, output = known[work.output.parent].get(work.output.name, ("", ""))
+    inputs, output = records[work.output.parent].get(work.output.name, ("", ""))
     try:
         same = (
             bool(inputs)
@@ -157,10 +159,10 @@ def _unchanged(work: Work, known: dict[Path, dict[str, tuple[str, str]]]) -> str
 
 def _write_record(folder: Path, outcomes: Sequence[Outcome]) -> None:
     rows = {name: list(row) for name, row in _read_record(folder).items()}
-    for one in outcomes:
-        if one.status in ("built", "fetched"):
-            content = hashlib.sha256(one.work.output.read_bytes()).hexdigest()
-            rows[one.work.output.name] = [one.digest, content]
+    for outcome in outcomes:
+        if outcome.status in ("built", "fetched"):
+            content = hashlib.sha256(outcome.work.output.read_bytes()).hexdigest()
+            rows[outcome.work.output.name] = [outcome.digest, content]
     if not rows:
         return
     try:

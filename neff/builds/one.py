@@ -73,7 +73,7 @@ def build_one(
 
 
 def explain_one(source: Source, flags: Flags) -> Explanation:
-    """What the compiler makes of a source, why, and what it costs by the timing model.
+    """Explain a compilation: decisions, reasons, and costs by the timing model.
 
     Args:
         source: what to compile; nothing is written.
@@ -163,8 +163,12 @@ def _of_module(
         kernels=kernels, check_kernels=flags.check_kernels, jobs=jobs,
     )  # fmt: skip
     warnings += _unwritten(calls)
-    used = {one.kernel for one in record.replaced} if record is not None else set[str]()
-    unused = dict.fromkeys(one.title for one in kernels if one.title not in used)
+    used = (
+        {replacement.kernel for replacement in record.replaced}
+        if record is not None
+        else set[str]()
+    )
+    unused = dict.fromkeys(kernel.title for kernel in kernels if kernel.title not in used)
     warnings += [f"warning[NEFF-UNUSED-KERNEL] {name} computes nothing here" for name in unused]
     return program, warnings
 
@@ -178,15 +182,15 @@ def _family(flags: Flags, calls: Sequence[KernelCall], warnings: list[str]) -> s
     chosen = target_for(flags.target)
     traced = {call.kernel.target: call.config.func_name for call in calls}
     family = next(iter(traced)) if chosen.is_default and len(traced) == 1 else chosen.target.name
-    for other, name in sorted(traced.items()):
-        if other != family:
+    for traced_family, name in sorted(traced.items()):
+        if traced_family != family:
             raise NeffCompileError(
-                f"{name} was traced for {other}, not for {family} (by {chosen.origin}): what "
+                f"{name} was traced for {traced_family}, not for {family} (by {chosen.origin}): what "
                 f"{family} lacks would go unnoticed",
                 code="NEFF-TARGET",
                 place=name,
                 remedy=f"nki-hlo extract --target {family} traces it for {family}; or build for "
-                f"{other}",
+                f"{traced_family}",
             )
     if chosen.is_default and not traced:
         warnings.append(f"built for {family}, the default; --target or the setting chooses another")

@@ -1,4 +1,4 @@
-"""What a NEFF was made from, beside the NEFF: an in-toto statement with SLSA's predicate.
+"""The provenance file beside a NEFF: an in-toto statement with SLSA's predicate.
 
 ``dense.neff.provenance.json`` holds digests of the NEFF and of every input, the flags and the
 versions; no path, time or machine, so equal builds have equal statements. It is not signed: whatever
@@ -82,8 +82,8 @@ def _statement(action: Action, source: Source, output: Path) -> Statement:
     inputs = {
         name.removeprefix(_INPUT): value for name, value in parts.items() if name.startswith(_INPUT)
     }
-    if (kept := source.folder / FLAGS_FILE).exists():
-        inputs[FLAGS_FILE] = hashlib.sha256(read_beside(kept)).hexdigest()
+    if (flags_file := source.folder / FLAGS_FILE).exists():
+        inputs[FLAGS_FILE] = hashlib.sha256(read_beside(flags_file)).hexdigest()
     return {
         "_type": _STATEMENT,
         "subject": [{"name": output.name, "digest": {"sha256": _digest(output)}}],
@@ -108,14 +108,14 @@ def _statement(action: Action, source: Source, output: Path) -> Statement:
 
 
 def _versions(toolchain: str) -> dict[str, str]:
-    """Of everything that the bytes may depend on."""
-    found = {"nki-hlo": __version__, "toolchain": toolchain, "zlib": zlib.ZLIB_RUNTIME_VERSION}
+    """Return the versions of everything that may influence the bytes."""
+    versions = {"nki-hlo": __version__, "toolchain": toolchain, "zlib": zlib.ZLIB_RUNTIME_VERSION}
     for name in _LIBRARIES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+            versions[name] = "unknown"
+    return versions
 
 
 def _digest(file: Path) -> str:
@@ -142,11 +142,11 @@ def mismatches(file: Path, source: Source | None = None) -> Iterator[tuple[str, 
     statement = _read(path)
     try:
         definition = statement["predicate"]["buildDefinition"]
-        subjects = [str(one["digest"]["sha256"]) for one in statement["subject"]]
+        subjects = [str(subject["digest"]["sha256"]) for subject in statement["subject"]]
         target = str(definition["externalParameters"]["target"])
-        known = {
-            str(one["name"]): str(one["digest"]["sha256"])
-            for one in definition["resolvedDependencies"]
+        materials = {
+            str(dependency["name"]): str(dependency["digest"]["sha256"])
+            for dependency in definition["resolvedDependencies"]
         }
         made_by = str(statement["predicate"]["runDetails"]["builder"]["version"]["nki-hlo"])
     except (KeyError, TypeError, IndexError):
@@ -163,24 +163,24 @@ def mismatches(file: Path, source: Source | None = None) -> Iterator[tuple[str, 
     if package.is_ours and made_by not in str(stated):
         yield str(file), f"it was made by {stated}; {path.name} says {made_by}"
     if source is not None:
-        yield from _inputs(source, known, path)
+        yield from _inputs(source, materials, path)
 
 
-def _inputs(source: Source, known: dict[str, str], path: Path) -> Iterator[tuple[str, str]]:
+def _inputs(source: Source, digests: dict[str, str], path: Path) -> Iterator[tuple[str, str]]:
     action = action_of(source, Flags())
     now = {
         name.removeprefix(_INPUT): value
         for name, value in action.parts.items()
         if name.startswith(_INPUT)
     }
-    if (kept := source.folder / FLAGS_FILE).exists():
-        now[FLAGS_FILE] = hashlib.sha256(read_beside(kept)).hexdigest()
-    for name in sorted(known.keys() | now.keys()):
+    if (flags_file := source.folder / FLAGS_FILE).exists():
+        now[FLAGS_FILE] = hashlib.sha256(read_beside(flags_file)).hexdigest()
+    for name in sorted(digests.keys() | now.keys()):
         if name not in now:
             yield str(source.file), f"{name}, which {path.name} lists, is not there"
-        elif name not in known:
+        elif name not in digests:
             yield str(source.file), f"{name} is not listed in {path.name}"
-        elif now[name] != known[name]:
+        elif now[name] != digests[name]:
             yield str(source.file), f"{name} is not what the NEFF was made from"
 
 

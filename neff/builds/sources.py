@@ -1,4 +1,4 @@
-"""What a path names that can be built: modules in files, entries and caches, and kernel files."""
+"""Sources that a path names: modules in files, entries and caches, and kernel files."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Source:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it is a kernel file by itself."""
+        """Return whether the source is a kernel file."""
         return self.file.suffix == KERNEL_SUFFIX
 
     @property
     def is_entry(self) -> bool:
-        """Whether it is a module in the folder that an extraction wrote."""
+        """Return whether the source is a module in the folder that an extraction wrote."""
         return self.file.name == MODULE_FILE
 
 
@@ -77,11 +77,11 @@ def output_names(sources: Sequence[Source]) -> list[str]:
     """
     names = [_UNFIT.sub("_", _name_of(source)) or "module" for source in sources]
     counts = Counter(names)
-    found = [
+    paths = [
         name if counts[name] == 1 else f"{name}-{_key_of(source)}"
         for name, source in zip(names, sources, strict=True)
     ]
-    return [f"{name}.neff" for name in found]
+    return [f"{name}.neff" for name in paths]
 
 
 def _name_of(source: Source) -> str:

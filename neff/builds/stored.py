@@ -28,7 +28,7 @@ __all__ = ["Made", "action_of", "fetch", "keep", "make", "source_files"]
 _NEFF: Final = "module.neff"
 _REPORT: Final = "report.json"
 _REPORT_KEYS: Final = frozenset({"target", "warnings"})
-_HERE: Final = "{folder}"
+_SOURCE_FOLDER_MARK: Final = "{folder}"
 """Stands for the module's folder in what is kept: other machines have other folders."""
 
 
@@ -70,21 +70,21 @@ def make(
     Raises:
         NeffError, HloError, NkiError: what is wrong, with its place.
     """
-    if store is not None and (found := fetch(store, action, source, output)) is not None:
+    if store is not None and (stored := fetch(store, action, source, output)) is not None:
         report(f"{output} fetched from {store.place.url}")
-        return found
+        return stored
     built = build_one(source, flags, output, report=report, explain=explain, jobs=jobs)
-    made = Made(built.program.target, built.warnings, False, built.explanation)
+    build = Made(built.program.target, built.warnings, False, built.explanation)
     if store is not None:
-        keep(store, action, source, output, made)
-    return made
+        keep(store, action, source, output, build)
+    return build
 
 
-def keep(store: Store, action: Action, source: Source, output: Path, made: Made) -> None:
+def keep(store: Store, action: Action, source: Source, output: Path, build: Made) -> None:
     """Put a NEFF that was built into a store."""
-    warnings = [text.replace(str(source.folder), _HERE) for text in made.warnings]
-    kept = json.dumps({"target": made.target, "warnings": warnings}).encode()
-    store.put(action, {_NEFF: output.read_bytes(), _REPORT: kept})
+    warnings = [text.replace(str(source.folder), _SOURCE_FOLDER_MARK) for text in build.warnings]
+    report = json.dumps({"target": build.target, "warnings": warnings}).encode()
+    store.put(action, {_NEFF: output.read_bytes(), _REPORT: report})
 
 
 def fetch(store: Store, action: Action, source: Source, output: Path) -> Made | None:
@@ -96,11 +96,14 @@ def fetch(store: Store, action: Action, source: Source, output: Path) -> Made | 
         return None
     try:
         content = files[_NEFF]
-        kept = cast("dict[str, list[str]]", json.loads(files[_REPORT]))
-        warnings = tuple(str(one).replace(_HERE, str(source.folder)) for one in kept["warnings"])
-        target = str(kept["target"])
-        if unknown_key(kept, _REPORT_KEYS) is not None:
-            return None  # a newer version kept more: build
+        report = cast("dict[str, list[str]]", json.loads(files[_REPORT]))
+        warnings = tuple(
+            str(warning).replace(_SOURCE_FOLDER_MARK, str(source.folder))
+            for warning in report["warnings"]
+        )
+        target = str(report["target"])
+        if unknown_key(report, _REPORT_KEYS) is not None:
+            return None  # a newer version stored more: build
     except (ValueError, KeyError, TypeError):
         return None
     write_bytes(content, output)
@@ -126,8 +129,10 @@ def action_of(source: Source, flags: Flags) -> Action:
     }
     for name, content in _inputs(source):
         parts[f"input {name}"] = hashlib.sha256(content).hexdigest()
-    for one in replaced_in(source, flags) if flags.kernels else ():
-        parts[f"option kernel for {one.name}"] = KernelFile(one.binary, one.kernel).digest
+    for replacement in replaced_in(source, flags) if flags.kernels else ():
+        parts[f"option kernel for {replacement.name}"] = KernelFile(
+            replacement.binary, replacement.kernel
+        ).digest
     return Action("neff", cast("Mapping[str, str]", parts))
 
 
@@ -155,9 +160,9 @@ def source_files(source: Source) -> dict[str, bytes]:
     from hlo_tools.kernels.files import KernelFile, kernel_files
 
     folder = source.folder.resolve()
-    found = {source.file.name: source.file.read_bytes()}
+    contents = {source.file.name: source.file.read_bytes()}
     if (flags := source.folder / FLAGS_FILE).exists():
-        found[FLAGS_FILE] = read_beside(flags)
+        contents[FLAGS_FILE] = read_beside(flags)
     if source.is_kernel:
         kernels = [KernelFile(source.file, source.file.stem)]
     else:
@@ -172,5 +177,5 @@ def source_files(source: Source) -> dict[str, bytes]:
                 remedy="nki-hlo extract writes folders with their kernels",
             )
         inside = home.relative_to(folder)
-        found |= {(inside / name).as_posix(): content for name, content in kernel.parts.items()}
-    return found
+        contents |= {(inside / name).as_posix(): content for name, content in kernel.parts.items()}
+    return contents

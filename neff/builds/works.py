@@ -57,7 +57,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a build.
+    """The outcome of a build.
 
     Attributes:
         work: the build.
@@ -94,7 +94,7 @@ def run_work(work: Work) -> Outcome:
         if action.digest == work.built_from:
             return Outcome(work, "unchanged", size=work.output.stat().st_size, digest=action.digest)
         store = open_store(work.store, read_only=work.read_only) if work.store else None
-        made = make(
+        build = make(
             work.source, flags, work.output, action=action, store=store, explain=work.explain
         )
     except (CodedError, NkiError) as error:
@@ -112,19 +112,21 @@ def run_work(work: Work) -> Outcome:
     notes = tuple(store.notes) if store is not None else ()
     return Outcome(
         work,
-        "fetched" if made.fetched else "built",
-        made.target,
+        "fetched" if build.fetched else "built",
+        build.target,
         work.output.stat().st_size,
         time.perf_counter() - started,
         action.digest,
-        made.warnings,
+        build.warnings,
         notes=notes,
-        explanation=None if made.explanation is None else made.explanation.told(),
+        explanation=None if build.explanation is None else build.explanation.told(),
     )
 
 
 def settled(work: Work) -> Outcome | None:
-    """What needs no build: an unchanged NEFF, or one that the store has; None for what does."""
+    """Return the outcome without a build: an unchanged or stored NEFF; None when a build is
+    needed.
+    """
     started = time.perf_counter()
     try:
         flags = flags_of(work.source.folder, work.flags)
@@ -134,10 +136,10 @@ def settled(work: Work) -> Outcome | None:
         if not work.store:
             return None
         store = open_store(work.store, read_only=work.read_only)
-        made = fetch(store, action, work.source, work.output)
+        stored = fetch(store, action, work.source, work.output)
     except (CodedError, NkiError, OSError, MemoryError):
         return None  # the build reports it
-    if made is None:
+    if stored is None:
         return None
     size, seconds = work.output.stat().st_size, time.perf_counter() - started
-    return Outcome(work, "fetched", made.target, size, seconds, action.digest, made.warnings)
+    return Outcome(work, "fetched", stored.target, size, seconds, action.digest, stored.warnings)

@@ -12,7 +12,7 @@ from neff.profile.advice import RULES, Advice, advice_of, advice_rows
 __all__ = ["print_advice"]
 
 _WARNING_SHARE = 0.1
-"""Of the program's time; what gains less is a note."""
+"""Share of the program's time; advice that gains less is a note."""
 
 
 def print_advice(file: Path, profile: Profile, form: str) -> None:
@@ -21,30 +21,30 @@ def print_advice(file: Path, profile: Profile, form: str) -> None:
     Raises:
         typer.BadParameter: there is no such format.
     """
-    found = advice_of(profile)
+    advice_list = advice_of(profile)
     texts = {code: RuleText(rule.title, rule.why, rule.remedy) for code, rule in RULES.items()}
-    extra: dict[str, object] = {"estimated": True, "advice": advice_rows(found)}
-    findings = [_finding(one, str(file)) for one in found]
+    extra: dict[str, object] = {"estimated": True, "advice": advice_rows(advice_list)}
+    findings = [_finding(advice, str(file)) for advice in advice_list]
     report = Report("profile", [str(file)], findings, texts, extra, "nki-neff", "program")
     print_findings(report, form)
 
 
-def _finding(one: Advice, file: str) -> Finding:
+def _finding(advice: Advice, file: str) -> Finding:
     between = ""
-    if round(one.low_ns / 1e3, 1) != round(one.high_ns / 1e3, 1):
-        between = f" ({one.low_ns / 1e3:.1f}–{one.high_ns / 1e3:.1f})"
-    if one.behind:
+    if round(advice.low_ns / 1e3, 1) != round(advice.high_ns / 1e3, 1):
+        between = f" ({advice.low_ns / 1e3:.1f}–{advice.high_ns / 1e3:.1f})"
+    if advice.behind:
         gain = (
-            f"next to nothing as it is, {one.later_ns / 1e3:.1f} µs less once "
-            f"{', '.join(one.behind)} {'is' if len(one.behind) == 1 else 'are'} mended (estimated)"
+            f"next to nothing as it is, {advice.later_ns / 1e3:.1f} µs less once "
+            f"{', '.join(advice.behind)} {'is' if len(advice.behind) == 1 else 'are'} mended (estimated)"
         )
     else:
-        gain = f"{one.gain_ns / 1e3:.1f} µs{between} less, {one.share:.0%} of the time (estimated)"
+        gain = f"{advice.gain_ns / 1e3:.1f} µs{between} less, {advice.share:.0%} of the time (estimated)"
     return Finding(
-        one.code,
-        f"{one.message}. Without it: {gain}",
-        Severity.warning if one.share >= _WARNING_SHARE else Severity.note,
-        source=one.place,
+        advice.code,
+        f"{advice.message}. Without it: {gain}",
+        Severity.warning if advice.share >= _WARNING_SHARE else Severity.note,
+        source=advice.place,
         file=file,
-        remedy=RULES[one.code].remedy,
+        remedy=RULES[advice.code].remedy,
     )

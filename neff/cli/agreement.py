@@ -49,7 +49,7 @@ class Reference:
         self._names = inspect.signature(function).parameters
 
     def results(self, candidate: Candidate) -> list[Array]:
-        """What the candidate must return.
+        """Return the results that the candidate must return.
 
         Raises:
             HloError: the function raises.
@@ -121,7 +121,7 @@ def _difference(expected: Array, result: Array) -> float:
         return 0.0
     finite = np.abs(right[np.isfinite(right)])
     with np.errstate(invalid="ignore"):
-        apart = float(np.abs(np.where(same, 0.0, right - left)).max())
-    if not np.isfinite(apart) or not finite.size:
+        distance = float(np.abs(np.where(same, 0.0, right - left)).max())
+    if not np.isfinite(distance) or not finite.size:
         return float("inf")
-    return apart / float(finite.max() or 1.0)
+    return distance / float(finite.max() or 1.0)

@@ -19,7 +19,7 @@ from neff.profile.project_budgets import ProjectBudgets, project_budgets
 
 __all__ = ["command"]
 
-KEPT, EXCEEDED = 0, 1
+WITHIN_BUDGET, EXCEEDED = 0, 1
 
 
 def command(
@@ -68,24 +68,24 @@ def _check(
 ) -> int:
     is_given = budget != Budget(tolerance=budget.tolerance)
     project = None if is_given else project_budgets(Path.cwd())
-    found = {file: _checks(file, budget, project, settings) for file in _files(paths)}
-    if not any(found.values()):
+    checks_by_file = {file: _checks(file, budget, project, settings) for file in _files(paths)}
+    if not any(checks_by_file.values()):
         raise NeffError(
             "there is no limit to check",
             code="NEFF-USAGE",
             remedy="give --max-latency, --max-sbuf, --max-hbm, --min-utilisation or --baseline, or "
             "name the program in [tool.nki-neff.budgets]",
         )
-    checks = [(file, check) for file, rows in found.items() for check in rows]
-    code = KEPT if all(check.is_kept for _, check in checks) else EXCEEDED
+    checks = [(file, check) for file, rows in checks_by_file.items() for check in rows]
+    code = WITHIN_BUDGET if all(check.is_kept for _, check in checks) else EXCEEDED
     if as_json:
         rows: list[dict[str, object]] = [{"file": str(f), **asdict(check)} for f, check in checks]
-        files = [str(file) for file in found]
+        files = [str(file) for file in checks_by_file]
         console.write_json("budget", files=files, estimated=True, kept=not code, checks=rows)
         return code
     columns = ("budget (estimated)", "found", "limit", "unit", "")
     cells = [(c.name, _number(c.found), _number(c.limit), c.unit, _verdict(c)) for _, c in checks]
-    if len(found) > 1:
+    if len(checks_by_file) > 1:
         columns = ("NEFF", *columns)
         cells = [(file.name, *row) for (file, _), row in zip(checks, cells, strict=True)]
     console.table(columns, cells)
@@ -122,10 +122,10 @@ def _verdict(check: Check) -> str:
 def _annotate(check: Check) -> None:
     """A workflow command of GitHub's, at the costly line where it is known."""
     file, _, line = check.place.rpartition(":")
-    known = bool(file) and line.isdigit()
-    at = f" file={_property(checkout_path(file))},line={line}" if known else ""
+    has_line = bool(file) and line.isdigit()
+    location = f" file={_property(checkout_path(file))},line={line}" if has_line else ""
     text = str(replace(check, place=""))
-    console.line(f"::error{at}::{_data(text)}")
+    console.line(f"::error{location}::{_data(text)}")
 
 
 def _data(text: str) -> str:

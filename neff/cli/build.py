@@ -45,7 +45,7 @@ FAILED = 3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asked for.
+    """The command line's settings.
 
     Attributes:
         paths: modules, kernel files, folders of modules, ``-``; or a Python script and its own
@@ -134,9 +134,9 @@ def command(
     )  # fmt: skip
 
 
-def _flags(**given: str | bool) -> list[str]:
+def _flags(**settings: str | bool) -> list[str]:
     """The compiler flags of what is given: ``--name=value``, or ``--name`` alone for True."""
-    options = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value}
+    options = {f"--{name.replace('_', '-')}": value for name, value in settings.items() if value}
     return [name if value is True else f"{name}={value}" for name, value in options.items()]
 
 
@@ -161,7 +161,7 @@ def _sources(request: Request) -> list[Source]:
 
 
 def _of_script(script: Path, request: Request) -> list[Source]:
-    """What a script compiles: its modules with kernels, or all when none has one."""
+    """Return the modules that a script compiles: those with kernels, or all when none has one."""
     from hlo_tools.extract import cache_folder, run_script
 
     run = run_script(
@@ -216,17 +216,17 @@ def _build_file(source: Source, request: Request) -> int:
     store = open_store(request.cache, read_only=request.read_only) if request.cache else None
     with shown("build"):
         action = action_of(source, flags) if store is not None else Action("neff", {})
-        made = make(
+        build = make(
             source, flags, target, action=action, store=store, report=_say,
             explain=request.explain, jobs=request.jobs or os.cpu_count() or 1,
         )  # fmt: skip
     _beside(source, flags, target, request, action.digest if store is not None else "")
-    for warning in (*made.warnings, *(store.notes if store is not None else ())):
+    for warning in (*build.warnings, *(store.notes if store is not None else ())):
         console.note(warning)
     from neff.container import open_package, read
 
     package = open_package(target)
-    told = (made.explanation or explain_one(source, flags)).told() if request.explain else None
+    told = (build.explanation or explain_one(source, flags)).told() if request.explain else None
     if request.as_json:
         from neff.container.inspect import describe_program
         from neff.timing import overrides_of
@@ -240,13 +240,13 @@ def _build_file(source: Source, request: Request) -> int:
             hash=package.header.digest.hex(),
             options=asdict(flags.options),
             ignored_flags=list(flags.ignored),
-            fetched=made.fetched,
+            fetched=build.fetched,
             **describe_program(read(target), overrides_of((), Path.cwd())),
             **more,
         )
     else:
-        fetched = "  fetched" if made.fetched else ""
-        console.line(f"{target}  {made.target}  {target.stat().st_size:,} bytes{fetched}")
+        fetched = "  fetched" if build.fetched else ""
+        console.line(f"{target}  {build.target}  {target.stat().st_size:,} bytes{fetched}")
         if told is not None:
             show(told)
     return 0
@@ -309,14 +309,14 @@ def _build_folder(sources: Sequence[Source], folder: Path, request: Request) -> 
             keep_going=request.keep_going,
             on_done=on_done,
         )
-    for one in outcomes:
-        if one.status in ("built", "fetched", "unchanged"):
-            source, output = one.work.source, one.work.output
+    for outcome in outcomes:
+        if outcome.status in ("built", "fetched", "unchanged"):
+            source, output = outcome.work.source, outcome.work.output
             flags = flags_of(source.folder, request.flags)
-            _beside(source, flags, output, request, one.digest)
+            _beside(source, flags, output, request, outcome.digest)
     explanations = _explained(outcomes) if request.explain else {}
     _report(outcomes, request, explanations)
-    return FAILED if any(one.status == "failed" for one in outcomes) else 0
+    return FAILED if any(outcome.status == "failed" for outcome in outcomes) else 0
 
 
 def _make(folder: Path) -> None:
@@ -332,12 +332,14 @@ def _make(folder: Path) -> None:
 
 
 def _explained(outcomes: Sequence[Outcome]) -> dict[Path, Told]:
-    """What the compiler made of each source, by the NEFF; what was fetched is compiled for it."""
+    """Return the explanation of each source by its NEFF; fetched NEFFs are compiled for it."""
     return {
-        one.work.output: one.explanation
-        or explain_one(one.work.source, flags_of(one.work.source.folder, one.work.flags)).told()
-        for one in outcomes
-        if one.failure is None and one.target
+        outcome.work.output: outcome.explanation
+        or explain_one(
+            outcome.work.source, flags_of(outcome.work.source.folder, outcome.work.flags)
+        ).told()
+        for outcome in outcomes
+        if outcome.failure is None and outcome.target
     }
 
 
@@ -348,55 +350,62 @@ def _report(outcomes: Sequence[Outcome], request: Request, explanations: dict[Pa
 
         console.write_binary(render_builds(outcomes).encode(), request.junit)
     if request.as_json:
-        builds = [_as_json(one) for one in outcomes]
-        for build, one in zip(builds, outcomes, strict=True):
-            if (explanation := explanations.get(one.work.output)) is not None:
+        builds = [_as_json(outcome) for outcome in outcomes]
+        for build, outcome in zip(builds, outcomes, strict=True):
+            if (explanation := explanations.get(outcome.work.output)) is not None:
                 build["explanation"] = explanation.document
         console.write_json("build", builds=builds)
     else:
         columns = ("", "target", "bytes", "s", "NEFF", "from")
-        console.table(columns, [_row(one) for one in outcomes])
+        console.table(columns, [_row(outcome) for outcome in outcomes])
         for output, explanation in explanations.items():
             console.line(f"\n{output}")
             show(explanation)
-    said = (text for one in outcomes for text in (*one.warnings, *one.notes))
+    said = (text for outcome in outcomes for text in (*outcome.warnings, *outcome.notes))
     for warning in dict.fromkeys(said):
         console.note(warning)
-    for one in outcomes:
-        if one.failure is not None:
+    for outcome in outcomes:
+        if outcome.failure is not None:
             failures.report(
                 NeffCompileError(
-                    one.failure.message,
-                    code=one.failure.code,
-                    place=one.failure.place or str(one.work.source.file),
-                    remedy=one.failure.remedy,
+                    outcome.failure.message,
+                    code=outcome.failure.code,
+                    place=outcome.failure.place or str(outcome.work.source.file),
+                    remedy=outcome.failure.remedy,
                 ),
                 "nki-neff",
             )
-    counts = {status: sum(one.status == status for one in outcomes)
+    counts = {status: sum(outcome.status == status for outcome in outcomes)
               for status in ("built", "fetched", "unchanged", "failed", "skipped")}  # fmt: skip
     console.note(", ".join(f"{count} {status}" for status, count in counts.items() if count))
 
 
-def _row(one: Outcome) -> tuple[object, ...]:
-    size = f"{one.size:,}" if one.size else "-"
-    seconds = f"{one.seconds:.2f}" if one.status in ("built", "fetched", "failed") else "-"
-    return one.status, one.target or "-", size, seconds, one.work.output, _shown(one.work.source)
+def _row(outcome: Outcome) -> tuple[object, ...]:
+    size = f"{outcome.size:,}" if outcome.size else "-"
+    seconds = f"{outcome.seconds:.2f}" if outcome.status in ("built", "fetched", "failed") else "-"
+    return (
+        outcome.status,
+        outcome.target or "-",
+        size,
+        seconds,
+        outcome.work.output,
+        _shown(outcome.work.source),
+    )
 
 
 def _shown(source: Source) -> Path:
     return source.folder if source.is_entry else source.file
 
 
-def _as_json(one: Outcome) -> dict[str, object]:
+def _as_json(outcome: Outcome) -> dict[str, object]:
     return {
-        "module": str(one.work.source.file),
-        "output": str(one.work.output),
-        "status": one.status,
-        "target": one.target,
-        "bytes": one.size,
-        "seconds": round(one.seconds, 4),
-        "inputs": one.digest,
-        "warnings": list(one.warnings),
-        "error": asdict(one.failure) if one.failure is not None else None,
+        "module": str(outcome.work.source.file),
+        "output": str(outcome.work.output),
+        "status": outcome.status,
+        "target": outcome.target,
+        "bytes": outcome.size,
+        "seconds": round(outcome.seconds, 4),
+        "inputs": outcome.digest,
+        "warnings": list(outcome.warnings),
+        "error": asdict(outcome.failure) if outcome.failure is not None else None,
     }

@@ -29,7 +29,7 @@ Status = Literal["correct", "fits", "differs", "disagrees", "unwritten", "failed
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is tried.
+    """The candidates to try.
 
     Attributes:
         file, kernel: where the kernel is.
@@ -115,14 +115,14 @@ def tried(
 
 def _check_names(search: Search, parameters: Parameters) -> None:
     kernel = load_kernel(search.file, search.kernel)
-    known = inspect.signature(kernel.func).parameters
+    kernel_parameters = inspect.signature(kernel.func).parameters
     for name, _ in parameters:
-        if name not in known and name not in kernel.func.__globals__:
+        if name not in kernel_parameters and name not in kernel.func.__globals__:
             raise HloError(
                 f"{search.kernel} has no parameter {name!r}, and its file no such constant",
                 code="HLO-ARGUMENT",
                 place=search.file,
-                remedy=f"its parameters are {', '.join(known)}",
+                remedy=f"its parameters are {', '.join(kernel_parameters)}",
             )
 
 
@@ -131,12 +131,16 @@ def _tried(
 ) -> Iterator[Candidate]:
     folders = [folder / str(number) for number in range(len(combined))]
     if jobs == 1:
-        yield from (_try(search, one, at) for one, at in zip(combined, folders, strict=True))
+        yield from (
+            _try(search, candidate, folder)
+            for candidate, folder in zip(combined, folders, strict=True)
+        )
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(combined)), context) as pool:
         futures = [
-            pool.submit(_try, search, one, at) for one, at in zip(combined, folders, strict=True)
+            pool.submit(_try, search, candidate, folder)
+            for candidate, folder in zip(combined, folders, strict=True)
         ]
         for parameters, future in zip(combined, futures, strict=True):
             yield _outcome(parameters, future)
@@ -177,7 +181,9 @@ def _estimate(search: Search, candidate: Candidate, folder: Path) -> None:
     inputs = dict(zip(program.inputs, kernel.arrays((), values), strict=True))
     total = estimate(program, trips=trips_of(program, inputs)).total
     candidate.target = program.target
-    candidate.total_us, candidate.low_us, candidate.high_us = (each / 1e3 for each in total)
+    candidate.total_us, candidate.low_us, candidate.high_us = (
+        nanoseconds / 1e3 for nanoseconds in total
+    )
     candidate.sbuf_bytes = sbuf_peak(program)[0]
     if search.runs:
         outputs, unwritten = load(program).run_checked(inputs)

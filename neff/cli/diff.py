@@ -28,8 +28,8 @@ FORMATS = ("text", "json", "markdown")
 
 
 def command(
-    one: Annotated[Path, typer.Argument(help="A NEFF, or a folder of them.", metavar="BEFORE")],
-    two: Annotated[Path, typer.Argument(help="Another.", metavar="AFTER")],
+    before: Annotated[Path, typer.Argument(help="A NEFF, or a folder of them.", metavar="BEFORE")],
+    after: Annotated[Path, typer.Argument(help="Another.", metavar="AFTER")],
     ignore_hash: IgnoreHash = False,
     form: Annotated[
         str, typer.Option("--format", help=f"{', '.join(FORMATS)}.", metavar="FORMAT")
@@ -49,35 +49,35 @@ def command(
     if form not in FORMATS:
         raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
     form = "json" if as_json else form
-    return _compare(one, two, check_hash=not ignore_hash, form=form) * (not exit_zero)
+    return _compare(before, after, check_hash=not ignore_hash, form=form) * (not exit_zero)
 
 
-def _compare(one: Path, two: Path, *, check_hash: bool, form: str) -> int:
+def _compare(before: Path, after: Path, *, check_hash: bool, form: str) -> int:
     """Print what changed between two NEFFs or folders of them; 1 when something did."""
     from neff.profile.changes import changes
     from neff.timing import overrides_of
 
-    found = changes(one, two, check_hash=check_hash, overrides=overrides_of((), Path.cwd()))
+    changed = changes(before, after, check_hash=check_hash, overrides=overrides_of((), Path.cwd()))
     if form == "json":
-        rows = [_as_json(change) for change in found]
-        console.write_json("diff", files=[str(one), str(two)], estimated=True, neffs=rows)
+        rows = [_as_json(change) for change in changed]
+        console.write_json("diff", files=[str(before), str(after)], estimated=True, neffs=rows)
     elif form == "markdown":
         from neff.cli.diff_markdown import render
 
-        sys.stdout.write(render(found))
+        sys.stdout.write(render(changed))
     else:
-        _print(found, is_folder=two.is_dir())
-    return DIFFERENT if any(change.status != "equal" for change in found) else EQUAL
+        _print(changed, is_folder=after.is_dir())
+    return DIFFERENT if any(change.status != "equal" for change in changed) else EQUAL
 
 
 # ---------------------------------------------------------------------------------------- text
 
 
-def _print(found: Sequence[Change], *, is_folder: bool) -> None:
+def _print(changed: Sequence[Change], *, is_folder: bool) -> None:
     if is_folder:
-        rows = [(change.name, change.status, *overview(change)) for change in found]
+        rows = [(change.name, change.status, *overview(change)) for change in changed]
         console.table(("NEFF", "", *OVERVIEW), rows)
-    for change in found:
+    for change in changed:
         if change.status != "changed":
             continue
         if is_folder:
@@ -87,7 +87,7 @@ def _print(found: Sequence[Change], *, is_folder: bool) -> None:
         console.line()
         for row in change.differences:
             _difference(row)
-    counts = {status: sum(one.status == status for one in found)
+    counts = {status: sum(change.status == status for change in changed)
               for status in ("equal", "changed", "added", "removed")}  # fmt: skip
     console.note(", ".join(f"{count} {name}" for name, count in counts.items() if count))
 
@@ -96,17 +96,17 @@ def _figures(before: Figures, after: Figures) -> None:
     from neff.profile.changes import FIGURES
 
     rows = [
-        (name, quantity(one, unit), quantity(two, unit), share(one, two))
+        (name, quantity(old, unit), quantity(new, unit), share(old, new))
         for name, unit in FIGURES.items()
-        if (one := before.values[name]) or after.values[name]
-        for two in (after.values[name],)
+        if (old := before.values[name]) or after.values[name]
+        for new in (after.values[name],)
     ]
     targets = f"{before.target} to {after.target}" if before.target != after.target else ""
     console.table((targets or after.target, "before", "after", "change"), rows)
 
 
 def _difference(row: Difference) -> None:
-    """What differs, and both values, wrapped."""
+    """Print a difference with both values, wrapped."""
     console.line(str(row["what"]))
     for mark, value in (("-", row["one"]), ("+", row["two"])):
         for number, text in enumerate(wrap(str(value), _width() - 4) or [""]):
@@ -114,7 +114,7 @@ def _difference(row: Difference) -> None:
 
 
 def _width() -> int:
-    """Of the terminal; 80 where there is none."""
+    """Return the width of the terminal; 80 without one."""
     return max(shutil.get_terminal_size((80, 24)).columns if _is_terminal() else 80, 20)
 
 

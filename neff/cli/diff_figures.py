@@ -24,9 +24,9 @@ def overview(change: Change) -> Iterator[str]:
     from neff.profile.changes import FIGURES
 
     for name in OVERVIEW:
-        one, two = (side.values[name] if side else None for side in (change.before, change.after))
-        text = quantity(one if change.after is None else two, FIGURES[name])
-        told = share(one, two) if change.status == "changed" else ""
+        old, new = (side.values[name] if side else None for side in (change.before, change.after))
+        text = quantity(old if change.after is None else new, FIGURES[name])
+        told = share(old, new) if change.status == "changed" else ""
         yield f"{text} ({told})" if told and told != "-" else text
 
 
@@ -39,11 +39,11 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{text} {name}".rstrip()
 
 
-def share(one: float | None, two: float | None) -> str:
+def share(old: float | None, new: float | None) -> str:
     """How much a figure changed, in per cent; "" when it did not."""
-    if one is None or two is None:
+    if old is None or new is None:
         return "-"
-    if not one:
-        return "new" if two else ""
-    changed = (two - one) / one
-    return f"{changed:+.1%}" if abs(changed) >= _SAME else ("" if one == two else "±0.0%")
+    if not old:
+        return "new" if new else ""
+    changed = (new - old) / old
+    return f"{changed:+.1%}" if abs(changed) >= _SAME else ("" if old == new else "±0.0%")

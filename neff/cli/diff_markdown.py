@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["render"]
 
-_MOST = 20
+_MAX_ROWS = 20
 """Differences of one NEFF that are shown."""
-_LONGEST = 400
+_MAX_CELL_CHARACTERS = 400
 """Characters of one value."""
 
 
-def render(found: Sequence[Change]) -> str:
+def render(changes: Sequence[Change]) -> str:
     """A table of all, and a block that opens for each that changed.
 
     Job summaries of GitHub's and comments on merge requests show it; times are estimates.
@@ -27,10 +27,10 @@ def render(found: Sequence[Change]) -> str:
     lines = [
         f"| NEFF | | {' | '.join(OVERVIEW)} |",
         f"|---|---|{'--:|' * len(OVERVIEW)}",
-        *(_row(f"`{change.name}`", change.status, *overview(change)) for change in found),
+        *(_row(f"`{change.name}`", change.status, *overview(change)) for change in changes),
         "",
     ]
-    for change in found:
+    for change in changes:
         if change.before is not None and change.after is not None and change.status != "equal":
             lines += _details(change.name, change.before, change.after, change.differences)
     return "\n".join(lines)
@@ -44,16 +44,16 @@ def _details(
     yield from (f"<details><summary>{_escaped(name)}</summary>", "")
     yield from ("| | before | after | change |", "|---|--:|--:|--:|")
     for figure, unit in FIGURES.items():
-        one, two = before.values[figure], after.values[figure]
-        if one or two:
-            yield _row(figure, quantity(one, unit), quantity(two, unit), share(one, two))
+        old, new = before.values[figure], after.values[figure]
+        if old or new:
+            yield _row(figure, quantity(old, unit), quantity(new, unit), share(old, new))
     yield from ("", "```diff")
-    for row in differences[:_MOST]:
+    for row in differences[:_MAX_ROWS]:
         yield f"@@ {_one_line(row['what'])} @@"
         yield f"- {_one_line(row['one'])}"
         yield f"+ {_one_line(row['two'])}"
     yield "```"
-    if left := len(differences) - _MOST:
+    if left := len(differences) - _MAX_ROWS:
         yield from ([f"and {left} more"] if left > 0 else [])
     yield from ("", "</details>", "")
 
@@ -61,7 +61,7 @@ def _details(
 def _one_line(value: object) -> str:
     """A value in a fenced block: no line breaks, nothing that ends the block, not too long."""
     text = " ".join(str(value).split()).replace("```", "'''")
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _MAX_CELL_CHARACTERS else f"{text[: _MAX_CELL_CHARACTERS - 1]}…"
 
 
 def _escaped(text: str) -> str:

@@ -15,7 +15,7 @@ __all__ = ["EstimateOptions", "Keywords"]
 
 
 class Keywords(TypedDict):
-    """What ``neff.timing.estimate`` and ``neff.profile.profile_of`` take besides the program."""
+    """Arguments of ``neff.timing.estimate`` and ``neff.profile.profile_of`` besides the program."""
 
     parameters: Parameters
     statistic: str

@@ -91,10 +91,10 @@ def _header(document: dict[str, Any]) -> None:
         console.line(f"{name + ':':<18}{value}")
 
 
-def _time(found: dict[str, Any]) -> str:
-    if "error" in found:
-        return f"cannot be estimated: {found['error']}"
-    return f"{'' if found['complete'] else 'at least '}{found['text']} (estimated)"
+def _time(estimate: dict[str, Any]) -> str:
+    if "error" in estimate:
+        return f"cannot be estimated: {estimate['error']}"
+    return f"{'' if estimate['complete'] else 'at least '}{estimate['text']} (estimated)"
 
 
 def _packed(compressed: bool) -> str:

@@ -14,30 +14,30 @@ def render_builds(outcomes: Sequence[Outcome]) -> str:
     """The document: failed builds are failures, those that were not begun are skipped."""
     counts = {
         "tests": len(outcomes),
-        "failures": sum(one.status == "failed" for one in outcomes),
-        "skipped": sum(one.status == "skipped" for one in outcomes),
+        "failures": sum(outcome.status == "failed" for outcome in outcomes),
+        "skipped": sum(outcome.status == "skipped" for outcome in outcomes),
         "errors": 0,
     }
     numbers = {name: str(count) for name, count in counts.items()}
     root = ElementTree.Element("testsuites", name="nki-neff build")
     suite = ElementTree.SubElement(root, "testsuite", {"name": "nki-neff build", **numbers})
-    for one in outcomes:
+    for outcome in outcomes:
         case = ElementTree.SubElement(
             suite,
             "testcase",
             classname="build",
-            name=str(one.work.output),
-            time=f"{one.seconds:.3f}",
+            name=str(outcome.work.output),
+            time=f"{outcome.seconds:.3f}",
         )
-        if one.status == "skipped":
+        if outcome.status == "skipped":
             ElementTree.SubElement(case, "skipped")
-        if one.failure is not None:
+        if outcome.failure is not None:
             failure = ElementTree.SubElement(
-                case, "failure", type=one.failure.code, message=one.failure.message
+                case, "failure", type=outcome.failure.code, message=outcome.failure.message
             )
-            failure.text = f"{one.failure.place}\nhelp: {one.failure.remedy}"
-        if one.warnings:
-            ElementTree.SubElement(case, "system-out").text = "\n".join(one.warnings)
+            failure.text = f"{outcome.failure.place}\nhelp: {outcome.failure.remedy}"
+        if outcome.warnings:
+            ElementTree.SubElement(case, "system-out").text = "\n".join(outcome.warnings)
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'

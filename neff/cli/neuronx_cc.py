@@ -61,22 +61,22 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 fine, 2 usage, 70 the compilation failed, 130 interrupted.
     """
-    given = [
+    arguments = [
         _DASHES.sub("--", word, count=1) if _DASHES.match(word) else word
         for word in (sys.argv[1:] if words is None else words)
     ]
-    command, rest = (given[0], given[1:]) if given else ("--help", [])
+    command, options = (arguments[0], arguments[1:]) if arguments else ("--help", [])
     try:
         if command in ("--version", "-V"):
             print(f"NeuronX Compiler version {__version__}+nkihlo (nki-hlo; not the vendor's)")
             return FINE
         if command in ("--help", "-h", "help"):
             print(_USAGE, end="")
-            return FINE if given else USAGE
+            return FINE if arguments else USAGE
         if command == "compile":
-            return _compile(rest)
+            return _compile(options)
         if command == "list-operators":
-            return _list_operators(rest)
+            return _list_operators(options)
         return _misused(f"{command!r} is not a command; commands are compile, list-operators")
     except NeffError as error:
         return _misused(error.message)
@@ -105,8 +105,8 @@ def _compile(words: list[str]) -> int:
     if missing:
         return _misused(f"required: {', '.join(missing)}")
     if len(flags.rest) != 1:
-        found = " and ".join(flags.rest) or "none"
-        return _misused(f"one HLO module is compiled at a time; given: {found}")
+        files = " and ".join(flags.rest) or "none"
+        return _misused(f"one HLO module is compiled at a time; given: {files}")
     with _logging(flags) as log:
         log.debug("neuronx-cc compile %s", " ".join(words))
         _name_ignored(flags, log)
@@ -184,8 +184,8 @@ def _save_temps(module: Path, output: Path) -> Path:
 
 def _name_ignored(flags: Flags, log: logging.Logger) -> None:
     """Name the flags without effect, once each."""
-    known = ("--framework", "--logfile", "--verbose", "--pipeline")
-    names = dict.fromkeys(one for one in flags.ignored if not one.startswith(known))
+    expected = ("--framework", "--logfile", "--verbose", "--pipeline")
+    names = dict.fromkeys(flag for flag in flags.ignored if not flag.startswith(expected))
     if names:
         log.warning("without effect here: %s", ", ".join(names))
 
@@ -219,8 +219,8 @@ def _failed(error: CodedError | NkiError, flags: Flags, log: logging.Logger) -> 
     verified = "NCC_EVRF064" if error.code.startswith("HLO-V") else ""
     code = verified or _linted(place, flags) or _CODES.get(error.code) or error.code
     where = f" {place}:" if place else ""
-    own = "" if code == error.code else f" ({error.code})"
-    text = f"error[{code}]{where} {error.message}{own}"
+    vendor_code = "" if code == error.code else f" ({error.code})"
+    text = f"error[{code}]{where} {error.message}{vendor_code}"
     log.error("%s", f"{text}\n  help: {error.remedy}" if error.remedy else text)
 
 
@@ -237,9 +237,9 @@ def _linted(place: str, flags: Flags) -> str:
         return ""
     return next(
         (
-            one.code
-            for one in findings
-            if one.severity is Severity.error and place in (one.instruction, one.source)
+            finding.code
+            for finding in findings
+            if finding.severity is Severity.error and place in (finding.instruction, finding.source)
         ),
         "",
     )
@@ -314,7 +314,7 @@ def _compile_help() -> str:
         for flag in FLAGS
     ]
     effective = [row for row, flag in zip(rows, FLAGS, strict=True) if flag.field]
-    others = [row for row, flag in zip(rows, FLAGS, strict=True) if not flag.field]
+    ignored_rows = [row for row, flag in zip(rows, FLAGS, strict=True) if not flag.field]
     return "\n".join(
         [
             "usage: neuronx-cc compile <module> --framework XLA --target <target> [flags]",
@@ -325,7 +325,7 @@ def _compile_help() -> str:
             *effective,
             "",
             "Accepted, without effect here:",
-            *[row for row in others if "--framework" not in row],
+            *[row for row in ignored_rows if "--framework" not in row],
             "  --internal-...                             any values",
             "",
         ]

@@ -49,8 +49,8 @@ _CONTEXT = 6
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the command line selects; see ``nki-neff profile --help``."""
+class _Selection:
+    """The command line's selection; see ``nki-neff profile --help``."""
 
     by: str
     source: bool
@@ -129,14 +129,14 @@ def command(
 
     Example: nki-neff profile matmul.neff --by line -o profile
     """
-    asked = _Asked(
+    asked = _Selection(
         by, source, root, what_if, output, as_json, advice, memory, roofline, compare, output_format
     )
     options = EstimateOptions.given(statistic, dma, settings, trips, inputs, fill)
     return _profile(file, asked, options)
 
 
-def _profile(file: Path, asked: _Asked, options: EstimateOptions) -> int:
+def _profile(file: Path, asked: _Selection, options: EstimateOptions) -> int:
     """Print where a NEFF's time goes by the timing model, and write the documents.
 
     Raises:
@@ -186,7 +186,7 @@ def _profile(file: Path, asked: _Asked, options: EstimateOptions) -> int:
     return 0
 
 
-def _text(analysis: Analysis, shares: list[Share], asked: _Asked) -> None:
+def _text(analysis: Analysis, shares: list[Share], asked: _Selection) -> None:
     console.line(headline(analysis.profile))
     console.line()
     _table(share_table(asked.by, shares))
@@ -270,7 +270,9 @@ def _annotated(texts: list[str], costs: dict[int, Share], has_calls: bool) -> No
         figures = [cost.self_ns, cost.path_ns] if cost else []
         if cost and has_calls:
             figures += [cost.cumulative_ns, cost.cumulative_path_ns]
-        cells = " ".join(f"{_us(one):>9}" for one in figures).ljust(39 if has_calls else 19)
+        cells = " ".join(f"{_us(nanoseconds):>9}" for nanoseconds in figures).ljust(
+            39 if has_calls else 19
+        )
         mark = "~" if cost and cost.is_approximate else " "
         console.line(f"{cells} {number:>5}{mark}| {text}".rstrip())
 

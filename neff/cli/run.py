@@ -81,18 +81,18 @@ def command(
     count = ranks or program.devices or max(1, named_ranks(program))
     models = [LoadedModel(program, file.stem, str(file)) for _ in range(count)]
     arrays = [
-        read_inputs([_of_rank(one, rank) for one in inputs or []], program, fill, seed + rank)
+        read_inputs([_of_rank(option, rank) for option in inputs or []], program, fill, seed + rank)
         for rank in range(count)
     ]
     model = models[0]
     start = time.perf_counter()
     if count == 1:
-        found = [model.run(arrays[0], check=check)]
+        results = [model.run(arrays[0], check=check)]
     else:
-        found = _together(models, arrays, check)
+        results = _together(models, arrays, check)
     elapsed = time.perf_counter() - start
     _warn(model, file)
-    rows = _save_all(found, model, folder, widen)
+    rows = _save_all(results, model, folder, widen)
     if as_json:
         console.write_json("run", file=str(file), milliseconds=elapsed * 1e3, outputs=rows)
         return 0
@@ -103,32 +103,32 @@ def command(
 
 
 def _save_all(
-    found: list[dict[str, Array]], model: LoadedModel, folder: Path, widen: bool
+    results: list[dict[str, Array]], model: LoadedModel, folder: Path, widen: bool
 ) -> list[dict[str, object]]:
     """Write the outputs of each device; a row of ``--json`` for each file."""
     names = _file_names(list(model.outputs))
     unwritten = {gap.tensor.name: len(gap.where) * gap.tensor.dtype.itemsize for gap in model.gaps}
     rows: list[dict[str, object]] = []
-    for rank, outputs in enumerate(found):
-        place = folder / f"rank_{rank}" if len(found) > 1 else folder
+    for rank, outputs in enumerate(results):
+        place = folder / f"rank_{rank}" if len(results) > 1 else folder
         for name, value in outputs.items():
             path = _save(place / names[name], value, widen)
             row: dict[str, object] = {"name": name, "file": str(path), "dtype": str(value.dtype),
                    "shape": list(value.shape), "unwritten_bytes": unwritten.get(name, 0)}  # fmt: skip
-            rows.append(row if len(found) == 1 else row | {"rank": rank})
+            rows.append(row if len(results) == 1 else row | {"rank": rank})
     return rows
 
 
 def _warn(model: LoadedModel, file: Path) -> None:
-    """What the program leaves unwritten, or reads before it is written."""
+    """Warn about memory that the program leaves unwritten, or reads before it is written."""
     from neff.runtime.model import UNWRITTEN_REMEDY
     from nki_lang.execute.unwritten import REMEDY
 
     for gap in model.gaps:
         console.note(f"warning[NEFF-UNWRITTEN] {gap.location or file}: {gap.message}")
         console.note(f"help: {UNWRITTEN_REMEDY}")
-    for one in model.unwritten_reads:
-        console.note(f"warning[NEFF-UNINITIALISED] {one.location or file}: {one.message}")
+    for warning in model.unwritten_reads:
+        console.note(f"warning[NEFF-UNINITIALISED] {warning.location or file}: {warning.message}")
         console.note(f"help: {REMEDY}")
 
 
@@ -156,9 +156,9 @@ def _together(
 def _file_names(names: list[str]) -> dict[str, str]:
     """A file name for each output; names come from the file and may hold anything."""
     safe = {name: _UNSAFE.sub("_", name).lstrip(".") or "output" for name in names}
-    if len({each.lower() for each in safe.values()}) != len(names):
+    if len({stem.lower() for stem in safe.values()}) != len(names):
         return {name: f"{index}_{safe[name]}.npy" for index, name in enumerate(names)}
-    return {name: f"{each}.npy" for name, each in safe.items()}
+    return {name: f"{stem}.npy" for name, stem in safe.items()}
 
 
 def _save(path: Path, array: Array, widen: bool) -> Path:

@@ -1,4 +1,4 @@
-"""``nki-hlo profile``: where the time of the programs that a script runs would go."""
+"""``nki-hlo profile``: estimated time of the programs that a script runs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["command"]
 
 FINE, NOTHING_RAN = 0, 1
 
-_PROGRAMS = 16
+_MAX_PAGE_PROGRAMS = 16
 """Programs on the page of all of them, the first ones that ran; each has a page of its own too."""
 
-_ROWS = 8
+_MAX_TABLE_ROWS = 8
 """Rows of each program's table; the documents hold all."""
 
 
@@ -74,20 +74,24 @@ def command(
             stdout_to_stderr=as_json,
         )
         ran = programs_run(Path(folder))
-    found = [_estimated(run, overrides) for run in ran]
+    estimates = [_estimated(run, overrides) for run in ran]
     root = Path(script).parent
-    places = [_written(one, number, output, root) for number, one in enumerate(found, 1)]
-    if output is not None and len(found) > 1:
-        page = render_page([one.profile for one in found[:_PROGRAMS]], root=root)
+    places = [
+        _written(program, number, output, root) for number, program in enumerate(estimates, 1)
+    ]
+    if output is not None and len(estimates) > 1:
+        page = render_page(
+            [program.profile for program in estimates[:_MAX_PAGE_PROGRAMS]], root=root
+        )
         with atomic_file(output / "profile.html") as file:
             file.write(page.encode())
     if as_json:
-        console.write_json("profile", **_document(script, found, places))
+        console.write_json("profile", **_document(script, estimates, places))
     else:
-        _print(found, grouping)
-    if not found:
+        _print(estimates, grouping)
+    if not estimates:
         console.note(f"{script} ran no program on the neuron device; nothing was estimated")
-    return done.exit_code or (FINE if found else NOTHING_RAN)
+    return done.exit_code or (FINE if estimates else NOTHING_RAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ class _Estimated:
 
     @property
     def total_ns(self) -> float:
-        """Of all runs."""
+        """Return the time of all runs."""
         return self.profile.estimate.total.value * self.run.runs
 
 
@@ -108,51 +112,51 @@ def _estimated(run: ProgramRun, overrides: dict[str, float]) -> _Estimated:
     return _Estimated(run, profile_of(run.program, parameters=parameters, trips=run.trips))
 
 
-def _written(one: _Estimated, number: int, output: Path | None, root: Path) -> str:
+def _written(program: _Estimated, number: int, output: Path | None, root: Path) -> str:
     """Write a program's documents into a folder of their own; its name."""
     if output is None:
         return ""
-    name = f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '_', one.profile.name)}"
-    analysis = Analysis(one.profile)
+    name = f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '_', program.profile.name)}"
+    analysis = Analysis(program.profile)
     write_files(analysis, summary(analysis), output / name, root=root)
     with atomic_file(output / name / "program.neff") as file:
-        file.write(one.run.data)
+        file.write(program.run.data)
     return name
 
 
-def _document(script: str, found: list[_Estimated], places: list[str]) -> dict[str, object]:
+def _document(script: str, estimates: list[_Estimated], places: list[str]) -> dict[str, object]:
     return {
         "script": script,
         "estimated": True,
-        "total_us": round(sum(one.total_ns for one in found) / 1e3, 3),
+        "total_us": round(sum(program.total_ns for program in estimates) / 1e3, 3),
         "programs": [
-            {"runs": one.run.runs, "folder": place, "profile": summary(one.profile)}
-            for one, place in zip(found, places, strict=True)
+            {"runs": program.run.runs, "folder": place, "profile": summary(program.profile)}
+            for program, place in zip(estimates, places, strict=True)
         ],
     }
 
 
-def _print(found: list[_Estimated], grouping: str) -> None:
-    total = sum(one.total_ns for one in found) or 1.0
+def _print(estimates: list[_Estimated], grouping: str) -> None:
+    total = sum(program.total_ns for program in estimates) or 1.0
     rows = [
         (
-            one.profile.name,
-            f"{one.run.runs:,}",
-            f"{one.profile.estimate.total.value / 1e3:,.1f}",
-            f"{one.total_ns / 1e3:,.1f}",
-            f"{one.total_ns / total:.1%}",
+            program.profile.name,
+            f"{program.run.runs:,}",
+            f"{program.profile.estimate.total.value / 1e3:,.1f}",
+            f"{program.total_ns / 1e3:,.1f}",
+            f"{program.total_ns / total:.1%}",
         )
-        for one in found
+        for program in estimates
     ]
     if rows:
         console.table(("program (estimated)", "runs", "µs each", "µs", "share"), rows)
-    for one in found:
-        shares = by(one.profile, grouping)
+    for program in estimates:
+        shares = by(program.profile, grouping)
         table = share_table(grouping, shares)
         console.line()
-        console.line(headline(one.profile))
-        console.table(table.columns, table.rows[:_ROWS])
-        if len(table.rows) > _ROWS:
-            console.line(f"and {console.counted(len(table.rows) - _ROWS, 'more row')}")
+        console.line(headline(program.profile))
+        console.table(table.columns, table.rows[:_MAX_TABLE_ROWS])
+        if len(table.rows) > _MAX_TABLE_ROWS:
+            console.line(f"and {console.counted(len(table.rows) - _MAX_TABLE_ROWS, 'more row')}")
         if table.note:
             console.line(table.note)

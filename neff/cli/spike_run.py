@@ -43,11 +43,11 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="spike-run",
         description="Run a NEFF on simulated NeuronCores; nki-neff run has more.",
     )
-    add = made.add_argument
+    add = parser.add_argument
     add("neff_path", help="the NEFF")
     add(
         "--input",
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--world-size", type=int, default=1, help="number of ranks of a single run")
     add("--num-cores", type=int, default=1, help="number of cores to run on at once")
     add("--collective", action="store_true", help="collectives between these cores")
-    return made  # fmt: skip
+    return parser  # fmt: skip
 
 
 def _named(text: str) -> tuple[str, str]:

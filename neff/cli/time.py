@@ -32,13 +32,13 @@ def command(
 
     options = EstimateOptions.given(statistic, dma, settings, trips, inputs, fill)
     program = read(file)
-    found = estimate(program, **options.keywords(program, file))
-    document = found.to_json()
+    total = estimate(program, **options.keywords(program, file))
+    document = total.to_json()
     if as_json:
         console.write_json("time", file=str(file), **document)
         return 0
-    bound = "" if found.is_complete else "at least "
-    console.line(f"{found.target}, {found.statistic}: {bound}{found} (estimated)")
+    bound = "" if total.is_complete else "at least "
+    console.line(f"{total.target}, {total.statistic}: {bound}{total} (estimated)")
     for number, core in enumerate(document["cores"]):
         _core(number, core, options.trips)
     console.note("not modelled: " + "; ".join(document["not_modelled"]), verbose=True)

@@ -109,15 +109,15 @@ def _judged(search: Search, combined: Sequence[Parameters], jobs: int) -> list[C
 
 
 def _parameters(words: list[str]) -> dict[str, list[Value]]:
-    found: dict[str, list[Value]] = {}
+    values_by_name: dict[str, list[Value]] = {}
     for word in words:
         name, equals, texts = word.partition("=")
         if not equals or not name.isidentifier() or not texts:
             raise typer.BadParameter(f"{word!r} is not NAME=VALUE,VALUE, such as TILE=128,256")
-        if name in found:
+        if name in values_by_name:
             raise typer.BadParameter(f"--param {name} is given twice")
-        found[name] = [_value(text.strip()) for text in texts.split(",")]
-    return found
+        values_by_name[name] = [_value(text.strip()) for text in texts.split(",")]
+    return values_by_name
 
 
 def _value(text: str) -> Value:
@@ -176,7 +176,7 @@ def _cells(candidate: Candidate) -> tuple[str, ...]:
 
 
 def _sentences(candidates: list[Candidate], search: Search) -> list[str]:
-    """What the remarks in the table mean, and what the results were not compared with."""
+    """Explain the remarks in the table, and which results were not compared."""
     sentences = [
         f"{candidate.name} leaves {candidate.unwritten} elements of its results unwritten"
         for candidate in candidates

@@ -33,15 +33,17 @@ def command(
 
     Example: nki-neff verify matmul.neff --source MODULE_DIR
     """
-    found = [*findings(file), *_provenance(file, source)]
+    all_findings = [*findings(file), *_provenance(file, source)]
     if as_json:
-        console.write_json("verify", file=str(file), findings=found)
+        console.write_json("verify", file=str(file), findings=all_findings)
     else:
-        for row in found:
+        for row in all_findings:
             place = f"{row['place']}: " if row["place"] else ""
             console.line(f"{place}[{row['code']}] {row['message']}\n  help: {row['remedy']}")
-        console.note("nothing found" if not found else console.counted(len(found), "finding"))
-    return FOUND if found else FINE
+        console.note(
+            "nothing found" if not all_findings else console.counted(len(all_findings), "finding")
+        )
+    return FOUND if all_findings else FINE
 
 
 def _provenance(file: Path, source: Path | None) -> Iterator[dict[str, str]]:
@@ -61,7 +63,7 @@ def _provenance(file: Path, source: Path | None) -> Iterator[dict[str, str]]:
 
 
 def findings(file: Path) -> list[dict[str, str]]:
-    """What is wrong with a file: code, place, message and remedy of each finding.
+    """Return the problems of a file: code, place, message and remedy of each.
 
     Raises:
         NeffFileError: it cannot be read, or is damaged; then there is no program to check.
@@ -86,28 +88,28 @@ def findings(file: Path) -> list[dict[str, str]]:
         clashing = [
             clash
             for graph in program.subgraphs
-            for clash in islice(clashes(order_of(graph), program), _MOST)
+            for clash in islice(clashes(order_of(graph), program), _MAX_FINDINGS)
         ]
     except NeffError as error:
         return [_row(error.code, error.place, error.message, error.remedy)]
-    found = [
+    problems = [
         _row("NEFF-DIFFERS", f"{file}: {name}", "does not match the rest of the file", _AGAIN)
         for name, data in package.members.items()
         if bytes(data) != again.get(name)
     ]
     unwritten = {read.tensor.name for read in model.unwritten_reads}
-    found += [
+    problems += [
         _row(
             "NEFF-PLACEMENT",
             str(clash.instruction.location or file),
-            f"tensor {clash.one!r} shares bytes with {clash.two} while both are used",
+            f"tensor {clash.first!r} shares bytes with {clash.second} while both are used",
             _AGAIN,
         )
         for clash in clashing
-        if not (clash.two == UNWRITTEN and clash.one in unwritten)
+        if not (clash.second == UNWRITTEN and clash.first in unwritten)
     ]
     return (
-        found
+        problems
         + [
             _row("NEFF-UNWRITTEN", str(gap.location or file), gap.message, UNWRITTEN_REMEDY)
             for gap in model.gaps
@@ -119,7 +121,7 @@ def findings(file: Path) -> list[dict[str, str]]:
     )
 
 
-_MOST = 100
+_MAX_FINDINGS = 100
 """Clashes of one core that are listed."""
 
 _AGAIN = "the file was changed, or written by a faulty program; build it again"

@@ -37,7 +37,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a payload may be at most.
+    """Upper limits of a payload.
 
     Attributes:
         total_bytes: of the unpacked archive.
@@ -129,15 +129,15 @@ class _Pieces(io.RawIOBase):
         self._pieces = [memoryview(piece).cast("B") for piece in pieces if len(piece)]
 
     def read(self, size: int = -1) -> bytes:
-        taken: list[bytes] = []
+        chunks: list[bytes] = []
         while size and self._pieces:
             piece = self._pieces[0][:size] if size > 0 else self._pieces[0]
-            taken.append(bytes(piece))
+            chunks.append(bytes(piece))
             size -= len(piece) if size > 0 else 0
             self._pieces[0] = self._pieces[0][len(piece) :]
             if not len(self._pieces[0]):
                 self._pieces.pop(0)
-        return b"".join(taken)
+        return b"".join(chunks)
 
 
 def read_archive(
@@ -167,15 +167,15 @@ def _unpack_gzip(payload: memoryview, place: str, limits: Limits) -> memoryview:
     allowed = max(limits.ratio_free_bytes, len(payload) * limits.ratio)
     out = bytearray()
     pending: bytes | memoryview = b""
-    at = 0
+    position = 0
     try:
         while not unpacker.eof:
             if not pending:  # in pieces: zlib copies what it has not consumed at every call
-                pending = payload[at : at + _CHUNK]
-                at += len(pending)
+                pending = payload[position : position + _CHUNK]
+                position += len(pending)
             block = unpacker.decompress(pending, _CHUNK)
             pending = unpacker.unconsumed_tail
-            if not block and not pending and at == len(payload) and not unpacker.eof:
+            if not block and not pending and position == len(payload) and not unpacker.eof:
                 raise _gzip(place, "the stream is cut off")
             out += block
             if len(out) > limits.total_bytes:
@@ -189,22 +189,22 @@ def _unpack_gzip(payload: memoryview, place: str, limits: Limits) -> memoryview:
                 )
     except zlib.error as error:
         raise _gzip(place, str(error)) from None
-    behind = len(payload) - at + len(unpacker.unused_data)
-    if unpacker.unused_data.strip(b"\0") or not _only_zeros(payload[at:]):
-        raise _gzip(place, f"{behind} bytes behind the stream")
+    trailing = len(payload) - position + len(unpacker.unused_data)
+    if unpacker.unused_data.strip(b"\0") or not _only_zeros(payload[position:]):
+        raise _gzip(place, f"{trailing} bytes behind the stream")
     return memoryview(out)
 
 
 _BLOCK = 512
 _FILE, _FOLDER = b"0\0", b"5"
 _GNU_NAME, _PAX = b"L", b"x"
-_RECORD_BYTES = 1 << 16
-"""Of a record that describes the next member."""
+_MAX_RECORD_BYTES = 1 << 16
+"""The largest record that may describe the next member."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What records in front of a member say of it; None where they are silent."""
+class _MemberRecord:
+    """The name and size in the records before a member; None where they are absent."""
 
     name: bytes | None = None
     size: int | None = None
@@ -214,45 +214,45 @@ def _members(data: memoryview, place: str, limits: Limits) -> dict[str, memoryvi
     """Walk the blocks. ``tarfile`` forgives too much: it stops without a word at a damaged
     header and follows negative sizes.
     """
-    found: dict[str, memoryview] = {}
+    files: dict[str, memoryview] = {}
     folders: set[str] = set()
-    said: _Said | None = None
-    at = 0
+    record: _MemberRecord | None = None
+    position = 0
     while True:
-        block = bytes(data[at : at + _BLOCK])
+        block = bytes(data[position : position + _BLOCK])
         if len(block) < _BLOCK:
-            raise _tar("NEFF-TAR", f"the archive ends inside a header at byte {at}", place)
+            raise _tar("NEFF-TAR", f"the archive ends inside a header at byte {position}", place)
         if not any(block):
             break
-        name, size, kind = _entry(block, at, place, limits, said)
-        begin = at + _BLOCK
-        at = begin + -(-size // _BLOCK) * _BLOCK
-        if at > len(data):
+        name, size, kind = _entry(block, position, place, limits, record)
+        begin = position + _BLOCK
+        position = begin + -(-size // _BLOCK) * _BLOCK
+        if position > len(data):
             raise _tar("NEFF-TAR", f"{name!r} is cut off", place)
         if kind in (_GNU_NAME, _PAX):
-            if said is not None:
+            if record is not None:
                 raise _tar("NEFF-TAR", "two records describe one member", place)
-            said = _record(bytes(data[begin : begin + size]), kind, place)
+            record = _record(bytes(data[begin : begin + size]), kind, place)
             continue
-        said = None
-        if name in found or (name in folders and kind not in _FOLDER):
+        record = None
+        if name in files or (name in folders and kind not in _FOLDER):
             raise _tar("NEFF-TAR-DUPLICATE", f"{name!r} occurs twice", place)
-        if len(found) + len(folders) >= limits.members:
+        if len(files) + len(folders) >= limits.members:
             raise _tar("NEFF-TAR-COUNT", f"more than {limits.members} members", place)
         if kind in _FOLDER:
             folders.add(name)
         else:
-            found[name] = data[begin : begin + size]
-    if said is not None:
+            files[name] = data[begin : begin + size]
+    if record is not None:
         raise _tar("NEFF-TAR", "the last record describes no member", place)
-    _check_end(data[at:], place)
-    return found
+    _check_end(data[position:], place)
+    return files
 
 
-def _record(content: bytes, kind: bytes, place: str) -> _Said:
+def _record(content: bytes, kind: bytes, place: str) -> _MemberRecord:
     """The name and size in a record (GNU tar's long name; POSIX.1-2001, pax extended header)."""
     if kind == _GNU_NAME:
-        return _Said(content.removesuffix(b"\0"))
+        return _MemberRecord(content.removesuffix(b"\0"))
     fields: dict[bytes, bytes] = {}
     while content:
         digits, _, _ = content.partition(b" ")
@@ -267,43 +267,45 @@ def _record(content: bytes, kind: bytes, place: str) -> _Said:
     size = fields.get(b"size")
     if size is not None and not (size.isdigit() and len(size) < 20):
         raise _tar("NEFF-TAR", "no number in the size of a PAX record", place)
-    return _Said(fields.get(b"path"), None if size is None else int(size))
+    return _MemberRecord(fields.get(b"path"), None if size is None else int(size))
 
 
 def _entry(
-    block: bytes, at: int, place: str, limits: Limits, said: _Said | None
+    block: bytes, position: int, place: str, limits: Limits, record: _MemberRecord | None
 ) -> tuple[str, int, bytes]:
     """Name, size and kind of a header block (POSIX.1-1988 ustar; GNU magic too)."""
-    stored = _number(block[148:156], at, place)
+    stored = _number(block[148:156], position, place)
     if stored != sum(block) - sum(block[148:156]) + 8 * 0x20:
-        raise _tar("NEFF-TAR", f"wrong checksum in the header at byte {at}", place)
+        raise _tar("NEFF-TAR", f"wrong checksum in the header at byte {position}", place)
     if not block[257:262] == b"ustar":
-        raise _tar("NEFF-TAR", f"no ustar header at byte {at}", place)
+        raise _tar("NEFF-TAR", f"no ustar header at byte {position}", place)
     kind = block[156:157]
-    size = _number(block[124:136], at, place)
+    size = _number(block[124:136], position, place)
     if kind in (_GNU_NAME, _PAX):
-        if size > _RECORD_BYTES:
-            raise _tar("NEFF-TAR", f"a record of {size} bytes at byte {at}", place)
+        if size > _MAX_RECORD_BYTES:
+            raise _tar("NEFF-TAR", f"a record of {size} bytes at byte {position}", place)
         return "(record)", size, kind
     if kind not in _FILE and kind not in _FOLDER:
-        raise _tar("NEFF-TAR-KIND", f"byte {at} begins no regular file (kind {kind!r})", place)
+        raise _tar(
+            "NEFF-TAR-KIND", f"byte {position} begins no regular file (kind {kind!r})", place
+        )
     prefix = _name_field(block[345:500]) if block[257:263] == b"ustar\0" else b""
     raw = (prefix + b"/" if prefix else b"") + _name_field(block[:100])
-    if said is not None:
-        raw = raw if said.name is None else said.name
-        size = size if said.size is None else said.size
+    if record is not None:
+        raw = raw if record.name is None else record.name
+        size = size if record.size is None else record.size
     name = _clean_name(raw, place, limits, folder=kind in _FOLDER)
     if kind in _FOLDER and size:
         raise _tar("NEFF-TAR", f"folder {name!r} has contents", place)
     return name, size, kind
 
 
-def _number(field: bytes, at: int, place: str) -> int:
+def _number(field: bytes, position: int, place: str) -> int:
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b" \0")
     if not digits or digits.strip(b"01234567"):
-        raise _tar("NEFF-TAR", f"no number in the header at byte {at}", place)
+        raise _tar("NEFF-TAR", f"no number in the header at byte {position}", place)
     return int(digits, 8)
 
 
@@ -329,8 +331,8 @@ def _clean_name(raw: bytes, place: str, limits: Limits, *, folder: bool) -> str:
     return name
 
 
-def _check_end(rest: memoryview, place: str) -> None:
-    if len(rest) < 2 * _BLOCK or not _only_zeros(rest):
+def _check_end(trailing: memoryview, place: str) -> None:
+    if len(trailing) < 2 * _BLOCK or not _only_zeros(trailing):
         raise _tar(
             "NEFF-TAR-TRAILING",
             "the last member is not followed by two empty blocks and nothing else",
@@ -340,7 +342,7 @@ def _check_end(rest: memoryview, place: str) -> None:
 
 def _only_zeros(data: memoryview) -> bool:
     pieces = range(0, len(data), _CHUNK)
-    return not any(bytes(data[at : at + _CHUNK]).strip(b"\0") for at in pieces)
+    return not any(bytes(data[start : start + _CHUNK]).strip(b"\0") for start in pieces)
 
 
 def _gzip(place: str, message: str) -> NeffFileError:

@@ -1,4 +1,4 @@
-"""Where two NEFFs differ, in the words of what they hold."""
+"""The differences between two NEFFs."""
 
 from __future__ import annotations
 
@@ -12,77 +12,84 @@ from nki_lang.ir import Access, Instruction, is_group
 
 __all__ = ["compare"]
 
-_HEADER = (
+_HEADER_FIELDS = (
     "pkg_version", "version", "build_version", "name", "num_tpb", "requested_tpb_count",
     "tpb_per_node", "feature_bits", "lnc_size",
 )  # fmt: skip
-_PROGRAM = ("name", "target", "inputs", "outputs", "scratch_bytes", "returns_tuple")
+_PROGRAM_FIELDS = ("name", "target", "inputs", "outputs", "scratch_bytes", "returns_tuple")
 
 Difference = dict[str, Any]
 
 
-def compare(one: Package, two: Package) -> list[Difference]:
-    """Differences between two NEFFs: ``what``, and its value on either side.
+def compare(before: Package, after: Package) -> list[Difference]:
+    """Return the differences between two NEFFs: ``what``, and its value on either side.
 
-    Two of ours are compared by meaning, others by their header and members.
+    Two NEFFs of this compiler are compared by semantics, others by their header and members.
     """
-    found = [
-        _row(f"header {name}", getattr(one.header, name), getattr(two.header, name))
-        for name in _HEADER
-        if getattr(one.header, name) != getattr(two.header, name)
+    differences = [
+        _row(f"header {name}", getattr(before.header, name), getattr(after.header, name))
+        for name in _HEADER_FIELDS
+        if getattr(before.header, name) != getattr(after.header, name)
     ]
-    if one.is_ours and two.is_ours:
-        return found + list(_programs(program_of(one), program_of(two)))
-    for name in dict.fromkeys([*one.members, *two.members]):
-        left, right = one.members.get(name), two.members.get(name)
+    if before.is_ours and after.is_ours:
+        return differences + list(_programs(program_of(before), program_of(after)))
+    for name in dict.fromkeys([*before.members, *after.members]):
+        left, right = before.members.get(name), after.members.get(name)
         if left is None or right is None or left != right:
-            found.append(_row(f"member {name}", _length(left), _length(right)))
-    return found
+            differences.append(_row(f"member {name}", _length(left), _length(right)))
+    return differences
 
 
-def _programs(one: Program, two: Program) -> Iterator[Difference]:
-    for name in _PROGRAM:
-        left, right = getattr(one, name), getattr(two, name)
+def _programs(before: Program, after: Program) -> Iterator[Difference]:
+    for name in _PROGRAM_FIELDS:
+        left, right = getattr(before, name), getattr(after, name)
         if left != right:
             yield _row(name.replace("_", " "), left, right)
-    for name in dict.fromkeys([*one.metadata, *two.metadata]):
-        left, right = one.metadata.get(name), two.metadata.get(name)
+    for name in dict.fromkeys([*before.metadata, *after.metadata]):
+        left, right = before.metadata.get(name), after.metadata.get(name)
         if left != right:
             yield _row(f"metadata {name}", left, right)
-    for name in dict.fromkeys([*one.variables, *two.variables]):
-        left, right = (_variable(program, name) for program in (one, two))
+    for name in dict.fromkeys([*before.variables, *after.variables]):
+        left, right = (_variable(program, name) for program in (before, after))
         if left != right:
             yield _row(f"variable {name}", left, right)
-        elif left is not None and _value(one, name) != _value(two, name):
+        elif left is not None and _value(before, name) != _value(after, name):
             yield _row(f"constant {name}", "other values", "other values")
-    cores = max(len(one.subgraphs), len(two.subgraphs))
+    cores = max(len(before.subgraphs), len(after.subgraphs))
     for core in range(cores):
-        yield from _cores(one, two, core)
+        yield from _cores(before, after, core)
 
 
-def _cores(one: Program, two: Program, core: int) -> Iterator[Difference]:
+def _cores(before: Program, after: Program, core: int) -> Iterator[Difference]:
     left, right = (
-        program.subgraphs[core] if core < len(program.subgraphs) else None for program in (one, two)
+        program.subgraphs[core] if core < len(program.subgraphs) else None
+        for program in (before, after)
     )
     if left is None or right is None:
         yield _row(f"core {core}", left is not None, right is not None)
         return
     for engine in dict.fromkeys([*left.engines, *right.engines]):
-        mine = list(_lines(left.engines.get(engine, [])))
-        theirs = list(_lines(right.engines.get(engine, [])))
-        if mine == theirs:
+        left_lines = list(_lines(left.engines.get(engine, [])))
+        right_lines = list(_lines(right.engines.get(engine, [])))
+        if left_lines == right_lines:
             continue
         counts = [_opcodes(graph.engines.get(engine, [])) for graph in (left, right)]
         if counts[0] != counts[1]:
-            other = [op for op in sorted(counts[0] | counts[1]) if counts[0][op] != counts[1][op]]
-            texts = (", ".join(f"{count[op]} {op}" for op in other) for count in counts)
+            changed_ops = [
+                op for op in sorted(counts[0] | counts[1]) if counts[0][op] != counts[1][op]
+            ]
+            texts = (", ".join(f"{count[op]} {op}" for op in changed_ops) for count in counts)
             yield _row(f"core {core} {engine.name} instructions", *texts)
-        at = next(
-            (i for i, pair in enumerate(zip(mine, theirs, strict=False)) if pair[0] != pair[1]),
-            min(len(mine), len(theirs)),
+        position = next(
+            (
+                i
+                for i, pair in enumerate(zip(left_lines, right_lines, strict=False))
+                if pair[0] != pair[1]
+            ),
+            min(len(left_lines), len(right_lines)),
         )
-        where = f"core {core} {engine.name} step {at} (of {len(mine)} and {len(theirs)})"
-        yield _row(where, _line(mine, at), _line(theirs, at))
+        where = f"core {core} {engine.name} step {position} (of {len(left_lines)} and {len(right_lines)})"
+        yield _row(where, _line(left_lines, position), _line(right_lines, position))
 
 
 def _lines(steps: list[EngineStep], depth: int = 0) -> Iterator[str]:
@@ -96,13 +103,13 @@ def _lines(steps: list[EngineStep], depth: int = 0) -> Iterator[str]:
 
 
 def _opcodes(steps: list[EngineStep]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for step in steps:
         if isinstance(step, EngineLoop):
-            found += _opcodes(step.body)
+            counts += _opcodes(step.body)
         else:
-            found[step.instruction.op] += 1
-    return found
+            counts[step.instruction.op] += 1
+    return counts
 
 
 def _text(step: Step) -> str:
@@ -133,17 +140,17 @@ def _operand(value: Any) -> str:
     return text + (f" at {_operand(value.vector_offset)}" if value.vector_offset else "")
 
 
-def _line(lines: list[str], at: int) -> str:
-    return lines[at].strip() if at < len(lines) else "(nothing)"
+def _line(lines: list[str], position: int) -> str:
+    return lines[position].strip() if position < len(lines) else "(nothing)"
 
 
 def _variable(program: Program, name: str) -> str | None:
-    each = program.variables.get(name)
-    if each is None:
+    variable = program.variables.get(name)
+    if variable is None:
         return None
-    text = f"{each.kind} {each.dtype}{list(each.shape)}"
-    text += f" at {each.offset}" if each.kind == "scratch" else ""
-    return text + (f" alias {each.alias}" if each.alias else "")
+    text = f"{variable.kind} {variable.dtype}{list(variable.shape)}"
+    text += f" at {variable.offset}" if variable.kind == "scratch" else ""
+    return text + (f" alias {variable.alias}" if variable.alias else "")
 
 
 def _value(program: Program, name: str) -> bytes | None:
@@ -155,5 +162,5 @@ def _length(data: memoryview | None) -> str:
     return "(missing)" if data is None else f"{len(data)} bytes"
 
 
-def _row(what: str, one: Any, two: Any) -> Difference:
-    return {"what": what, "one": one, "two": two}
+def _row(what: str, before: Any, after: Any) -> Difference:
+    return {"what": what, "one": before, "two": after}

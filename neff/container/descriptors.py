@@ -195,16 +195,16 @@ def _run(access: Access, target: Target) -> Run:
 
 def _merged(run: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Neighbouring dimensions that count through memory without a gap, as one."""
-    kept = run[:1]
+    merged = run[:1]
     for step, count in run[1:]:
-        last_step, last_count = kept[-1]
+        last_step, last_count = merged[-1]
         if count == 1:
             continue
         if step == last_step * last_count:
-            kept[-1] = (last_step, last_count * count)
+            merged[-1] = (last_step, last_count * count)
         else:
-            kept.append((step, count))
-    return kept
+            merged.append((step, count))
+    return merged
 
 
 def _cut(to: Run, source: Run) -> list[tuple[Run, Run]] | None:

@@ -57,8 +57,8 @@ def network(program: Program) -> dict[str, Any]:
         "flatten_data": "0",
     }
     nodes: list[dict[str, Any]] = [
-        {"op": "null", "name": each.name, "inputs": [], "output_names": [each.name]}
-        for each in inputs
+        {"op": "null", "name": variable.name, "inputs": [], "output_names": [variable.name]}
+        for variable in inputs
     ]
     nodes.append(
         {
@@ -66,10 +66,10 @@ def network(program: Program) -> dict[str, Any]:
             "name": "sg00",
             "attrs": attributes,
             "inputs": [[index, 0, 0] for index in range(len(inputs))],
-            "output_names": [each.name for each in outputs],
+            "output_names": [variable.name for variable in outputs],
         }
     )
-    every = [*inputs, *outputs]
+    variables = [*inputs, *outputs]
     count = len(inputs)
     return {
         "nodes": nodes,
@@ -77,9 +77,9 @@ def network(program: Program) -> dict[str, Any]:
         "heads": [[count, index, 0] for index in range(len(outputs))],
         "node_row_ptr": [*range(count + 1), count + len(outputs)],
         "attrs": {
-            "dltype": ["list_str", [each.dtype.name for each in every]],
-            "shape": ["list_shape", [list(each.shape) for each in every]],
-            "storage_id": ["list_int", list(range(len(every)))],
+            "dltype": ["list_str", [variable.dtype.name for variable in variables]],
+            "shape": ["list_shape", [list(variable.shape) for variable in variables]],
+            "storage_id": ["list_int", list(range(len(variables)))],
         },
         "metadata": {
             "signatures": {
@@ -91,8 +91,8 @@ def network(program: Program) -> dict[str, Any]:
 
 def _signature(variables: list[Variable]) -> dict[str, Any]:
     return {
-        each.name: {"id": index, "dtype": each.dtype.name, "shape": list(each.shape)}
-        for index, each in enumerate(variables)
+        variable.name: {"id": index, "dtype": variable.dtype.name, "shape": list(variable.shape)}
+        for index, variable in enumerate(variables)
     }
 
 

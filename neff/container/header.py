@@ -42,7 +42,7 @@ OFFSETS = {
 """Byte offset of each field."""
 
 NAME_BYTES = 255
-"""Of a network name; a zero byte follows."""
+"""Length of a network name; a zero byte follows."""
 
 HASHES = {1: ("sha256", 32), 2: ("md5", 16)}
 """pkg_version -> the hash over the payload and its bytes in the field (KLR, NEFF/Basic.lean)."""
@@ -205,8 +205,8 @@ def _check_size(data_size: int, file_size: int, place: str) -> None:
 
 
 def _text(raw: bytes, place: str, field: str) -> str:
-    text, _, rest = raw.partition(b"\0")
-    if rest.strip(b"\0"):
+    text, _, padding = raw.partition(b"\0")
+    if padding.strip(b"\0"):
         raise _field(place, field, "has bytes behind its end")
     try:
         return text.decode()
@@ -215,7 +215,7 @@ def _text(raw: bytes, place: str, field: str) -> str:
 
 
 def _what_it_is(data: bytes | memoryview) -> str:
-    """What to do with a file of another kind; empty where the bytes do not tell."""
+    """Return a remedy for a file of another kind; empty when the bytes do not identify it."""
     try:
         kind = detect(data).kind
     except HloFileError:

@@ -18,8 +18,8 @@ __all__ = ["describe", "describe_program"]
 
 Row = dict[str, Any]
 
-_FAULTS = (NeffError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-"""What estimating a file that is damaged, or was made up, may raise."""
+_ESTIMATE_ERRORS = (NeffError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""Exceptions that estimating a damaged or invented file may raise."""
 
 
 def describe(package: Package, overrides: Mapping[str, float] | None = None) -> dict[str, Any]:
@@ -71,12 +71,12 @@ def describe_program(
 def _estimate(program: Program, overrides: Mapping[str, float]) -> Row:
     """The total with its range; of a program that cannot be estimated, the reason."""
     try:
-        found = estimate(program, parameters=Parameters(program.target, overrides))
-    except _FAULTS as error:
+        total = estimate(program, parameters=Parameters(program.target, overrides))
+    except _ESTIMATE_ERRORS as error:
         return {"estimated": True, "error": getattr(error, "message", str(error))}
-    figures = found.to_json()
+    figures = total.to_json()
     names = ("statistic", "dma", "total_us", "low_us", "high_us", "measured_share", "complete")
-    return {"estimated": True, "text": str(found), **{name: figures[name] for name in names}}
+    return {"estimated": True, "text": str(total), **{name: figures[name] for name in names}}
 
 
 def _memory_table(package: Package) -> list[Row]:
@@ -118,12 +118,12 @@ def _memory_table(package: Package) -> list[Row]:
 
 def _header(package: Package) -> Row:
     header = package.header
-    whole = _whole_hash(package)
+    payload_hash = _whole_hash(package)
     return {
         "pkg_version": header.pkg_version,
         "hash": header.digest.hex(),
         "hash_kind": header.hash_name,
-        "hash_matches": whole,
+        "hash_matches": payload_hash,
         "data_size": header.data_size,
         "neff_version": ".".join(map(str, header.version)),
         "build_version": header.build_version,
@@ -237,7 +237,7 @@ def _foreign_tensors(package: Package) -> tuple[list[Row], list[Row]]:
     if not graphs:
         return [], []
     variables = _objects(package.document(graphs[0]["definition"]), "var")
-    found = {
+    tensors = {
         kind: [
             {"name": name, "bytes": _size(row)}
             for name, row in variables.items()
@@ -245,7 +245,7 @@ def _foreign_tensors(package: Package) -> tuple[list[Row], list[Row]]:
         ]
         for kind in ("input", "output")
     }
-    return found["input"], found["output"]
+    return tensors["input"], tensors["output"]
 
 
 def _tensor(variable: Variable) -> Row:

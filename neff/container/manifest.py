@@ -158,7 +158,7 @@ class _Fields:
 
     def interval(self, key: str) -> tuple[int, int]:
         values = self.take(key, list)
-        if len(values) != 2 or any(type(one) is not int for one in values):
+        if len(values) != 2 or any(type(bound) is not int for bound in values):
             raise self.bad(f"{key!r} is not a pair of integers")
         if not -(1 << 63) <= values[0] <= values[1] < 1 << 64:
             raise self.bad(f"{key!r} is {values}")
@@ -187,15 +187,15 @@ def _variables(
         core = fields.number("core") if "core" in row else -1
         if core >= cores:
             raise fields.bad(f"variable {name[:80]!r}: there is no core {core}")
-        made = Variable(name, kind, DTYPES[code], tuple(shape), core=core)
-        made.offset = fields.number("offset") if kind == "scratch" else 0
-        made.alias = fields.text("alias") if "alias" in row else ""
-        made.bounds = fields.interval("bounds") if "bounds" in row else None
-        if made.nbytes >= 1 << 50:
-            raise fields.bad(f"variable {name[:80]!r}: {made.nbytes} bytes")
+        variable = Variable(name, kind, DTYPES[code], tuple(shape), core=core)
+        variable.offset = fields.number("offset") if kind == "scratch" else 0
+        variable.alias = fields.text("alias") if "alias" in row else ""
+        variable.bounds = fields.interval("bounds") if "bounds" in row else None
+        if variable.nbytes >= 1 << 50:
+            raise fields.bad(f"variable {name[:80]!r}: {variable.nbytes} bytes")
         if kind == "constant":
             files[name] = fields.text("file")
-        variables[name] = made
+        variables[name] = variable
     return variables
 
 
@@ -214,8 +214,8 @@ def _check_variables(program: Program, fields: _Fields) -> None:
             raise fields.bad(
                 f"scratch variable {variable.name[:80]!r} ends behind the scratch area"
             )
-        other = program.variables.get(variable.alias) if variable.alias else variable
-        if other is None or other.nbytes != variable.nbytes:
+        aliased = program.variables.get(variable.alias) if variable.alias else variable
+        if aliased is None or aliased.nbytes != variable.nbytes:
             raise fields.bad(f"{variable.name[:80]!r} is an alias of an unsuitable variable")
 
 

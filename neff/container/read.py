@@ -83,12 +83,12 @@ class Package:
         Raises:
             NeffFileError: ``NEFF-MEMBER``; it is missing.
         """
-        found = self.members.get(name)
-        if found is None:
+        content = self.members.get(name)
+        if content is None:
             raise NeffFileError(
                 f"the archive has no member {name[:200]!r}", code="NEFF-MEMBER", place=self.place
             )
-        return found
+        return content
 
 
 def open_package(
@@ -99,7 +99,7 @@ def open_package(
     Args:
         path: the file.
         check_hash: compare the payload with the header's hash.
-        limits: what the archive may be at most.
+        limits: upper limits of the archive.
 
     Raises:
         NeffFileError: the file cannot be opened (``NEFF-OPEN``), its header is wrong, its hash
@@ -152,9 +152,11 @@ def program_of(package: Package) -> Program:
     sources = SourceTable.from_json(
         _known(package, SOURCES, SOURCE_KEYS), f"{package.place}: {SOURCES}"
     )
-    known: dict[tuple[object, ...], Tensor] = {}
+    shared_tensors: dict[tuple[object, ...], Tensor] = {}
     for core, semaphores in enumerate(manifest.semaphores):
-        program.subgraphs.append(_subgraph(package, program, core, semaphores, sources, known))
+        program.subgraphs.append(
+            _subgraph(package, program, core, semaphores, sources, shared_tensors)
+        )
     for name, member in manifest.files.items():
         program.variables[name].value = _constant(package, program.variables[name], member)
     _check_members(package, manifest)
@@ -189,11 +191,11 @@ def _content(path: str | os.PathLike[str], place: str, limits: Limits) -> memory
 
 
 def _check_hash(header: Header, payload: memoryview, place: str) -> None:
-    pieces = (payload[at : at + _PIECE] for at in range(0, len(payload), _PIECE))
-    found = new_hash(header.pkg_version, pieces).digest()
-    if found != header.digest:
+    pieces = (payload[start : start + _PIECE] for start in range(0, len(payload), _PIECE))
+    digest = new_hash(header.pkg_version, pieces).digest()
+    if digest != header.digest:
         raise NeffFileError(
-            f"the payload's {header.hash_name} is {found.hex()}, the header says "
+            f"the payload's {header.hash_name} is {digest.hex()}, the header says "
             f"{header.digest.hex()}",
             code="NEFF-HASH",
             place=f"{place}, byte 172",
@@ -206,7 +208,7 @@ def _subgraph(
     core: int,
     semaphores: int,
     sources: SourceTable,
-    known: dict[tuple[object, ...], Tensor],
+    shared_tensors: dict[tuple[object, ...], Tensor],
 ) -> SubGraph:
     folder = f"sg{core:02d}"
     definition = _known(package, f"{folder}/def.json", DEFINITION)
@@ -226,7 +228,7 @@ def _subgraph(
             variables=names,
             sources=sources,
             place=f"{package.place}: {member}",
-            known=known,
+            shared_tensors=shared_tensors,
         )
     return SubGraph(engines, semaphores)
 
@@ -249,20 +251,20 @@ def _constant(package: Package, variable: Variable, member: str) -> Array:
 
 
 def _npy_body(data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], place: str) -> int:
-    """Where the elements of a .npy member begin; its header must agree with the program."""
+    """Return where the elements of a .npy member begin; its header must agree with the program."""
     file = io.BytesIO(bytes(data[:4096]))
     try:
         version = np.lib.format.read_magic(file)
         if version != (1, 0):
             raise ValueError(f"version {version}")
-        found = np.lib.format.read_array_header_1_0(file)
+        npy_header = np.lib.format.read_array_header_1_0(file)
     except Exception as error:  # the parser evaluates a literal: anything can come out of it
         raise NeffFileError(
             f"damaged .npy header: {error}", code="NEFF-CONSTANT", place=place
         ) from None
-    if found != (shape, False, dtype):
+    if npy_header != (shape, False, dtype):
         raise NeffFileError(
-            f"the .npy header says {found[2]}{list(found[0])}, the program {dtype}{list(shape)}",
+            f"the .npy header says {npy_header[2]}{list(npy_header[0])}, the program {dtype}{list(shape)}",
             code="NEFF-CONSTANT",
             place=place,
         )
@@ -305,7 +307,7 @@ def _check_header(package: Package, program: Program) -> None:
         program, header.digest, header.data_size, name=header.name, pkg_version=header.pkg_version
     )
     if not header.feature_bits & OUR_FEATURE_BIT or pack_header(expected) != package.raw_header:
-        at = next(
+        position = next(
             index
             for index, pair in enumerate(
                 zip(pack_header(expected), package.raw_header, strict=True)
@@ -315,6 +317,6 @@ def _check_header(package: Package, program: Program) -> None:
         raise NeffFileError(
             "the header does not fit the payload",
             code="NEFF-HEADER",
-            place=f"{package.place}, byte {at}",
+            place=f"{package.place}, byte {position}",
             remedy="the header was damaged or changed; build or copy the file again",
         )

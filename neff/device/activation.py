@@ -33,12 +33,12 @@ def extract_only(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def dump_is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether each program is left in the working folder (NEURON_FRAMEWORK_DEBUG=1)."""
+    """Return whether each program is left in the working folder (NEURON_FRAMEWORK_DEBUG=1)."""
     return _set(environment, protocol.FRAMEWORK_DEBUG)
 
 
 def capture_is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether programs are to be written somewhere or reported to whoever started the script."""
+    """Return whether programs are to be written, or reported to the parent process."""
     flags = environment.get(protocol.COMPILER_FLAGS, "")
     return bool(
         environment.get(protocol.CACHE)
@@ -49,7 +49,7 @@ def capture_is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def asked_for(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether anything requests the device, whichever framework is meant.
+    """Return whether anything requests the device, for any framework.
 
     That is NKI_HLO_DEVICE=1, NEURON_EXTRACT_GRAPHS_ONLY=1, or a platform together with a cache
     (NEURON_PLATFORM_TARGET_OVERRIDE and NEURON_COMPILE_CACHE_URL). NKI_HLO_DEVICE=0 refuses
@@ -63,23 +63,23 @@ def asked_for(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def executor_is_chosen(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether NKI_HLO_EXECUTOR selects how programs are run."""
+    """Return whether NKI_HLO_EXECUTOR selects how programs are run."""
     return bool(environment.get(protocol.EXECUTOR, "").strip())
 
 
 def artifacts_are_wanted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the NEFFs of kernels called with NumPy arrays are to be kept (NKI_ARTIFACTS_DIR)."""
+    """Return whether NEFFs of kernels called with NumPy arrays are stored (NKI_ARTIFACTS_DIR)."""
     return bool(environment.get("NKI_ARTIFACTS_DIR", "").strip())
 
 
 def jax_is_asked(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether JAX should see the device: requested, or JAX_PLATFORMS names it."""
+    """Return whether JAX should see the device: requested, or JAX_PLATFORMS names it."""
     platforms = environment.get(protocol.JAX_DEVICES, "").replace(" ", "").split(",")
     return "neuron" in platforms or asked_for(environment)
 
 
 def torch_is_asked(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether torch_xla should see the device.
+    """Return whether torch_xla should see the device.
 
     That is PJRT_DEVICE=NEURON; or no device is named, and either the device is requested or the
     process has imported ``nki``: torch_xla's own CPU device cannot run kernels.

@@ -79,7 +79,7 @@ class Serialized:
 
 
 class ProgramHost(DeviceHost, Protocol):
-    """What slots that make and launch programs are given.
+    """The plugin's interface for slots that make and launch programs.
 
     Attributes:
         extract_only: programs are captured and not run.
@@ -95,7 +95,7 @@ class ProgramHost(DeviceHost, Protocol):
     drop_function: int
 
     def is_independent(self, program: Program, options: CompileOptions) -> bool:
-        """Whether every device runs the program by itself, knowing nothing of the others."""
+        """Return whether every device runs the program without the others."""
         ...
 
     def load(self, program: Program, options: CompileOptions) -> LoadedProgram | None:
@@ -150,7 +150,7 @@ def _from_program(host: ProgramHost, arguments: Any) -> Executable:
 
 
 def _loaded(host: ProgramHost, executable: Executable) -> LoadedExecutable:
-    devices = [host.topology.device(each) for each in executable.options.device_ids]
+    devices = [host.topology.device(ident) for ident in executable.options.device_ids]
     return LoadedExecutable(executable, devices)
 
 

@@ -128,14 +128,14 @@ def _run_with_others(
     runnable: LoadedProgram,
     row: list[Buffer],
     keep: frozenset[int],
-    own: Device,
+    device: Device,
 ) -> list[Buffer]:
     """One device's part of a program in which devices communicate."""
     executable = loaded.executable
     digest = executable.program.digest
 
     def work(parts: list[tuple[str, list[Buffer]]]) -> list[list[Buffer]]:
-        if {other for other, _ in parts} != {digest}:
+        if {peer_digest for peer_digest, _ in parts} != {digest}:
             raise StatusError(
                 Status.UNIMPLEMENTED,
                 "[NEFF-DEVICE-REPLICAS] the replicas launched different programs that communicate; "
@@ -145,5 +145,5 @@ def _run_with_others(
             )
         return runnable.run([row for _, row in parts], keep, loaded.devices)
 
-    place, size = loaded.devices.index(own), len(loaded.devices)
+    place, size = loaded.devices.index(device), len(loaded.devices)
     return host.rendezvous.meet(executable.options.device_ids, place, size, (digest, row), work)

@@ -45,7 +45,7 @@ _AFTER_EXIT: Final = (_DESTROY, "_Delete")
 """Slots that C++ destructors still call when the interpreter is gone."""
 
 _LIVES_ON: Final = ("TopologyDescription_Destroy",)
-"""What a framework may destroy and we keep."""
+"""Objects that survive when a framework destroys them."""
 
 
 class Plugin:
@@ -104,7 +104,7 @@ class Plugin:
 
     @staticmethod
     def is_independent(program: Program, options: CompileOptions) -> bool:
-        """Whether every device runs the program by itself, knowing nothing of the others."""
+        """Return whether every device runs the program without the others."""
         return options.num_partitions == 1 and not program.communicates
 
     def load(self, program: Program, options: CompileOptions) -> LoadedProgram | None:
@@ -127,7 +127,9 @@ class Plugin:
         """Bytes of the live buffers of a device."""
         self.forget_released()
         live = self.handles.all(Buffer)
-        return sum(each.nbytes for each in live if each.device is device and not each.deleted)
+        return sum(
+            buffer.nbytes for buffer in live if buffer.device is device and not buffer.deleted
+        )
 
     @property
     def address(self) -> int:
@@ -179,12 +181,12 @@ def _guarded(
             return host.error_handle(Status.UNIMPLEMENTED, message)
 
         return missing
-    at = abi.ARGUMENTS[name].from_address
+    from_address = abi.ARGUMENTS[name].from_address
 
     def call(address: int) -> int | None:
         try:
             forget_released()
-            function(host, at(address))
+            function(host, from_address(address))
         except BaseException as error:
             return host.error_handle(*status_of(error))
         return None

@@ -102,7 +102,7 @@ ENGINES: MappingProxyType[int, Engine] = MappingProxyType(
 
 
 class Tag:
-    """What an operand is; each is followed by the words that the comment names."""
+    """The kind of an operand; the words in the comment follow each tag."""
 
     NONE = 0
     FALSE = 1

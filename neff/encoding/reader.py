@@ -20,15 +20,15 @@ from nki_lang.ir import Access, Engine, Instruction, Register, Tensor
 __all__ = ["decode_engine"]
 
 _MAX_RANK = 32
-_FAR = 1 << 50  # no memory has as many elements
+_MAX_ELEMENTS = 1 << 50  # no memory has as many elements
 _MAX_LOOP_DEPTH = 64
 _MAX_TUPLE_DEPTH = 8
 _ACCESS = int(Tag.ACCESS)
 _TRUE = int(Tag.TRUE)
-_NAMED = (None, False, True)
-"""Operands that are a tag alone, by the tag."""
-_PLAIN_END = [0, 0, 0, 0]
-"""What an access ends with that has no index, no other type and no step of its own."""
+_TAG_ONLY_OPERANDS = (None, False, True)
+"""Operands that consist of a tag alone, by the tag."""
+_DEFAULT_ACCESS_END = [0, 0, 0, 0]
+"""The last words of an access without an index, a second type or a step."""
 
 
 def decode_engine(
@@ -39,7 +39,7 @@ def decode_engine(
     variables: Sequence[str],
     sources: SourceTable,
     place: str,
-    known: dict[tuple[object, ...], Tensor] | None = None,
+    shared_tensors: dict[tuple[object, ...], Tensor] | None = None,
 ) -> list[EngineStep]:
     """The program of one engine.
 
@@ -50,43 +50,45 @@ def decode_engine(
         variables: name of each HBM variable by its id.
         sources: the program's source locations.
         place: name of the member, for errors.
-        known: tensors of the program's other engines; equal ones become one object.
+        shared_tensors: tensors of the program's other engines; equal ones become one object.
 
     Raises:
         NeffFileError: codes ``NEFF-ENGINE-...``.
     """
-    known = {} if known is None else known
-    return _EngineReader(engine, core, variables, sources, place, known).read(memoryview(data))
+    shared_tensors = {} if shared_tensors is None else shared_tensors
+    return _EngineReader(engine, core, variables, sources, place, shared_tensors).read(
+        memoryview(data)
+    )
 
 
 class _Words:
     """A section's integers, taken from the front."""
 
-    __slots__ = ("at", "place", "words")
+    __slots__ = ("place", "position", "words")
 
     def __init__(self, words: list[int], place: str) -> None:
-        self.words, self.at, self.place = words, 0, place
+        self.words, self.position, self.place = words, 0, place
 
     def take(self) -> int:
         try:
-            word = self.words[self.at]
+            word = self.words[self.position]
         except IndexError:
             raise _bad(
                 "NEFF-ENGINE-SHORT", "the section ends inside a record", self.place
             ) from None
-        self.at += 1
+        self.position += 1
         return word
 
     def take_many(self, count: int) -> list[int]:
-        at = self.at
-        if not 0 <= count <= len(self.words) - at:
+        position = self.position
+        if not 0 <= count <= len(self.words) - position:
             raise _bad(
                 "NEFF-ENGINE-SHORT",
-                f"a record has {count} more words, the section {len(self.words) - at}",
+                f"a record has {count} more words, the section {len(self.words) - position}",
                 self.place,
             )
-        self.at = at + count
-        return self.words[at : self.at]
+        self.position = position + count
+        return self.words[position : self.position]
 
     def take_counted(self) -> list[int]:
         """A count, and that many words."""
@@ -94,8 +96,8 @@ class _Words:
         return self.take_many(count) if count else []
 
     def end(self) -> None:
-        if self.at != len(self.words):
-            left = len(self.words) - self.at
+        if self.position != len(self.words):
+            left = len(self.words) - self.position
             raise _bad("NEFF-ENGINE-TRAILING", f"{left} words behind the last record", self.place)
 
 
@@ -107,10 +109,10 @@ class _EngineReader:
         variables: Sequence[str],
         sources: SourceTable,
         place: str,
-        known: dict[tuple[object, ...], Tensor],
+        shared_tensors: dict[tuple[object, ...], Tensor],
     ) -> None:
         self.engine, self.core, self.variables = engine, core, variables
-        self.sources, self.place, self.known = sources, place, known
+        self.sources, self.place, self.shared_tensors = sources, place, shared_tensors
         self.strings: list[str] = []
         self.floats: list[float] = []
         self.tensors: list[Tensor] = []
@@ -160,12 +162,12 @@ class _EngineReader:
                 self.place,
             )
         sections: list[tuple[memoryview, int]] = []
-        at = size
+        position = size
         for length, count in zip(sizes[0::2], sizes[1::2], strict=True):
             if count > length:
                 raise _bad("NEFF-ENGINE-COUNT", f"{count} entries in {length} bytes", self.place)
-            sections.append((data[at : at + length], count))
-            at += length
+            sections.append((data[position : position + length], count))
+            position += length
         return sections
 
     def read_strings(self, data: memoryview, count: int) -> None:
@@ -174,13 +176,15 @@ class _EngineReader:
         lengths = np.frombuffer(data[: 4 * count], "<u4").tolist()
         if 4 * count + sum(lengths) != len(data):
             raise _bad("NEFF-ENGINE-SIZE", "the strings do not fill their section", self.place)
-        at = 4 * count
+        position = 4 * count
         for length in lengths:
             try:
-                self.strings.append(str(data[at : at + length], "utf-8"))
+                self.strings.append(str(data[position : position + length], "utf-8"))
             except UnicodeDecodeError:
-                raise _bad("NEFF-ENGINE-TEXT", f"string at {at} is not UTF-8", self.place) from None
-            at += length
+                raise _bad(
+                    "NEFF-ENGINE-TEXT", f"string at {position} is not UTF-8", self.place
+                ) from None
+            position += length
 
     def read_floats(self, data: memoryview, count: int) -> None:
         if 8 * count != len(data):
@@ -208,9 +212,9 @@ class _EngineReader:
         numbers = tuple(words.take_many(rank + 2 if region <= 2 else rank + 1))
         label = self.string(name, words)
         key = (label, dtype, region, fixed, rank, numbers)
-        found = self.known.get(key)
-        if found is not None:
-            return found
+        shared = self.shared_tensors.get(key)
+        if shared is not None:
+            return shared
         shape, address = numbers[:rank], None
         if min(shape, default=0) < 0:
             raise _bad("NEFF-ENGINE-TENSOR", f"shape {list(shape)}", words.place)
@@ -221,9 +225,9 @@ class _EngineReader:
         elif _at(self.variables, numbers[-1], "variable", words.place) != label:
             message = f"{label!r} is not the name of variable {numbers[-1]}"
             raise _bad("NEFF-ENGINE-TENSOR", message, words.place)
-        made = Tensor(label, self.dtype(dtype, words), shape, buffer, address, bool(fixed))
-        self.known[key] = made
-        return made
+        tensor = Tensor(label, self.dtype(dtype, words), shape, buffer, address, bool(fixed))
+        self.shared_tensors[key] = tensor
+        return tensor
 
     def access(self, words: _Words) -> Access:
         number, offset, rank = words.take_many(3)
@@ -234,15 +238,15 @@ class _EngineReader:
         elements = 1
         for step, count in pattern:
             elements *= count
-            if count < 0 or not -_FAR < step < _FAR:
+            if count < 0 or not -_MAX_ELEMENTS < step < _MAX_ELEMENTS:
                 message = "a negative count" if count < 0 else f"a step of {step}"
                 raise _bad("NEFF-ENGINE-ACCESS", message, words.place)
-        if elements > _FAR or (tensor.on_chip and not rank):
+        if elements > _MAX_ELEMENTS or (tensor.on_chip and not rank):
             message = f"{elements} elements" if rank else "no dimension of partitions"
             raise _bad("NEFF-ENGINE-ACCESS", message, words.place)
         kind = words.take()
-        if not kind and words.words[words.at : words.at + 4] == _PLAIN_END:
-            words.at += 4
+        if not kind and words.words[words.position : words.position + 4] == _DEFAULT_ACCESS_END:
+            words.position += 4
             return Access(tensor, offset, pattern)
         scalar = self.scalar_offset(kind, words) if kind else None
         vector, dimension, dtype, stepped = words.take_many(4)
@@ -251,9 +255,9 @@ class _EngineReader:
             raise _bad("NEFF-ENGINE-ACCESS", f"no dimension {dimension}", words.place)
         if stepped not in (0, 1):
             raise _bad("NEFF-ENGINE-ACCESS", f"step flag {stepped}", words.place)
-        kept = None if dtype == 0 else self.dtype(dtype, words)
+        stored_type = None if dtype == 0 else self.dtype(dtype, words)
         jump = words.take() if stepped else None
-        return Access(tensor, offset, pattern, scalar, index, dimension, kept, jump)
+        return Access(tensor, offset, pattern, scalar, index, dimension, stored_type, jump)
 
     def scalar_offset(self, kind: int, words: _Words) -> Register | Access:
         if kind == 1:
@@ -306,22 +310,22 @@ class _EngineReader:
         return Step(instruction, _pairs(flat), tuple(signals))
 
     def operands(self, names: tuple[str, ...], words: _Words) -> dict[str, Any]:
-        """Operands by name; what most of them are without a call for each."""
-        found: dict[str, Any] = {}
-        row, accesses = words.words, self.accesses
-        last = len(row) - 1
+        """Read operands by name; the most frequent kinds without a call for each."""
+        operands: dict[str, Any] = {}
+        code, accesses = words.words, self.accesses
+        last = len(code) - 1
         for name in names:
-            at = words.at
-            tag = row[at] if at < last else -1
-            if tag == _ACCESS and 0 <= row[at + 1] < len(accesses):
-                found[name] = accesses[row[at + 1]]
-                words.at = at + 2
+            position = words.position
+            tag = code[position] if position < last else -1
+            if tag == _ACCESS and 0 <= code[position + 1] < len(accesses):
+                operands[name] = accesses[code[position + 1]]
+                words.position = position + 2
             elif 0 <= tag <= _TRUE:
-                found[name] = _NAMED[tag]
-                words.at = at + 1
+                operands[name] = _TAG_ONLY_OPERANDS[tag]
+                words.position = position + 1
             else:
-                found[name] = self.operand(words, 0)
-        return found
+                operands[name] = self.operand(words, 0)
+        return operands
 
     def loop(self, words: _Words, depth: int) -> EngineLoop:
         ident = words.take()
@@ -341,7 +345,7 @@ class _EngineReader:
         if tag == Tag.ACCESS:
             return _at(self.accesses, words.take(), "access", words.place)
         if tag <= Tag.TRUE:
-            return _at(_NAMED, tag, "tag", words.place)
+            return _at(_TAG_ONLY_OPERANDS, tag, "tag", words.place)
         if tag == Tag.INT:
             return words.take()
         if tag == Tag.TUPLE:
@@ -366,10 +370,10 @@ class _EngineReader:
         return Register(self.string(index, words))
 
     def dtype(self, code: int, words: _Words) -> DType:
-        found = DTYPES.get(code)
-        if found is None:
+        dtype = DTYPES.get(code)
+        if dtype is None:
             raise _unknown("NEFF-ENGINE-DTYPE", f"dtype code {code}", words.place)
-        return found
+        return dtype
 
     def wide(self, index: int, words: _Words) -> int:
         text = self.string(index, words)

@@ -27,12 +27,12 @@ class SourceTable:
         """1-based number of a location; 0 for none."""
         if location is None:
             return 0
-        found = self._numbers.get(location)
-        if found is None:
+        number = self._numbers.get(location)
+        if number is None:
             self.number(location.caller)
             self.locations.append(location)
-            found = self._numbers[location] = len(self.locations)
-        return found
+            number = self._numbers[location] = len(self.locations)
+        return number
 
     def at(self, number: int, place: str = "") -> SourceLocation | None:
         """The location of a number.
@@ -115,22 +115,22 @@ class SourceTable:
 
 def _callers(rows: object) -> dict[int, int]:
     """Location -> the one that called its function."""
-    found: dict[int, int] = {}
+    callers: dict[int, int] = {}
     for inner, outer in cast("list[tuple[object, object]]", rows):
         if type(inner) is not int or type(outer) is not int or outer < 0:
             raise ValueError("a caller that is not the number of a location")
-        found[inner] = outer
-    return found
+        callers[inner] = outer
+    return callers
 
 
 def _short_names(paths: list[str]) -> dict[str, str]:
-    """Each path with the fewest trailing parts that keep it apart from the others."""
+    """Return each path with the fewest trailing components that distinguish it."""
     parts = {path: PurePath(path).parts for path in dict.fromkeys(paths)}
     short: dict[str, str] = {}
-    for path, own in parts.items():
-        others = [other for key, other in parts.items() if key != path]
-        kept = 1
-        while kept < len(own) and any(other[-kept:] == own[-kept:] for other in others):
-            kept += 1
-        short[path] = "/".join(part for part in own[-kept:] if part not in ("/", "\\")) or path
+    for path, names in parts.items():
+        rivals = [rival for key, rival in parts.items() if key != path]
+        count = 1
+        while count < len(names) and any(rival[-count:] == names[-count:] for rival in rivals):
+            count += 1
+        short[path] = "/".join(name for name in names[-count:] if name not in ("/", "\\")) or path
     return short

@@ -162,9 +162,9 @@ class _EngineWriter:
             code += (Tag.WIDE_INT, self.strings[str(value)])
 
     def access(self, access: Access) -> int:
-        found = self.by_identity.get(id(access))
-        if found is not None:
-            return found
+        cached = self.by_identity.get(id(access))
+        if cached is not None:
+            return cached
         words = [self.tensor(access.tensor), access.offset, len(access.pattern)]
         for step, count in access.pattern:
             words += (step, count)
@@ -184,9 +184,9 @@ class _EngineWriter:
         return number
 
     def tensor(self, tensor: Tensor) -> int:
-        found = self.by_identity.get(id(tensor))
-        if found is not None:
-            return found
+        cached = self.by_identity.get(id(tensor))
+        if cached is not None:
+            return cached
         words = [
             self.strings[tensor.name],
             DTYPE_CODES[tensor.dtype.name],

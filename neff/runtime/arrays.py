@@ -1,4 +1,4 @@
-"""Which memory each input and output is while a program runs."""
+"""The memory of each input and output while a program runs."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ from neff.errors import NeffRuntimeError
 from neff.program import Program, Variable
 from nki_lang.base.dtypes import Array
 
-__all__ = ["Kept", "check_names", "check_writable", "choose_arrays", "kept_arrays"]
+__all__ = ["KeptArrays", "check_names", "check_writable", "choose_arrays", "kept_arrays"]
 
-_SMALL = 16 * 1024
-"""Bytes that are copied in less time than closures over them are made anew."""
+_MAX_KEPT_BYTES = 16 * 1024
+"""Smaller arrays are copied in less time than closures over them are built."""
 
-Kept = Mapping[str, Array]
-"""Small inputs and outputs that lie in the same arrays in every run, so that the closures over them
-stay as they are."""
+KeptArrays = Mapping[str, Array]
+"""Small inputs and outputs that use the same arrays in every run, so that closures stay valid."""
 
 
-def kept_arrays(program: Program) -> Kept:
+def kept_arrays(program: Program) -> KeptArrays:
     """Arrays for the small inputs and outputs that share memory with no other."""
     variables = program.variables
-    shared = {one.alias for one in variables.values()} | set(program.inputs) & set(program.outputs)
+    shared = {variable.alias for variable in variables.values()} | set(program.inputs) & set(
+        program.outputs
+    )
     return {
         name: np.empty(variables[name].shape, variables[name].dtype.dtype)
         for name in (*program.inputs, *program.outputs)
-        if name not in shared and not variables[name].alias and variables[name].nbytes <= _SMALL
+        if name not in shared
+        and not variables[name].alias
+        and variables[name].nbytes <= _MAX_KEPT_BYTES
     }
 
 
@@ -38,7 +41,7 @@ def choose_arrays(
     targets: Mapping[str, Array],
     *,
     written: set[str],
-    kept: Kept,
+    kept_arrays: KeptArrays,
 ) -> tuple[dict[str, Array], set[str]]:
     """The array of each input and output for one run.
 
@@ -57,15 +60,15 @@ def choose_arrays(
     arrays: dict[str, Array] = {}
     fresh: set[str] = set()
     for name, array in sources.items():
-        if (own := kept.get(name)) is not None:
-            np.copyto(own, array)
-            arrays[name] = own
+        if (kept_array := kept_arrays.get(name)) is not None:
+            np.copyto(kept_array, array)
+            arrays[name] = kept_array
             continue
         copied = name in written and name not in program.outputs
         arrays[name] = array.copy() if copied else np.ascontiguousarray(array)
     for name in program.outputs:
-        if (own := kept.get(name)) is not None:
-            arrays[name] = own
+        if (kept_array := kept_arrays.get(name)) is not None:
+            arrays[name] = kept_array
             fresh.add(name)
             continue
         variable = program.variables[name]
@@ -89,8 +92,8 @@ def _in_place(source: Array, target: Array | None) -> Array:
 
 def _result(variable: Variable, target: Array | None, sources: Mapping[str, Array]) -> Array:
     if target is not None and target.flags.c_contiguous:
-        apart = not any(np.may_share_memory(target, each) for each in sources.values())
-        if apart:
+        is_separate = not any(np.may_share_memory(target, source) for source in sources.values())
+        if is_separate:
             return target
     return np.empty(variable.shape, variable.dtype.dtype)
 
@@ -103,14 +106,14 @@ def check_names(
     Raises:
         NeffRuntimeError: ``NEFF-INPUT`` or ``NEFF-OUTPUT``.
     """
-    for role, given, known in (
+    for role, arrays, names in (
         ("input", inputs, program.inputs),
         ("output", outputs, program.outputs),
     ):
-        unknown = [name for name in given if name not in known]
+        unknown = [name for name in arrays if name not in names]
         if unknown:
             raise NeffRuntimeError(
-                f"Unknown {role}(s) {unknown} for model {model!r}. Expected {role}s: {known}",
+                f"Unknown {role}(s) {unknown} for model {model!r}. Expected {role}s: {names}",
                 code=f"NEFF-{role.upper()}",
                 remedy=f"pass only {role}s that the model has",
             )

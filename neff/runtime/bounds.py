@@ -95,8 +95,8 @@ class _Checker:
         form = (op, *operands)
         if form in self.forms:
             return
-        known, needed = _parameters(op)
-        wrong = sorted((needed - operands.keys()) | (operands.keys() - known))
+        parameters, needed = _parameters(op)
+        wrong = sorted((needed - operands.keys()) | (operands.keys() - parameters))
         wrong += [name for name in _tensors(op) if not _is_tensor(operands.get(name))]
         if wrong:
             raise self.fault(
@@ -110,16 +110,16 @@ class _Checker:
             return
         self.checked.add(id(access))
         tensor = access.tensor
-        known = self.tensors.get(tensor.name)
-        if known is None:
-            known = self.tensors[tensor.name] = self.check_place(tensor, instruction)
-        elif known.tensor is not tensor and known.tensor != tensor:
+        place = self.tensors.get(tensor.name)
+        if place is None:
+            place = self.tensors[tensor.name] = self.check_place(tensor, instruction)
+        elif place.tensor is not tensor and place.tensor != tensor:
             raise self.fault("NEFF-NAME", f"two tensors are called {tensor.name!r}", instruction)
         if access.vector_offset is None and access.scalar_offset is None:
             size = access.element_type.itemsize
-            range_of = (known.lanes, known.nbytes, size, access.offset, access.pattern)
+            range_of = (place.lanes, place.nbytes, size, access.offset, access.pattern)
             if range_of not in self.inside:  # tiles of one kernel have few different ones
-                self.check_range(known, access, instruction)
+                self.check_range(place, access, instruction)
                 self.inside.add(range_of)
 
     def check_place(self, tensor: Tensor, instruction: Instruction) -> _Known:
@@ -143,19 +143,19 @@ class _Checker:
             )
         return _Known(tensor, lanes, nbytes)
 
-    def check_range(self, known: _Known, access: Access, instruction: Instruction) -> None:
+    def check_range(self, place: _Known, access: Access, instruction: Instruction) -> None:
         """As one run of elements; on chip the partition and what is in it, each by itself."""
         size = access.element_type.itemsize
         if 0 in access.shape:
             return
-        if not known.tensor.on_chip:
-            limit = known.nbytes // size
+        if not place.tensor.on_chip:
+            limit = place.nbytes // size
             self.check_run(access.offset, access.pattern, limit, access, instruction)
             return
-        width = max(1, known.nbytes // size)
+        width = max(1, place.nbytes // size)
         lane, column = divmod(access.offset, width)
         step, count = access.pattern[0] if access.pattern else (0, 1)
-        self.check_run(lane, ((step // width, count),), known.lanes, access, instruction)
+        self.check_run(lane, ((step // width, count),), place.lanes, access, instruction)
         self.check_run(column, access.pattern[1:], width, access, instruction)
 
     def check_run(

@@ -25,7 +25,7 @@ __all__ = ["FAULTS", "REMEDY", "Block"]
 Step = Callable[[], object]
 
 FAULTS = (*UNFIT, AttributeError, AssertionError)
-"""What a meaning raises when an operand is of a kind that it does not take.
+"""Exceptions of an instruction's semantics for an operand of an unsupported kind.
 
 The compiler makes no such program: one of its own that fails so has met a bug of ours, which tests
 and fuzzers see as it is.
@@ -72,16 +72,16 @@ class Block:
                 self._steps.append(loop_step(entry, body.run, memory.state.registers))
             elif not isinstance(entry, Instruction):
                 raise TypeError(f"{type(entry).__name__} has no place in an ordered program")
-            elif seen := external & {access.tensor.name for access in accesses_of(entry)}:
-                self._loose.append((index, seen))
+            elif external_names := external & {access.tensor.name for access in accesses_of(entry)}:
+                self._loose.append((index, external_names))
                 self._steps.append(_unbound)
             else:
                 self._steps.append(self._prepared(entry))
 
     def bind(self, names: Collection[str]) -> None:
         """Make the closures that see one of some inputs and outputs anew."""
-        for index, seen in self._loose:
-            if not seen.isdisjoint(names):
+        for index, external_names in self._loose:
+            if not external_names.isdisjoint(names):
                 self._steps[index] = self._prepared(self._sources[index])
         for body in self.inner:
             body.bind(names)

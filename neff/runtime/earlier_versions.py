@@ -42,8 +42,8 @@ class Latency:
             ValueError: not one of 0, 1, 10, 25, 50, 90, 99, 100.
         """
         if percentile not in _PERCENTILES:
-            known = ", ".join(str(one) for one in _PERCENTILES)
-            raise ValueError(f"there is no percentile {percentile!r}; there are {known}")
+            allowed = ", ".join(str(percentile) for percentile in _PERCENTILES)
+            raise ValueError(f"there is no percentile {percentile!r}; there are {allowed}")
         return self.microseconds
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkResult:
-    """What a benchmark found; all of it is estimated."""
+    """The result of a benchmark; all of it is estimated."""
 
     nc_latency: Latency
 
@@ -160,7 +160,7 @@ def profile(
 def _decorated(
     func: Callable[..., object] | None, artifacts: _Artifacts
 ) -> BenchmarkedKernel | Callable[[Callable[..., object]], BenchmarkedKernel]:
-    def decorate(given: Callable[..., object]) -> BenchmarkedKernel:
-        return BenchmarkedKernel(given if isinstance(given, Kernel) else jit(given), artifacts)
+    def decorate(kernel: Callable[..., object]) -> BenchmarkedKernel:
+        return BenchmarkedKernel(kernel if isinstance(kernel, Kernel) else jit(kernel), artifacts)
 
     return decorate if func is None else decorate(func)

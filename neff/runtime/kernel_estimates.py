@@ -46,14 +46,16 @@ def compiled_profile(
 
 
 def cost_report(kernel: KernelIR, arrays: Sequence[object]) -> CostReport:
-    """What each line of a kernel costs; the arguments are those of :func:`profile_report`."""
+    """Return the cost of each line of a kernel; the arguments are those of
+    :func:`profile_report`.
+    """
     program, trips = _compiled(kernel, arrays)
     return CostReport(profile_of(program, trips=trips))
 
 
 def _compiled(kernel: KernelIR, arrays: Sequence[object]) -> tuple[Program, Trips]:
     program = compile_kernel(kernel)
-    if not has_open_loops(program) or not all(hasattr(one, "__array__") for one in arrays):
+    if not has_open_loops(program) or not all(hasattr(array, "__array__") for array in arrays):
         return program, None
     values = [np.asarray(array) for array in arrays]
     return program, trips_of(program, dict(zip(program.inputs, values, strict=True)))

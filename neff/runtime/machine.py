@@ -61,7 +61,7 @@ class Machine:
         self._external = frozenset(program.inputs) | frozenset(program.outputs)
         self._bound: dict[str, Array] = {}
         self._talking = len(orders) > 1 and any(
-            each.op in _MEETING for order in orders for each in walk(order)
+            inst.op in _MEETING for order in orders for inst in walk(order)
         )
         alone = len(orders) == 1 and not by_address
         loose = free_names(orders[0], program) if alone else None
@@ -90,11 +90,11 @@ class Machine:
 
     def _with_fresh_memory(self, bodies: list[ir.Block], *, shared: bool) -> list[ir.Block]:
         variables = self._program.variables
-        given = {n for n, v in variables.items() if v.kind == "constant" or v.alias}
-        given |= set(self._program.inputs)
+        initialized = {n for n, v in variables.items() if v.kind == "constant" or v.alias}
+        initialized |= set(self._program.inputs)
         results = self._results()
         with self._operand_faults():
-            return list(with_fresh_memory(bodies, given, results, shared_bytes=shared))
+            return list(with_fresh_memory(bodies, initialized, results, shared_bytes=shared))
 
     def _results(self) -> list[Tensor]:
         variables = self._program.variables
@@ -128,11 +128,11 @@ class Machine:
             arrays: one for each input and output.
             fresh: those without content yet.
         """
-        known = self._bound
+        bound = self._bound
         changed = {
             name
             for name, array in arrays.items()
-            if name not in known or not _same(array, known[name])
+            if name not in bound or not _same(array, bound[name])
         }
         if not changed:
             return
@@ -168,7 +168,9 @@ class Machine:
         return [memory.state for memory in self._memories]
 
     def begin(self) -> list[Callable[[], object]]:
-        """What each core runs, once, from a state as before the first instruction."""
+        """Return the steps of each core for one run, from the state before the first
+        instruction.
+        """
         for state in self.states:
             state.reset()
         return [block.run for block in self._blocks]
@@ -233,7 +235,9 @@ class Machine:
                 )
             )
         variables = self._program.variables.values()
-        owners = {each.core for each in variables if each.kind == "scratch" and not loose}
+        owners = {
+            variable.core for variable in variables if variable.kind == "scratch" and not loose
+        }
         areas = {core: np.zeros(self._program.scratch_bytes, np.uint8) for core in owners}
         for variable in variables:
             memory = memories[max(0, variable.core)]
@@ -250,10 +254,10 @@ def _part(area: Array, variable: Variable) -> Array:
     return raw.view(variable.dtype.dtype).reshape(variable.shape)
 
 
-def _same(one: Array, other: Array) -> bool:
-    return one is other or (
-        one.size > 0
-        and one.ctypes.data == other.ctypes.data
-        and one.shape == other.shape
-        and one.dtype == other.dtype
+def _same(before: Array, after: Array) -> bool:
+    return before is after or (
+        before.size > 0
+        and before.ctypes.data == after.ctypes.data
+        and before.shape == after.shape
+        and before.dtype == after.dtype
     )

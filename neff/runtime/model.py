@@ -15,7 +15,7 @@ from hlo_tools._gc import no_collection
 from neff.container import read
 from neff.errors import NeffRuntimeError
 from neff.program import GRAPH_ONLY, Program
-from neff.runtime.arrays import Kept, check_names, check_writable, choose_arrays, kept_arrays
+from neff.runtime.arrays import KeptArrays, check_names, check_writable, choose_arrays, kept_arrays
 from neff.runtime.bounds import check_accesses
 from neff.runtime.machine import Machine
 from neff.runtime.order import order_of
@@ -69,9 +69,9 @@ def load(
     for gap in model.gaps:
         message = f"[NEFF-UNWRITTEN] model {model.name!r}: {gap.message}; {UNWRITTEN_REMEDY}"
         warn_at(gap.location or SourceLocation(place, 0), message)
-    for one in model.unwritten_reads:
-        message = f"[NEFF-UNINITIALISED] model {model.name!r}: {one.message}; {REMEDY}"
-        warn_at(one.location or SourceLocation(place, 0), message)
+    for warning in model.unwritten_reads:
+        message = f"[NEFF-UNINITIALISED] model {model.name!r}: {warning.message}; {REMEDY}"
+        warn_at(warning.location or SourceLocation(place, 0), message)
     return model
 
 
@@ -122,13 +122,13 @@ class LoadedModel:
             return Machine(self.program, self._orders, self._place, by_address=self._by_address)
 
     @cached_property
-    def _kept(self) -> Kept:
+    def _kept(self) -> KeptArrays:
         return kept_arrays(self.program)
 
     @cached_property
     def _written(self) -> set[str]:
-        instructions = (each for order in self._orders for each in walk(order))
-        return {access.tensor.name for each in instructions for access in written_by(each)}
+        instructions = (inst for order in self._orders for inst in walk(order))
+        return {access.tensor.name for inst in instructions for access in written_by(inst)}
 
     def run(
         self,
@@ -152,12 +152,12 @@ class LoadedModel:
             NeffRuntimeError: ``NEFF-INPUT``, ``NEFF-OUTPUT``, ``NEFF-SHAPE``, ``NEFF-DTYPE``, or
                 a fault while running, with the line of the user's kernel (``NEFF-EXEC...``).
         """
-        given = dict(outputs or {})
+        targets_by_name = dict(outputs or {})
         self.require_ranks(1)
         with self._lock, engine_floats():
-            machine, arrays, targets = self.begin(inputs, given, check)
+            machine, arrays, targets = self.begin(inputs, targets_by_name, check)
             machine.execute()
-            return self.collect(arrays, targets, given)
+            return self.collect(arrays, targets, targets_by_name)
 
     def run_checked(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, int]]:
         """Execute the model once and follow uninitialised memory.
@@ -192,15 +192,17 @@ class LoadedModel:
         )
 
     def begin(
-        self, inputs: Mapping[str, Any], given: dict[str, Any], check: bool = False
+        self, inputs: Mapping[str, Any], output_arrays: dict[str, Any], check: bool = False
     ) -> tuple[Machine, dict[str, Array], dict[str, Array]]:
         """The machine with every array bound; those arrays; those that results go into."""
-        check_names(inputs, given, self.program, self.name)
+        check_names(inputs, output_arrays, self.program, self.name)
         sources = {name: self._array(name, inputs[name], "input") for name in self.inputs}
-        targets = {name: self._array(name, array, "output") for name, array in given.items()}
+        targets = {
+            name: self._array(name, array, "output") for name, array in output_arrays.items()
+        }
         check_writable(targets)
         arrays, fresh = choose_arrays(
-            self.program, sources, targets, written=self._written, kept=self._kept
+            self.program, sources, targets, written=self._written, kept_arrays=self._kept
         )
         machine = self._machine
         if check:
@@ -209,7 +211,7 @@ class LoadedModel:
         return machine, arrays, targets
 
     def collect(
-        self, arrays: dict[str, Array], targets: dict[str, Array], given: dict[str, Any]
+        self, arrays: dict[str, Array], targets: dict[str, Array], output_arrays: dict[str, Any]
     ) -> dict[str, Array]:
         """The results after a run, written into the caller's arrays where there are any."""
         for gap in self.gaps:
@@ -220,7 +222,7 @@ class LoadedModel:
             if target is not None:
                 if target is not array:
                     np.copyto(target, array)
-                results[name] = given[name]
+                results[name] = output_arrays[name]
             else:
                 results[name] = array.copy() if name in self._kept else array
         return results
@@ -234,17 +236,21 @@ class LoadedModel:
         return {name: metadata_of(self.program.variables[name]) for name in names}
 
     def _find_gaps(self) -> list[Gap]:
-        """What the outputs lack that are neither inputs nor share the memory of one."""
+        """Return the bytes that outputs lack, except inputs and outputs that share an input's
+        memory.
+        """
         variables = self.program.variables
         results = [
             Tensor(name, variables[name].dtype, variables[name].shape, MemoryRegion.shared_hbm)
             for name in self.program.outputs
             if variables[name].kind == "output" and not variables[name].alias
         ]
-        known = [name for name, each in variables.items() if each.kind in ("input", "constant")]
-        gaps = gaps_of(self._orders, results, known)
+        initialized = [
+            name for name, variable in variables.items() if variable.kind in ("input", "constant")
+        ]
+        gaps = gaps_of(self._orders, results, initialized)
         if gaps and any(shares_bytes(order, self.program) for order in self._orders):
-            return gaps_of(self._orders, results, known, tiles=False)
+            return gaps_of(self._orders, results, initialized, tiles=False)
         return gaps
 
     def _array(self, name: str, array: Any, role: str) -> Array:
@@ -255,7 +261,9 @@ def _check_memory(program: Program, place: str) -> None:
     """Refuse what the device could not hold, before any memory is allocated."""
     target = target_of(program.target)
     needed = program.scratch_bytes * len(program.subgraphs)
-    needed += sum(each.nbytes for each in program.variables.values() if each.kind != "scratch")
+    needed += sum(
+        variable.nbytes for variable in program.variables.values() if variable.kind != "scratch"
+    )
     if needed > target.hbm_bytes:
         raise NeffRuntimeError(
             f"the model needs {needed} bytes, {target.name} has {target.hbm_bytes}",

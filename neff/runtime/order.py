@@ -40,7 +40,7 @@ class _Core:
         self.programs = programs
         self.semaphores = semaphores
         self.place = place
-        self.at = dict.fromkeys(programs, 0)
+        self.positions = dict.fromkeys(programs, 0)
         self.counts: dict[int, int] = {}
         self.sleepers: dict[int, list[Engine]] = {}
         self.ordered: Block = []
@@ -58,7 +58,7 @@ class _Core:
 
     def front(self, engine: Engine) -> EngineStep | None:
         steps = self.programs[engine]
-        return steps[self.at[engine]] if self.at[engine] < len(steps) else None
+        return steps[self.positions[engine]] if self.positions[engine] < len(steps) else None
 
     def until_loop(self) -> None:
         """Run every engine as far as the semaphores let it."""
@@ -72,14 +72,14 @@ class _Core:
 
     def advance(self, engine: Engine) -> list[Engine]:
         """Run one engine until it wakes others, or has to wait; who was woken."""
-        steps, at = self.programs[engine], self.at[engine]
-        while at < len(steps):
-            step = steps[at]
+        steps, position = self.programs[engine], self.positions[engine]
+        while position < len(steps):
+            step = steps[position]
             if type(step) is not Step or self.sleeps(engine, step):
                 break
             self.ordered.append(step.instruction)
-            at += 1
-            self.at[engine] = at
+            position += 1
+            self.positions[engine] = position
             woken: list[Engine] = []
             for semaphore in step.signals:
                 self.check(semaphore, step)
@@ -119,7 +119,7 @@ class _Core:
                     place=_where(loop, self.place),
                     remedy=_REMEDY,
                 )
-            self.at[engine] += 1
+            self.positions[engine] += 1
         self.ordered.append(_statement(first, body))
 
     def deadlock(self, fronts: dict[Engine, EngineStep | None]) -> NeffRuntimeError:
@@ -136,24 +136,24 @@ class _Core:
             return f"{engine.name} is done" if self.programs[engine] else ""
         if isinstance(front, EngineLoop):
             return f"{engine.name} is at loop {front.ident} ({_where(front, '?')})"
-        wanted = [
+        waits = [
             f"semaphore {semaphore} to reach {value} (it is {self.counts.get(semaphore, 0)}, "
             f"{self.signallers(semaphore)})"
             for semaphore, value in front.waits
             if self.counts.get(semaphore, 0) < value
         ]
         where = _where(front, "?")
-        return f"{engine.name} waits at {where} for " + " and ".join(wanted)
+        return f"{engine.name} waits at {where} for " + " and ".join(waits)
 
     def signallers(self, semaphore: int) -> str:
         """Who would still signal a semaphore, and where."""
-        found = [
+        signallers = [
             f"{engine.name} at {_where(step, '?')}"
             for engine, steps in self.programs.items()
-            for step in steps[self.at[engine] :]
+            for step in steps[self.positions[engine] :]
             if type(step) is Step and semaphore in step.signals
         ]
-        return f"next signalled by {found[0]}" if found else "nothing signals it any more"
+        return f"next signalled by {signallers[0]}" if signallers else "nothing signals it any more"
 
 
 def _statement(loop: EngineLoop, body: Block) -> ForLoop | WhileLoop:

@@ -1,4 +1,4 @@
-"""Whether tensors keep their bytes to themselves while they live, and begin with a write.
+"""Checks of a memory placement: live tensors do not share bytes, and begin with a write.
 
 The runtime may let a tensor live anywhere only if no other tensor's bytes are meant by it: two
 tensors whose bytes overlap must not live at the same time, save that a result may lie exactly
@@ -30,12 +30,12 @@ _SCRATCH = 2
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Two tensors that share bytes while both live; or one that is read before it is written,
-    and then ``two`` is :data:`UNWRITTEN`.
+    """Two tensors that share bytes while both live, or a tensor that is read before it is written:
+    then ``second`` is :data:`UNWRITTEN`.
     """
 
-    one: str
-    two: str
+    first: str
+    second: str
     instruction: Instruction
 
 
@@ -55,8 +55,8 @@ class _Life:
 
 
 def clashes(body: Block, program: Program) -> Iterator[Clash]:
-    """Every two tensors of one core that share bytes at the same time, by the later one's begin;
-    and every tensor that is named by a read first.
+    """Yield every two tensors of one core that share bytes at the same time, ordered by the later
+    start, and every tensor whose first access is a read.
 
     Args:
         body: the core's instructions in order.
@@ -66,9 +66,9 @@ def clashes(body: Block, program: Program) -> Iterator[Clash]:
     for life in _lives(body, program):
         if all(access.tensor.name != life.name for access in written_by(life.begins)):
             yield Clash(life.name, UNWRITTEN, life.begins)
-        for other in active.meeting(life):
-            if not _in_place(body, other, life):
-                yield Clash(other.name, life.name, life.begins)
+        for neighbor in active.meeting(life):
+            if not _in_place(body, neighbor, life):
+                yield Clash(neighbor.name, life.name, life.begins)
         active.add(life)
 
 
@@ -81,16 +81,16 @@ class _Active:
 
     def add(self, life: _Life) -> None:
         if len(self.lives) == len(self.rows):
-            kept = np.flatnonzero(self.rows[:, 5] >= life.first)
-            self.lives = [self.lives[index] for index in kept]
-            rows = np.zeros((max(64, 2 * len(kept)), 6), np.int64)
-            rows[: len(kept)] = self.rows[kept]
+            live_rows = np.flatnonzero(self.rows[:, 5] >= life.first)
+            self.lives = [self.lives[index] for index in live_rows]
+            rows = np.zeros((max(64, 2 * len(live_rows)), 6), np.int64)
+            rows[: len(live_rows)] = self.rows[live_rows]
             self.rows = rows
         self.rows[len(self.lives)] = (*life.place, life.last)
         self.lives.append(life)
 
     def meeting(self, life: _Life) -> list[_Life]:
-        """Those that live when this one begins and have a byte of its."""
+        """Return the live tensors that share a byte with the beginning one."""
         space, low, high, begin, end = life.place
         rows = self.rows[: len(self.lives)].T
         hit = (rows[5] >= life.first) & (rows[0] == space) & (rows[1] <= high) & (low <= rows[2])
@@ -99,8 +99,8 @@ class _Active:
 
 
 def shares_bytes(body: Block, program: Program) -> bool:
-    """Whether two tensors of one core share bytes at the same time."""
-    return any(clash.two != UNWRITTEN for clash in clashes(body, program))
+    """Return whether two tensors of one core share bytes at the same time."""
+    return any(clash.second != UNWRITTEN for clash in clashes(body, program))
 
 
 def _in_place(body: Block, old: _Life, new: _Life) -> bool:
@@ -126,9 +126,9 @@ def _lives(body: Block, program: Program) -> list[_Life]:
 def _live(
     tensor: Tensor, instruction: Instruction, program: Program, lives: dict[str, _Life], time: int
 ) -> None:
-    known = lives.get(tensor.name)
-    if known is not None:
-        known.last = max(known.last, time)
+    life = lives.get(tensor.name)
+    if life is not None:
+        life.last = max(life.last, time)
         return
     place = _place(tensor, program)
     if place is not None:

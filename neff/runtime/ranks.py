@@ -49,8 +49,8 @@ class LoadedRanks:
     ) -> None:
         first = load(source, name=name)
         first.require_ranks(count)
-        others = [load(first.program, name=name) for _ in range(count - 1)]
-        self.models: list[LoadedModel] = [first, *others][:count]
+        models = [load(first.program, name=name) for _ in range(count - 1)]
+        self.models: list[LoadedModel] = [first, *models][:count]
         self._lock = threading.Lock()
 
     def run(self, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Array]]:
@@ -84,8 +84,8 @@ def run_together_once(
     for model in models:
         model.require_ranks(len(models))
     bound = [
-        model.begin(given, results)
-        for model, given, results in zip(models, inputs, outputs, strict=True)
+        model.begin(arrays, results)
+        for model, arrays, results in zip(models, inputs, outputs, strict=True)
     ]
     machines = [machine for machine, _, _ in bound]
     programs = [run for machine in machines for run in machine.begin()]

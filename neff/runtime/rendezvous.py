@@ -98,7 +98,7 @@ class Rendezvous:
             self._open.pop(key, None)
             self._changed.notify_all()
         try:
-            results = work([meeting.brought[each] for each in sorted(meeting.brought)])
+            results = work([meeting.brought[rank] for rank in sorted(meeting.brought)])
         except BaseException as error:
             with self._changed:
                 meeting.error = error

@@ -1,7 +1,7 @@
-"""The same program with fewer, larger steps.
+"""Simplification of a program to fewer, larger steps.
 
-A tile that the memory plan placed (``Tensor.fixed`` is False) and a scratch variable are nobody
-else's from their first write to their last read: that is what the placement means
+A tile that the memory plan placed (``Tensor.fixed`` is False) and a scratch variable are
+exclusive from their first write to their last read: that is the meaning of a placement
 (``docs/neff-format.md``, "Placement"). So here they may live anywhere, which lets the executor
 look through copies and join neighbours. Tensors that the user placed keep their address, and a
 program that has some is left as it is.
@@ -37,7 +37,7 @@ def free_names(body: Block, program: Program) -> Block | None:
     """
     if shares_bytes(body, program):
         return None
-    scratch = {name for name, each in program.variables.items() if each.kind == "scratch"}
+    scratch = {name for name, variable in program.variables.items() if variable.kind == "scratch"}
     return _Freed(scratch).block(body)
 
 
@@ -78,7 +78,7 @@ class _Freed:
                 if any(_is_fixed(access.tensor) for access in accesses_of(statement)):
                     return None
                 operands = {key: self.operand(value) for key, value in statement.operands.items()}
-                engine = Engine.vector if _is_alike(statement) else statement.engine
+                engine = Engine.vector if _is_engine_independent(statement) else statement.engine
                 freed.append(replace(statement, operands=operands, engine=engine))
                 continue
             inner = self.block(statement.body)
@@ -96,40 +96,43 @@ class _Freed:
         return value
 
     def access(self, access: Access) -> Access:
-        known = self._accesses.get(id(access))
-        if known is not None:
-            return known[1]
-        made = access._replace(tensor=self.tensor(access.tensor))
+        cached = self._accesses.get(id(access))
+        if cached is not None:
+            return cached[1]
+        freed = access._replace(tensor=self.tensor(access.tensor))
         if access.is_dynamic:
-            made = made._replace(
+            freed = freed._replace(
                 scalar_offset=self.operand(access.scalar_offset),
                 vector_offset=self.operand(access.vector_offset),
             )
-        self._accesses[id(access)] = (access, made)
-        return made
+        self._accesses[id(access)] = (access, freed)
+        return freed
 
     def tensor(self, tensor: Tensor) -> Tensor:
-        known = self._tensors.get(id(tensor))
-        if known is not None:
-            return known[1]
-        made = tensor
+        cached = self._tensors.get(id(tensor))
+        if cached is not None:
+            return cached[1]
+        freed = tensor
         if tensor.address is not None:
-            made = replace(tensor, address=None)
+            freed = replace(tensor, address=None)
         elif tensor.name in self._scratch:
-            made = replace(tensor, buffer=MemoryRegion.private_hbm)
-        self._tensors[id(tensor)] = (tensor, made)
-        return made
+            freed = replace(tensor, buffer=MemoryRegion.private_hbm)
+        self._tensors[id(tensor)] = (tensor, freed)
+        return freed
 
 
-_ALIKE = frozenset({"tensor_tensor", "tensor_scalar", "tensor_copy", "memset", "reciprocal"})
-"""Instructions that do the same with floats on every engine that has them (integers they do not:
-GpSimd is exact where Vector goes through float32)."""
+_ENGINE_INDEPENDENT_OPS = frozenset(
+    {"tensor_tensor", "tensor_scalar", "tensor_copy", "memset", "reciprocal"}
+)
+"""Instructions with equal float results on every engine that has them; integers differ, as GpSimd
+is exact where Vector goes through float32.
+"""
 
 
-def _is_alike(instruction: Instruction) -> bool:
+def _is_engine_independent(instruction: Instruction) -> bool:
     if instruction.op == "dma_copy":
         return True
-    return instruction.op in _ALIKE and all(
+    return instruction.op in _ENGINE_INDEPENDENT_OPS and all(
         access.element_type.kind == "float" for access in accesses_of(instruction)
     )
 

@@ -49,31 +49,31 @@ def array_for(variable: Variable, array: Any, role: str, model: str) -> Array:
         NeffRuntimeError: ``NEFF-SHAPE``, ``NEFF-DTYPE`` or, for 64-bit integers of an input
             that are beyond what the program was built for, ``NEFF-INT64``.
     """
-    given = np.asarray(array)
-    if given.shape != variable.shape:
+    source = np.asarray(array)
+    if source.shape != variable.shape:
         raise NeffRuntimeError(
-            f"{role} {variable.name!r} of model {model!r} has shape {list(given.shape)}, "
+            f"{role} {variable.name!r} of model {model!r} has shape {list(source.shape)}, "
             f"expected {list(variable.shape)}",
             code="NEFF-SHAPE",
             remedy="a NEFF is built for fixed shapes; build it again for this one",
         )
     expected = variable.dtype.dtype
-    if given.dtype == expected:
-        _check_bounds(variable, given, role, model)
-        return given
-    if _same_bits(given.dtype, variable.dtype) or _predicates(given.dtype, variable, role):
-        return given.view(expected)
+    if source.dtype == expected:
+        _check_bounds(variable, source, role, model)
+        return source
+    if _same_bits(source.dtype, variable.dtype) or _predicates(source.dtype, variable, role):
+        return source.view(expected)
     raise NeffRuntimeError(
-        f"{role} {variable.name!r} of model {model!r} has dtype {given.dtype}, expected "
+        f"{role} {variable.name!r} of model {model!r} has dtype {source.dtype}, expected "
         f"{variable.dtype}",
         code="NEFF-DTYPE",
         remedy=f"convert it, for example with .astype({expected.name!r}), or build the NEFF again",
     )
 
 
-def _predicates(given: np.dtype[Any], variable: Variable, role: str) -> bool:
+def _predicates(dtype: np.dtype[Any], variable: Variable, role: str) -> bool:
     """True for booleans as an input of bytes, which is what predicates are outside."""
-    return role == "input" and given == np.bool_ and variable.dtype.name == "uint8"
+    return role == "input" and dtype == np.bool_ and variable.dtype.name == "uint8"
 
 
 def _check_bounds(variable: Variable, array: Array, role: str, model: str) -> None:
@@ -91,9 +91,9 @@ def _check_bounds(variable: Variable, array: Array, role: str, model: str) -> No
     )
 
 
-def _same_bits(given: np.dtype[Any], wanted: DType) -> bool:
-    name = "void16" if given.kind == "V" and given.itemsize == 2 else given.name
-    if given.kind == "V" and given.names is not None:
+def _same_bits(dtype: np.dtype[Any], expected: DType) -> bool:
+    name = "void16" if dtype.kind == "V" and dtype.itemsize == 2 else dtype.name
+    if dtype.kind == "V" and dtype.names is not None:
         return False
-    narrow = wanted.kind in ("bool", "packed") or wanted.name.startswith(("float8", "bfloat"))
-    return narrow and _STANDS_FOR.get(name) == wanted.itemsize
+    narrow = expected.kind in ("bool", "packed") or expected.name.startswith(("float8", "bfloat"))
+    return narrow and _STANDS_FOR.get(name) == expected.itemsize

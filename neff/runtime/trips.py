@@ -13,7 +13,7 @@ from nki_lang.semantics.floats import engine_floats
 __all__ = ["has_open_loops", "trips_of"]
 
 _PREFIX = "loop iterations "
-"""Of the registers that count; names from kernels hold no spaces."""
+"""Prefix of the registers that count; names from kernels hold no spaces."""
 
 
 def trips_of(
@@ -47,7 +47,7 @@ def trips_of(
 
 
 def has_open_loops(program: Program) -> bool:
-    """Whether the iterations of some loop are known only at run time."""
+    """Return whether the iterations of some loop are known only at run time."""
     return any(loop.trips is None for graph in program.subgraphs for loop in _loops(_first(graph)))
 
 

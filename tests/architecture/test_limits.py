@@ -226,7 +226,7 @@ def size(count: int) -> str:
 
 def test_the_figures_are_those_of_the_code() -> None:
     work, neff_limits = Work(), Limits()
-    assert (reach.MAX_ELEMENTS, reader._FAR) == (1 << 40, 1 << 50)
+    assert (reach.MAX_ELEMENTS, reader._MAX_ELEMENTS) == (1 << 40, 1 << 50)
     assert (work.work, work.calls, inlining.MOST_MADE) == (1e12, 10**6, 10**6)
     figures = {
         "kernel file, record or constant that a module names": size(MOST_BYTES),

@@ -264,7 +264,7 @@ def test_what_nothing_wrote_is_no_number_where_others_lay_before(ab) -> None:
         model.gaps.clear()
         assert np.isnan(model.run(ab)["c"]).all()
     assert not _clashes(addition())
-    assert [(clash.one, clash.two) for clash in _clashes(program)] == [("w", UNWRITTEN)]
+    assert [(clash.first, clash.second) for clash in _clashes(program)] == [("w", UNWRITTEN)]
 
 
 def test_every_clash_is_found(ab: dict[str, np.ndarray]) -> None:
@@ -273,7 +273,7 @@ def test_every_clash_is_found(ab: dict[str, np.ndarray]) -> None:
     store.operands["src"] = whole(sbuf("w", (128, 512), 4096))
     vector = program.subgraphs[0].engines[Engine.vector][0].instruction
     vector.operands["data2"] = whole(sbuf("v", (128, 512), 0))
-    found = {(clash.one, clash.two) for clash in _clashes(program)}
+    found = {(clash.first, clash.second) for clash in _clashes(program)}
     assert {("v", UNWRITTEN), ("w", UNWRITTEN), ("x", "v")} <= found
 
 
@@ -284,7 +284,7 @@ def test_tensors_that_share_bytes_keep_their_addresses(ab: dict[str, np.ndarray]
     vector = program.subgraphs[0].engines[Engine.vector][0].instruction
     vector.operands["data2"] = whole(sbuf("y", (128, 512), 0))
     (clash,) = _clashes(program)
-    assert {clash.one, clash.two} == {"x", "y"}
+    assert {clash.first, clash.second} == {"x", "y"}
     both = runtime.load(program).run(ab)["c"]
     np.testing.assert_array_equal(both, runtime.load(program, by_address=True).run(ab)["c"])
 
@@ -516,5 +516,5 @@ def test_a_tensor_that_outlives_others_still_clashes_with_a_later_one() -> None:
     others = [whole(sbuf(f"t{number}", (4, 8), 4096 + 64 * number)) for number in range(200)]
     body = [copy(first, others[0]), *(copy(each, first) for each in others)]
     body += [copy(last, others[-1]), copy(others[-1], first)]
-    found = [(each.one, each.two) for each in clashes(body, addition())]
+    found = [(clash.first, clash.second) for clash in clashes(body, addition())]
     assert found == [("t0", UNWRITTEN), ("first", "last")]

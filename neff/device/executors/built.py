@@ -61,13 +61,13 @@ class NeffExecutor:
             HloError: a kernel file is missing or damaged.
         """
         with self._lock:
-            found = self._built.get(program.digest)
-            if found is not None:
-                return found
-        made = NeffProgram(program, self._target)
+            cached = self._built.get(program.digest)
+            if cached is not None:
+                return cached
+        loaded = NeffProgram(program, self._target)
         with self._lock:
-            self._built[program.digest] = made
-        return made
+            self._built[program.digest] = loaded
+        return loaded
 
 
 def build_file(

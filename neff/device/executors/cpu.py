@@ -75,13 +75,13 @@ class CpuExecutor:
         several = len(options.device_ids) > 1
         key = (program.digest, options.device_ids, options.serialized if several else b"")
         with self._lock:
-            found = self._loaded.get(key)
-            if found is not None:
-                return found
-        made = CpuProgram(self.client, program, options)
+            cached = self._loaded.get(key)
+            if cached is not None:
+                return cached
+        loaded = CpuProgram(self.client, program, options)
         with self._lock:
-            self._loaded[key] = made
-        return made
+            self._loaded[key] = loaded
+        return loaded
 
 
 def _assignment(options: CompileOptions) -> Any:
@@ -134,7 +134,7 @@ def compiled(
     executed = _executable_form(program)
     try:
         converted = jaxlib_api.private("_jax").mlir.hlo_to_stablehlo(executed)
-        chosen = xla_client.DeviceList(tuple(devices[each] for each in options.device_ids))
+        chosen = xla_client.DeviceList(tuple(devices[ident] for ident in options.device_ids))
         return client.compile_and_load(converted, chosen, build)
     except Exception as error:
         raise refusal(program.name, opcode_counts(program.module), error) from error
@@ -162,7 +162,7 @@ class CpuProgram:
 
     def __init__(self, client: Any, program: Program, options: CompileOptions) -> None:
         devices = client.devices()
-        self._devices = [devices[each] for each in options.device_ids]
+        self._devices = [devices[ident] for ident in options.device_ids]
         self._program = program
         self._executable = compiled(client, program, options)
         self.results: list[TensorSpec] = program.results

@@ -48,7 +48,7 @@ class LoadedProgram(Protocol):
 
 
 class Executor(Protocol):
-    """What makes programs ready to run."""
+    """An execution mode: makes programs ready to run."""
 
     def load(self, program: Program, options: CompileOptions) -> LoadedProgram:
         """Make a program ready.
@@ -89,7 +89,7 @@ def chosen_executor(topology: Topology, environment: Mapping[str, str] = os.envi
     return executors[0] if len(executors) == 1 else _FirstThatCan(executors)
 
 
-def _named(name: str, given: str, topology: Topology) -> Executor:
+def _named(name: str, setting: str, topology: Topology) -> Executor:
     if name == "cpu":
         from neff.device.executors.cpu import CpuExecutor
 
@@ -100,6 +100,6 @@ def _named(name: str, given: str, topology: Topology) -> Executor:
         return RankedExecutor(topology.target.name)
     raise StatusError(
         Status.INVALID_ARGUMENT,
-        f"[NEFF-EXECUTOR] {EXECUTOR}={given!r} is not an executor\n"
+        f"[NEFF-EXECUTOR] {EXECUTOR}={setting!r} is not an executor\n"
         f"  help: use {', '.join(NAMES)}, or neff,cpu",
     )

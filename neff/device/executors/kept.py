@@ -34,13 +34,13 @@ def store_of(environment: Mapping[str, str] = os.environ) -> Store | None:
     (NEURON_COMPILE_CACHE_URL), else of $NKI_HLO_CACHE, else of ``nki-hlo`` in $XDG_CACHE_HOME or
     ~/.cache.
     """
-    given = (environment.get(NEFF_CACHE) or environment.get(_BUILD_CACHE) or "").strip()
-    if given == "0":
+    setting = (environment.get(NEFF_CACHE) or environment.get(_BUILD_CACHE) or "").strip()
+    if setting == "0":
         return None
     try:
-        return open_store(given or str(_folder(environment)))
+        return open_store(setting or str(_folder(environment)))
     except (HloError, OSError, RuntimeError):
-        if given and urlsplit(given).scheme:
+        if setting and urlsplit(setting).scheme:
             raise  # the user named a place: an unknown scheme is no reason to go without
         return None
 
@@ -49,9 +49,9 @@ def _folder(environment: Mapping[str, str]) -> Path:
     compile_cache = cache_folder(environment)
     if compile_cache is not None:
         return compile_cache.absolute() / "neffs"
-    given = environment.get("NKI_HLO_CACHE")
-    if given:
-        return Path(given).absolute() / "neffs"
+    setting = environment.get("NKI_HLO_CACHE")
+    if setting:
+        return Path(setting).absolute() / "neffs"
     shared = environment.get("XDG_CACHE_HOME")
     return (Path(shared) if shared else Path.home() / ".cache") / "nki-hlo" / "neffs"
 

@@ -29,7 +29,7 @@ _MODULE = 1  # of HloProto
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
-    """What one device does.
+    """The program of one device.
 
     Attributes:
         module: a serialized module, kernel calls in the vendor's form.
@@ -78,7 +78,7 @@ class Partitioner:
             executable = compiled(self._client, program, numbered, Path(folder), _PASS)
             module = module_left_in(Path(folder), program.name)
         results, shardings = division(executable)
-        configs = {xla_ffi.typed_config(one): one for one in program.kernels}
+        configs = {xla_ffi.typed_config(kernel): kernel for kernel in program.kernels}
         return Partitioned(to_vendor_calls(module, configs), results, shardings)
 
 
@@ -94,17 +94,17 @@ def module_left_in(folder: Path, name: str) -> bytes:
     Raises:
         NeffCompileError: ``NEFF-DEVICES``; there is none.
     """
-    found = sorted(folder.glob(f"*.after_{_PASS}.*.hlo.pb"))
-    if not found:
+    files = sorted(folder.glob(f"*.after_{_PASS}.*.hlo.pb"))
+    if not files:
         raise NeffCompileError(
             f"XLA returned no module of program {name} after partitioning",
             code="NEFF-DEVICES",
             place=name,
             remedy="run it with NKI_HLO_EXECUTOR=neff,cpu",
         )
-    data = found[-1].read_bytes()
+    data = files[-1].read_bytes()
     return next(
-        one.value
-        for one in message_bytes.fields(data)
-        if one.number == _MODULE and isinstance(one.value, bytes)
+        field.value
+        for field in message_bytes.fields(data)
+        if field.number == _MODULE and isinstance(field.value, bytes)
     )

@@ -56,32 +56,32 @@ def _note_run(file: Path) -> None:
         os.close(handle)
 
 
-def _kept(file: Path) -> Path | None:
+def _neff_path(file: Path) -> Path | None:
     """A copy of a NEFF for the profile of the script, if one is wanted."""
     folder = os.environ.get(PROFILE)
     if not folder:
         return None
-    kept = Path(folder) / f"{os.getpid()}-{next(_numbers)}.neff"
-    shutil.copyfile(file, kept)
-    return kept
+    path = Path(folder) / f"{os.getpid()}-{next(_numbers)}.neff"
+    shutil.copyfile(file, path)
+    return path
 
 
 def watched(model: LoadedModel, file: Path) -> LoadedModel | ProfiledModel:
     """The model, its runs noted when a profile of the script is wanted."""
-    kept = _kept(file)
-    return ProfiledModel(model, kept) if kept else model
+    path = _neff_path(file)
+    return ProfiledModel(model, path) if path else model
 
 
 def watched_ranks(program: Program, file: Path) -> Callable[[], None]:
-    """What notes a run of a program on several devices, when a profile of the script is wanted.
+    """Return the recorder of runs on several devices when a profile of the script is requested.
 
     Such a profile is that of one device; its loops count as long as they are written.
     """
-    kept = _kept(file)
-    if kept is None:
+    path = _neff_path(file)
+    if path is None:
         return lambda: None
-    kept.with_suffix(".json").write_text(json.dumps([{} for _ in program.subgraphs]))
-    return lambda: _note_run(kept)
+    path.with_suffix(".json").write_text(json.dumps([{} for _ in program.subgraphs]))
+    return lambda: _note_run(path)
 
 
 @dataclass(slots=True)
@@ -102,18 +102,18 @@ class ProgramRun:
 
 
 def programs_run(folder: Path) -> list[ProgramRun]:
-    """What ran, in the order of first runs; programs with equal NEFFs are one."""
+    """Return the programs that ran, in order of first runs; equal NEFFs are one program."""
     runs = folder / _RUNS
     names = runs.read_text().splitlines() if runs.exists() else []
-    found: dict[bytes, ProgramRun] = {}
+    by_content: dict[bytes, ProgramRun] = {}
     by_name: dict[str, ProgramRun] = {}
     for name in names:
         if name not in by_name:
             data = (folder / name).read_bytes()
-            if data not in found:
+            if data not in by_content:
                 rows = json.loads((folder / name).with_suffix(".json").read_text())
                 trips = [{int(loop): float(mean) for loop, mean in row.items()} for row in rows]
-                found[data] = ProgramRun(read(folder / name), data, trips)
-            by_name[name] = found[data]
+                by_content[data] = ProgramRun(read(folder / name), data, trips)
+            by_name[name] = by_content[data]
         by_name[name].runs += 1
-    return list(found.values())
+    return list(by_content.values())

@@ -52,12 +52,12 @@ class RankedExecutor:
         count = options.num_replicas, options.num_partitions
         key = f"{program.digest} {count} {hashlib.sha256(options.serialized).hexdigest()}"
         with self._lock:
-            found = self._built.get(key)
-        if found is None:
-            found = RankedProgram(program, options, self._target)
+            program_of_ranks = self._built.get(key)
+        if program_of_ranks is None:
+            program_of_ranks = RankedProgram(program, options, self._target)
             with self._lock:
-                self._built[key] = found
-        return found
+                self._built[key] = program_of_ranks
+        return program_of_ranks
 
 
 class RankedProgram:
@@ -85,10 +85,10 @@ class RankedProgram:
     ) -> list[list[Buffer]]:
         """Run on all devices together; see :meth:`neff.device.executors.cpu.CpuProgram.run`."""
         rows = [[in_bytes(buffer.array()) for buffer in row] for row in arguments]
-        given = [dict(zip(self._inputs, row, strict=True)) for row in rows]
+        inputs = [dict(zip(self._inputs, row, strict=True)) for row in rows]
         self._note()
-        found = self._ranks.run(given)
+        outputs = self._ranks.run(inputs)
         return [
             result_buffers(values, self._outputs, self.results, row, device)
-            for values, row, device in zip(found, rows, devices, strict=True)
+            for values, row, device in zip(outputs, rows, devices, strict=True)
         ]

@@ -49,13 +49,13 @@ def _lower_decompositions() -> None:
     mlir: Any = import_module("jax._src.interpreters.mlir")
     rules = getattr(mlir, "_platform_specific_lowerings", {}).get("cpu", {})
     general = getattr(mlir, "_lowerings", {})
-    for primitive, found in list(rules.items()):
-        rule = getattr(found, "rule", found)
+    for primitive, registered in list(rules.items()):
+        function = getattr(registered, "rule", registered)
         if primitive.name in _DECOMPOSITIONS:
-            mlir.register_lowering(primitive, rule, platform=PLATFORM)
+            mlir.register_lowering(primitive, function, platform=PLATFORM)
         elif primitive.name == _TRIDIAGONAL and primitive in general:
-            other = getattr(general[primitive], "rule", general[primitive])
-            mlir.register_lowering(primitive, _solver(rule, other), platform=PLATFORM)
+            general_rule = getattr(general[primitive], "rule", general[primitive])
+            mlir.register_lowering(primitive, _solver(function, general_rule), platform=PLATFORM)
 
 
 def _solver(named: Any, general: Any) -> Any:

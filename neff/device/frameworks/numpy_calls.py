@@ -42,7 +42,7 @@ Run = Callable[[BoundCall], Arrays]
 
 
 def is_wanted() -> bool:
-    """Whether the environment requests programs of NumPy calls."""
+    """Return whether the environment requests programs of NumPy calls."""
     asked = capture_is_wanted() or extract_only() or artifacts_are_wanted()
     return asked or "neff" in os.environ.get(EXECUTOR, "")
 
@@ -53,8 +53,8 @@ def install() -> None:
         from neff.device.programs.extraction import extract
 
         capture.add(extract)
-    wanted = artifacts_are_wanted()
-    folder = Path(os.environ["NKI_ARTIFACTS_DIR"].strip()).absolute() if wanted else None
+    writes_artifacts = artifacts_are_wanted()
+    folder = Path(os.environ["NKI_ARTIFACTS_DIR"].strip()).absolute() if writes_artifacts else None
     set_array_runner(Calls(folder).run)
 
 
@@ -85,13 +85,13 @@ class Calls:
         self._ready: dict[str, Run] = {}
 
     def run(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the kernel returns for these arrays."""
+        """Return the kernel's results for these arrays."""
         target = kernel.target.name if kernel.target else None
-        seen = NumpyKernel(
+        numpy_kernel = NumpyKernel(
             kernel.__name__, kernel.func, kernel.grid, platform_target=target,
             schedule=kernel.schedule,
         )  # fmt: skip
-        call = seen.bind(*args, **kwargs)
+        call = numpy_kernel.bind(*args, **kwargs)
         with self._lock:
             run = self._ready.get(call.plan.backend_config)
             if run is None:
@@ -172,6 +172,6 @@ def _result_names(plan: CallPlan) -> list[str]:
 
     An argument of such a name keeps it: a NEFF names each of its tensors once.
     """
-    taken = {spec.name for spec in plan.inputs}
-    free = (name for name in map("output_{}".format, count()) if name not in taken)
+    used_names = {spec.name for spec in plan.inputs}
+    free = (name for name in map("output_{}".format, count()) if name not in used_names)
     return list(islice(free, len(plan.results)))

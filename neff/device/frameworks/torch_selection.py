@@ -21,10 +21,10 @@ def select_device() -> None:
     environment of the process named stays.
     """
     torch_xla: Any = sys.modules["torch_xla"]
-    others = dict(os.environ)
-    if others.pop(protocol.TORCH_DEVICE, "") != "CPU" or _named_at_start():
+    environment = dict(os.environ)
+    if environment.pop(protocol.TORCH_DEVICE, "") != "CPU" or _named_at_start():
         return
-    if not torch_is_asked(others):
+    if not torch_is_asked(environment):
         return
     if torch_xla._XLAC._xla_runtime_is_initialized():
         return
@@ -33,7 +33,7 @@ def select_device() -> None:
 
 
 def _named_at_start() -> bool:
-    """Whether the process was started with PJRT_DEVICE set.
+    """Return whether the process was started with PJRT_DEVICE set.
 
     Where the system does not tell, the device counts as named.
     """

@@ -48,7 +48,7 @@ Slot = CFUNCTYPE(c_void_p, c_void_p)
 """Every slot: takes a pointer to its argument structure, returns an error handle or NULL."""
 
 ErrorCallback = CFUNCTYPE(None, c_void_p, c_void_p)
-"""What ``Event_OnReady`` is given: (error handle or NULL, user data)."""
+"""Arguments of ``Event_OnReady``: (error handle or NULL, user data)."""
 
 _TYPES: Final[dict[str, Any]] = {
     "P": c_void_p,
@@ -271,7 +271,7 @@ def fields_of(arguments: Structure) -> list[str]:
 
 
 def has_field(arguments: Structure, field: str) -> bool:
-    """Whether the caller's version of a structure is new enough to have ``field``."""
+    """Return whether the caller's version of a structure is new enough to have ``field``."""
     place: Any = getattr(type(arguments), field)
     size: int = arguments.struct_size  # type: ignore[attr-defined]
     return size >= place.offset + place.size

@@ -159,8 +159,8 @@ def _host_view(
         raw = (ctypes.c_uint8 * (math.prod(shape) * dtype.itemsize)).from_address(address)
         return np.frombuffer(memoryview(raw), np.uint8).view(dtype).reshape(shape)
     reach = [stride * (extent - 1) for stride, extent in zip(strides, shape, strict=True)]
-    low = sum(each for each in reach if each < 0)
-    high = sum(each for each in reach if each > 0) + dtype.itemsize
+    low = sum(distance for distance in reach if distance < 0)
+    high = sum(distance for distance in reach if distance > 0) + dtype.itemsize
     raw = (ctypes.c_uint8 * (high - low)).from_address(address + low)
     return np.ndarray(shape, dtype, np.frombuffer(memoryview(raw), np.uint8), -low, strides)
 

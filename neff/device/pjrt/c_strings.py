@@ -13,11 +13,11 @@ def constant(text: str) -> tuple[int, int]:
     """(address, length) of a string that lives as long as the process; for a fixed vocabulary."""
     encoded = text.encode()
     buffer = ctypes.create_string_buffer(encoded)
-    _KEPT.append(buffer)
+    _LIVE_STRINGS.append(buffer)
     return ctypes.addressof(buffer), len(encoded)
 
 
-_KEPT: list[ctypes.Array[ctypes.c_char]] = []
+_LIVE_STRINGS: list[ctypes.Array[ctypes.c_char]] = []
 
 
 def data_at(address: int | None, size: int) -> bytes:

@@ -19,7 +19,7 @@ class Client:
 
 
 class ExecuteContext:
-    """What a framework may attach to an execution; nothing here uses one."""
+    """A framework's attachment to an execution; nothing here uses it."""
 
 
 @slot
@@ -84,16 +84,16 @@ def client_addressable_memories(host: DeviceHost, arguments: Any) -> None:
 @slot
 def client_default_device_assignment(host: DeviceHost, arguments: Any) -> None:
     """Replicas and partitions take the devices in their order (replica-major)."""
-    wanted = arguments.num_replicas * arguments.num_partitions
+    device_count = arguments.num_replicas * arguments.num_partitions
     available = len(host.topology.devices)
-    if wanted > available:
+    if device_count > available:
         raise StatusError(
             Status.INVALID_ARGUMENT,
-            f"[NEFF-DEVICE-COUNT] {wanted} devices are needed, there are {available}\n"
-            f"  help: set NEURON_RT_NUM_CORES={wanted}",
+            f"[NEFF-DEVICE-COUNT] {device_count} devices are needed, there are {available}\n"
+            f"  help: set NEURON_RT_NUM_CORES={device_count}",
         )
     out = cast(arguments.out, POINTER(c_int))
-    for index in range(wanted):
+    for index in range(device_count):
         out[index] = index
 
 

@@ -62,7 +62,7 @@ class Entry:
 
     @property
     def has_released(self) -> bool:
-        """Whether handles wait in the ring."""
+        """Return whether handles wait in the ring."""
         return self._count.value != self._taken
 
     def released(self) -> list[int]:

@@ -75,7 +75,7 @@ def _status_in_text(text: str) -> tuple[int, str]:
 
 
 class ErrorObject:
-    """What a ``PJRT_Error*`` stands for; owns the bytes of its message."""
+    """The object of a ``PJRT_Error*``; owns the bytes of its message."""
 
     __slots__ = ("code", "message", "size")
 

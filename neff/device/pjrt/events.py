@@ -30,7 +30,7 @@ class Event:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is complete, with an error or without."""
+        """Return whether it is complete, with an error or without."""
         return self._done is None or self._done.is_set()
 
     def wait(self) -> None:

@@ -16,7 +16,10 @@ __all__ = ["HandleTable", "Host"]
 
 T = TypeVar("T")
 
-_FIRST, _STEP = 0x1000, 16  # non-zero and aligned: frameworks may tag the low bits of a pointer
+_FIRST_HANDLE, _STEP = (
+    0x1000,
+    16,
+)  # non-zero and aligned: frameworks may tag the low bits of a pointer
 
 
 class HandleTable:
@@ -24,7 +27,7 @@ class HandleTable:
 
     def __init__(self) -> None:
         self._objects: dict[int, Any] = {}
-        self._next = itertools.count(_FIRST, _STEP)
+        self._next = itertools.count(_FIRST_HANDLE, _STEP)
         self._lock = threading.Lock()
 
     def add(self, value: Any) -> int:
@@ -43,10 +46,10 @@ class HandleTable:
         value = self._objects.get(handle or 0)
         if isinstance(value, kind):
             return value
-        found = "nothing" if value is None else f"a {type(value).__name__}"
+        actual = "nothing" if value is None else f"a {type(value).__name__}"
         raise StatusError(
             Status.INVALID_ARGUMENT,
-            f"[NEFF-DEVICE-HANDLE] handle {handle!r} is {found}, expected a {kind.__name__}",
+            f"[NEFF-DEVICE-HANDLE] handle {handle!r} is {actual}, expected a {kind.__name__}",
         )
 
     def drop(self, handle: int | None) -> None:
@@ -68,7 +71,7 @@ class HandleTable:
 
 
 class Host(Protocol):
-    """What every slot is given: the plugin, as far as handles and errors go.
+    """The plugin's interface for every slot: handles and errors.
 
     Slots that need more of it name a protocol that extends this one, declared where the values
     are that it names (:class:`neff.device.pjrt.topology.DeviceHost`,

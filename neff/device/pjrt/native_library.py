@@ -146,7 +146,7 @@ def _compiled() -> bytes:
 
 
 def _is_installed(path: Path) -> bool:
-    """Whether the wheel's library is there, complete and made for this processor."""
+    """Return whether the wheel's library exists, is complete and fits this processor."""
     try:
         content = read_plain(path, LIBRARY_BYTES_LIMIT)
     except OSError:
@@ -155,7 +155,7 @@ def _is_installed(path: Path) -> bool:
 
 
 def _is_complete_elf(content: bytes) -> bool:
-    """Whether a file has all the bytes that a loader maps, for this processor's 64 bits."""
+    """Return whether a file has all bytes that a loader maps, for this 64-bit processor."""
     try:
         header = _ELF_HEADER.unpack_from(content)
         identity, kind, machine = header[:3]

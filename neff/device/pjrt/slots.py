@@ -45,11 +45,11 @@ def slot(function: SlotFunction | None = None, *, name: str = "") -> Any:
     """
 
     def add(target: SlotFunction) -> SlotFunction:
-        own = _BY_LOWER_NAME.get(target.__name__.replace("_", ""), "")
-        for each in (name or own).split():
-            if each not in abi.ARGUMENTS or each in IMPLEMENTED:
-                raise LookupError(f"{target.__name__}: {each!r} is no free slot")
-            IMPLEMENTED[each] = target
+        default_name = _BY_LOWER_NAME.get(target.__name__.replace("_", ""), "")
+        for slot_name in (name or default_name).split():
+            if slot_name not in abi.ARGUMENTS or slot_name in IMPLEMENTED:
+                raise LookupError(f"{target.__name__}: {slot_name!r} is no free slot")
+            IMPLEMENTED[slot_name] = target
         return target
 
     return add if function is None else add(function)

@@ -53,7 +53,7 @@ class Memory:
 
 @dataclass(slots=True, eq=False)
 class DeviceDescription:
-    """What a device is, apart from being usable."""
+    """The description of a device, which may be unusable."""
 
     index: int
     kind: str
@@ -61,7 +61,7 @@ class DeviceDescription:
 
     @property
     def name(self) -> str:
-        """What frameworks print for it."""
+        """Return the text that frameworks print for it."""
         return f"NeuronDevice(id={self.index})"
 
 
@@ -95,16 +95,18 @@ class Topology:
         for index in range(count):
             description = DeviceDescription(index, f"{target.name} (simulated)")
             device = Device(index, description, Memory(index))
-            for each in (device, description, device.memory):
-                each.handle = add(each)
+            for handle_owner in (device, description, device.memory):
+                handle_owner.handle = add(handle_owner)
             device.memory_list = _pointers([device.memory.handle])
             device.memory.device_list = _pointers([device.handle])
             topology.devices.append(device)
         topology.handle = add(topology)
-        topology.device_list = _pointers([each.handle for each in topology.devices])
-        topology.memory_list = _pointers([each.memory.handle for each in topology.devices])
+        topology.device_list = _pointers([handle_owner.handle for handle_owner in topology.devices])
+        topology.memory_list = _pointers(
+            [handle_owner.memory.handle for handle_owner in topology.devices]
+        )
         topology.description_list = _pointers(
-            [each.description.handle for each in topology.devices]
+            [handle_owner.description.handle for handle_owner in topology.devices]
         )
         return topology
 
@@ -128,7 +130,7 @@ def _pointers(handles: list[int]) -> ctypes.Array[ctypes.c_void_p]:
 
 
 class DeviceHost(Host, Protocol):
-    """What slots of clients, devices and buffers are given.
+    """The plugin's interface for slots of clients, devices and buffers.
 
     Attributes:
         topology: devices and memories.

@@ -70,12 +70,12 @@ def suspended() -> Generator[None]:
 
 
 def is_suspended() -> bool:
-    """Whether programs of this thread are shown to nobody."""
+    """Return whether programs of this thread are hidden from listeners."""
     return getattr(_silent, "active", False)
 
 
 def wanted() -> bool:
-    """Whether anybody listens."""
+    """Return whether a listener is registered."""
     return bool(_callbacks) and not is_suspended()
 
 

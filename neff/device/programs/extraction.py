@@ -39,7 +39,7 @@ def extract(program: Captured) -> None:
             name=program.name,
             path="" if entry is None else str(entry),
             instructions=sum(opcode_counts(program.module).values()),
-            kernels=tuple(decode(each).func_name for each in kernel_configs(program.module)),
+            kernels=tuple(decode(config).func_name for config in kernel_configs(program.module)),
             size=len(program.module) if entry is None else _size(entry),
             seconds=time.perf_counter() - started,
         )

@@ -13,7 +13,7 @@ from hlo_tools.types.shape import Shape
 
 __all__ = ["without_mulhi"]
 
-_HALF = 32
+_HALF_BITS = 32
 
 
 def without_mulhi(module: bytes) -> bytes:
@@ -22,11 +22,11 @@ def without_mulhi(module: bytes) -> bytes:
         return module
     loaded = load(module)
     for computation in loaded.computations:
-        for one in [each for each in computation.instructions if each.opcode == "mulhi"]:
-            narrow = one.shape.element.bits <= _HALF
-            made = _of_wider(one) if narrow else _of_halves(one)
-            one.replace_uses(made)
-            one.remove()
+        for inst in [view for view in computation.instructions if view.opcode == "mulhi"]:
+            narrow = inst.shape.element.bits <= _HALF_BITS
+            replacement = _product_of_wider(inst) if narrow else _product_of_halves(inst)
+            inst.replace_uses(replacement)
+            inst.remove()
     return loaded.module_bytes()
 
 
@@ -35,45 +35,45 @@ def _shifted(view: Instruction, bits: int, *, signed: bool) -> Instruction:
     return plain(view, opcode, view.shape, [view, constant(view, bits, view.shape)])
 
 
-def _of_wider(one: Instruction) -> Instruction:
-    element = one.shape.element
+def _product_of_wider(inst: Instruction) -> Instruction:
+    element = inst.shape.element
     signed = element.kind == "int"
-    factors = [convert(operand, "s64" if signed else "u64") for operand in one.operands]
-    product = plain(one, "multiply", factors[0].shape, factors)
+    factors = [convert(operand, "s64" if signed else "u64") for operand in inst.operands]
+    product = plain(inst, "multiply", factors[0].shape, factors)
     return convert(_shifted(product, element.bits, signed=signed), element.name)
 
 
-def _of_halves(one: Instruction) -> Instruction:
-    """The unsigned high half; a negative factor of a signed one takes the other factor away."""
-    unsigned = with_element(one.shape, "u64")
-    x, y = (plain(one, "bitcast-convert", unsigned, [operand]) for operand in one.operands)
-    high = _unsigned_high(one, x, y, unsigned)
-    if one.shape.element.kind != "int":
+def _product_of_halves(inst: Instruction) -> Instruction:
+    """Return the unsigned high half, minus the other factor for each negative signed factor."""
+    unsigned = with_element(inst.shape, "u64")
+    x, y = (plain(inst, "bitcast-convert", unsigned, [operand]) for operand in inst.operands)
+    high = _unsigned_high(inst, x, y, unsigned)
+    if inst.shape.element.kind != "int":
         return high
-    signed = plain(one, "bitcast-convert", one.shape, [high])
-    for factor, other in (one.operands, one.operands[::-1]):
-        zero = constant(one, 0, one.shape)
-        flags = with_element(one.shape, "pred")
-        negative = plain(one, "compare", flags, [factor, zero], comparison_direction="LT")
-        taken = plain(one, "select", one.shape, [negative, other, zero])
-        signed = plain(one, "subtract", one.shape, [signed, taken])
+    signed = plain(inst, "bitcast-convert", inst.shape, [high])
+    for factor, partner in (inst.operands, inst.operands[::-1]):
+        zero = constant(inst, 0, inst.shape)
+        flags = with_element(inst.shape, "pred")
+        negative = plain(inst, "compare", flags, [factor, zero], comparison_direction="LT")
+        correction = plain(inst, "select", inst.shape, [negative, partner, zero])
+        signed = plain(inst, "subtract", inst.shape, [signed, correction])
     return signed
 
 
-def _unsigned_high(one: Instruction, x: Instruction, y: Instruction, shape: Shape) -> Instruction:
-    mask = constant(one, (1 << _HALF) - 1, shape)
+def _unsigned_high(inst: Instruction, x: Instruction, y: Instruction, shape: Shape) -> Instruction:
+    mask = constant(inst, (1 << _HALF_BITS) - 1, shape)
 
     def low(view: Instruction) -> Instruction:
-        return plain(one, "and", shape, [view, mask])
+        return plain(inst, "and", shape, [view, mask])
 
     def high(view: Instruction) -> Instruction:
-        return _shifted(view, _HALF, signed=False)
+        return _shifted(view, _HALF_BITS, signed=False)
 
     def times(a: Instruction, b: Instruction) -> Instruction:
-        return plain(one, "multiply", shape, [a, b])
+        return plain(inst, "multiply", shape, [a, b])
 
     def plus(a: Instruction, b: Instruction) -> Instruction:
-        return plain(one, "add", shape, [a, b])
+        return plain(inst, "add", shape, [a, b])
 
     middle = plus(times(high(x), low(y)), high(times(low(x), low(y))))
     carried = plus(times(low(x), high(y)), low(middle))

@@ -65,30 +65,30 @@ def fields(data: bytes) -> Iterator[Field]:
 
 def integers(data: bytes, number: int) -> list[int]:
     """A repeated integer field, packed or not."""
-    found: list[int] = []
+    numbers: list[int] = []
     for field in fields(data):
         if field.number != number:
             continue
         if isinstance(field.value, int):
-            found.append(field.value)
+            numbers.append(field.value)
             continue
         place = 0
         while place < len(field.value):
             value, place = wire.read_varint(field.value, place, len(field.value))
-            found.append(value)
-    return found
+            numbers.append(value)
+    return numbers
 
 
 def rewritten(data: bytes, number: int, change: Callable[[bytes], bytes]) -> bytes:
     """The message with every length-delimited field ``number`` passed through ``change``."""
     parts: list[bytes] = []
-    kept = 0
+    copied_end = 0
     for field in fields(data):
         if field.number != number or isinstance(field.value, int):
             continue
         value = change(field.value)
         if value is field.value:
             continue
-        parts += [data[kept : field.start], bytes_field(number, value)]
-        kept = field.end
-    return b"".join([*parts, data[kept:]]) if parts else data
+        parts += [data[copied_end : field.start], bytes_field(number, value)]
+        copied_end = field.end
+    return b"".join([*parts, data[copied_end:]]) if parts else data

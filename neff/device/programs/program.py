@@ -79,13 +79,13 @@ def signature(module: bytes) -> tuple[str, list[TensorSpec], list[TensorSpec]]:
     """(module name, parameters, results) of a serialized module."""
     computation = xla_computation(module)
     shape = computation.program_shape()
-    parameters = [spec for each in shape.parameter_shapes() for spec in _leaves(each)]
+    parameters = [spec for parameter in shape.parameter_shapes() for spec in _leaves(parameter)]
     return computation.name(), parameters, _leaves(shape.result_shape())
 
 
 def _leaves(shape: Any) -> list[TensorSpec]:
     if shape.is_tuple():
-        return [leaf for each in shape.tuple_shapes() for leaf in _leaves(each)]
+        return [leaf for element in shape.tuple_shapes() for leaf in _leaves(element)]
     return [(tuple(shape.dimensions()), np.dtype(shape.numpy_dtype()))]
 
 
@@ -114,19 +114,19 @@ class Program:
 
     @cached_property
     def communicates(self) -> bool:
-        """Whether its devices have to run together: collectives, or it reads its own number."""
+        """Return whether its devices run together: it has collectives, or reads its own number."""
         return any(name in _COMMUNICATION for name in opcode_counts(self.module))
 
     @cached_property
     def donated(self) -> frozenset[int]:
         """Parameters whose memory the program may take over."""
-        found: set[int] = set()
+        parameters: set[int] = set()
         for field in message_bytes.fields(self.module):
             if field.number == _INPUT_OUTPUT_ALIAS and isinstance(field.value, bytes):
-                found |= _parameter_numbers(field.value, _ALIAS_PARAMETER)
+                parameters |= _parameter_numbers(field.value, _ALIAS_PARAMETER)
             elif field.number == _BUFFER_DONOR and isinstance(field.value, bytes):
-                found |= _parameter_numbers(field.value, _DONOR_PARAMETER)
-        return frozenset(found)
+                parameters |= _parameter_numbers(field.value, _DONOR_PARAMETER)
+        return frozenset(parameters)
 
     def with_config(self, options: CompileOptions, extra: bytes = b"") -> bytes:
         """The module with its configuration, the form in which frameworks read it back.
@@ -163,12 +163,12 @@ def opcode_counts(module: bytes) -> Counter[str]:
 
 def with_assignment(module: bytes, assignment: bytes) -> bytes:
     """A serialized module for the devices of a ``DeviceAssignmentProto``."""
-    kept = [
+    fields = [
         module[field.start : field.end]
         for field in message_bytes.fields(module)
         if field.number != _DEVICE_ASSIGNMENT
     ]
-    return b"".join([*kept, message_bytes.bytes_field(_DEVICE_ASSIGNMENT, assignment)])
+    return b"".join([*fields, message_bytes.bytes_field(_DEVICE_ASSIGNMENT, assignment)])
 
 
 def _parameter_numbers(message: bytes, number: int) -> set[int]:
@@ -182,7 +182,7 @@ def _parameter_numbers(message: bytes, number: int) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """What a framework requests when it compiles.
+    """A framework's options for a compilation.
 
     Attributes:
         num_replicas, num_partitions: how many devices run the program together.
@@ -233,7 +233,7 @@ class CompileOptions:
         message += message_bytes.varint_field(2, self.num_partitions)
         for partition in range(self.num_partitions):
             ids = self.device_ids[partition :: self.num_partitions]
-            packed = b"".join(message_bytes.varint(each) for each in ids)
+            packed = b"".join(message_bytes.varint(ident) for ident in ids)
             message += message_bytes.bytes_field(3, message_bytes.bytes_field(1, packed))
         return message
 
@@ -254,4 +254,4 @@ def _assigned(assignment: bytes) -> tuple[int, ...]:
         for field in message_bytes.fields(assignment)
         if field.number == 3 and isinstance(field.value, bytes)
     ]
-    return tuple(each for replica in zip(*partitions, strict=True) for each in replica)
+    return tuple(ident for replica in zip(*partitions, strict=True) for ident in replica)

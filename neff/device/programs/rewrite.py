@@ -26,14 +26,14 @@ _CUSTOM_CALL_TARGET, _BACKEND_CONFIG, _API_VERSION = 28, 43, 77
 
 def kernel_configs(module: bytes) -> list[str]:
     """The ``backend_config`` of every kernel call of a serialized module, in order."""
-    found: list[str] = []
+    configs: list[str] = []
 
     def note(instruction: bytes) -> bytes:
-        found.append(_config(instruction))
+        configs.append(_config(instruction))
         return instruction
 
     _each_kernel_call(module, note)
-    return found
+    return configs
 
 
 def to_typed_calls(module: bytes, typed_config: Callable[[str], str]) -> bytes:
@@ -65,14 +65,14 @@ def to_vendor_calls(module: bytes, configs: Mapping[str, str]) -> bytes:
 
 
 def _configured(instruction: bytes, config: str, version: int) -> bytes:
-    kept = [
+    fields = [
         instruction[field.start : field.end]
         for field in message_bytes.fields(instruction)
         if field.number not in (_BACKEND_CONFIG, _API_VERSION)
     ]
-    kept.append(message_bytes.bytes_field(_BACKEND_CONFIG, config.encode()))
-    kept.append(message_bytes.varint_field(_API_VERSION, version))
-    return b"".join(kept)
+    fields.append(message_bytes.bytes_field(_BACKEND_CONFIG, config.encode()))
+    fields.append(message_bytes.varint_field(_API_VERSION, version))
+    return b"".join(fields)
 
 
 def _config(instruction: bytes) -> str:

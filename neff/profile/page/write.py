@@ -102,8 +102,8 @@ def _document(analysis: Analysis, root: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _memory(profile: Profile, held: list[Holding]) -> dict[str, object]:
-    document = memory_document(profile, held)
+def _memory(profile: Profile, holding_list: list[Holding]) -> dict[str, object]:
+    document = memory_document(profile, holding_list)
     rows = cast("list[dict[str, int]]", document["holdings"])
     if len(rows) > _MAX_HOLDINGS:
         largest = sorted(rows, key=lambda row: -row["partitions"] * row["bytes_per_partition"])

@@ -38,11 +38,11 @@ _UNITS = {
 
 def _table(name: str, description: str, fields: str) -> Table:
     """Fields are written ``name:type:unit``; ``!`` in front of a name that is required."""
-    found = [
+    table_fields = [
         Field(name.removeprefix("!"), kind, _UNITS[unit], name.startswith("!"))
         for name, kind, unit in (word.split(":") for word in fields.split())
     ]
-    return Table(name, description, tuple(found))
+    return Table(name, description, tuple(table_fields))
 
 
 _ALL = (

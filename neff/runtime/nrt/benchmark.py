@@ -49,7 +49,7 @@ def summarise(durations_ms: list[float], warmup_iterations: int) -> BenchmarkRes
     """The statistics of durations (at least one)."""
     count = len(durations_ms)
     mean = math.fsum(durations_ms) / count
-    variance = math.fsum((each - mean) ** 2 for each in durations_ms) / count
+    variance = math.fsum((duration - mean) ** 2 for duration in durations_ms) / count
     return BenchmarkResult(
         mean,
         min(durations_ms),
@@ -76,7 +76,7 @@ def host_times(run: Callable[[], object], warmup: int, iterations: int) -> list[
 def estimated(
     program: Program, arrays: Mapping[str, object], warmup: int, iterations: int
 ) -> BenchmarkResult:
-    """What the device's own clock would show, by the timing model: each iteration takes as long."""
+    """Return the durations by the timing model: all iterations are equal."""
     trips = trips_of(program, arrays)
     value, low, high = estimate(program, statistic="benchmark", trips=trips).total
     result = summarise([value / 1e6] * iterations, warmup)

@@ -46,7 +46,7 @@ _REPORTED = {
 }
 """Types that the runtime reports under another name; fp8 as int8 is the vendor's own rule."""
 
-_KNOWN = frozenset(
+_KNOWN_NAMES = frozenset(
     [
         "float32",
         "float16",
@@ -87,7 +87,7 @@ class NrtModel:
 
     @property
     def is_collective(self) -> bool:
-        """Whether it runs together with other ranks."""
+        """Return whether it runs together with other ranks."""
         return self.world_size > 1
 
     def __repr__(self) -> str:
@@ -133,9 +133,9 @@ class Device:
     @classmethod
     def live(cls) -> Self | None:
         """The runtime of this kind that is open in the process, whoever made it."""
-        known = Device._live.get(cls)
-        found = known() if known else None
-        return found if isinstance(found, cls) and found._open else None
+        reference = Device._live.get(cls)
+        device = reference() if reference else None
+        return device if isinstance(device, cls) and device._open else None
 
     @staticmethod
     def get_visible_neuron_core_count() -> int:
@@ -264,15 +264,17 @@ class Device:
             return [None] * len(ranks)
 
         key = os.path.realpath(model.neff_path), model.world_size
-        mine = loaded, arrays, results
-        self._rendezvous.meet(key, model.rank_id, model.world_size, mine, together)
+        execution = loaded, arrays, results
+        self._rendezvous.meet(key, model.rank_id, model.world_size, execution, together)
 
     def inputs_of(
         self, model: NrtModel, inputs: Mapping[str, NrtTensor]
     ) -> dict[str, npt.NDArray[np.generic]]:
         """The inputs of a model as arrays; what goes wrong is as for :meth:`execute`."""
         variables = self._loaded(model).program.variables
-        return {name: self._array(each, variables.get(name), name) for name, each in inputs.items()}
+        return {
+            name: self._array(tensor, variables.get(name), name) for name, tensor in inputs.items()
+        }
 
     # -- tensors ---------------------------------------------------------------------------
 
@@ -379,7 +381,7 @@ class Device:
 
     def unlisten(self, events: list[dict[str, Any]]) -> None:
         """Stop appending."""
-        self._listeners = [each for each in self._listeners if each is not events]
+        self._listeners = [listener for listener in self._listeners if listener is not events]
 
     def _tell(self, phase: str) -> None:
         for events in self._listeners:
@@ -470,8 +472,8 @@ class Device:
 
 def _profile(model: LoadedModel, inputs: Mapping[str, object], folder: Path) -> None:
     """Leave the estimated profile of a run in a folder."""
-    found = profile_of(model.program, trips=trips_of(model.program, inputs, model.name))
-    write_files(found, summary(found), folder)
+    profile = profile_of(model.program, trips=trips_of(model.program, inputs, model.name))
+    write_files(profile, summary(profile), folder)
 
 
 def array_type(variable: Variable) -> np.dtype[Any]:
@@ -485,8 +487,8 @@ def _reported(entry: TensorMetadata) -> TensorMetadata:
     rely on (``np.ascontiguousarray`` makes a scalar an array of one element).
     """
     name = _REPORTED.get(entry.dtype, entry.dtype)
-    known = name if name in _KNOWN else "unknown"
-    return TensorMetadata(entry.size, known, list(entry.shape) or [1])
+    reported_name = name if name in _KNOWN_NAMES else "unknown"
+    return TensorMetadata(entry.size, reported_name, list(entry.shape) or [1])
 
 
 def _bytes_of(buffer: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -133,12 +133,12 @@ class FrontModel:
     def allocate_output_tensors(self) -> list[Any]:
         """A new tensor for each output, on the model's core."""
         device = self._device()
-        made: list[Any] = []
+        tensors: list[Any] = []
         for name in self.output_tensors_info:
             variable = self._variable(name)
             tensor = device.allocate_tensor(variable.nbytes, self.model_ref.core_id, name)
-            made.append(self.tensor_class(tensor, variable.shape, array_type(variable), name))
-        return made
+            tensors.append(self.tensor_class(tensor, variable.shape, array_type(variable), name))
+        return tensors
 
     def __call__(
         self,
@@ -162,16 +162,16 @@ class FrontModel:
             TensorNameError: a ValueError; an unknown or missing name.
             TensorMismatchError: an AssertionError; another core, shape or dtype.
         """
-        made = None
+        allocated = None
         if outputs is None:
-            outputs = made = {tensor.name: tensor for tensor in self.allocate_output_tensors()}
+            outputs = allocated = {tensor.name: tensor for tensor in self.allocate_output_tensors()}
         self._validate(inputs, outputs)
         if ntff_name is None:
             ntff_name = str(self.neff_path.with_suffix(".ntff"))
         self._device().execute(
             self.model_ref, _references(inputs), _references(outputs), ntff_name, save_trace
         )
-        return made
+        return allocated
 
     def benchmark(
         self,
@@ -227,15 +227,15 @@ class FrontModel:
         return self._program().variables[name]
 
     def _validate(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        for role, given, known in (
+        for role, tensors, names in (
             ("input", inputs, self.input_tensors_info),
             ("output", outputs, self.output_tensors_info),
         ):
-            unknown = sorted(set(given) - set(known))
+            unknown = sorted(set(tensors) - set(names))
             if unknown:
                 raise TensorNameError(
                     f"Unknown {role}(s) {unknown} for model '{self.name}'. Expected {role}s: "
-                    f"{list(known)}",
+                    f"{list(names)}",
                     code=f"NEFF-{role.upper()}",
                     remedy=f"pass only {role}s that the model has",
                 )
@@ -253,10 +253,10 @@ class FrontModel:
             self._check_tensor(f"Output {name}", tensor, self.output_tensors_info[name], name)
 
     def _check_tensor(self, what: str, tensor: Any, info: TensorMetadata, name: str) -> None:
-        core, own = tensor.tensor_ref.core_id, self.model_ref.core_id
-        if core != own:
+        core, model_core = tensor.tensor_ref.core_id, self.model_ref.core_id
+        if core != model_core:
             raise TensorMismatchError(
-                f"{what}: expected model and tensor on the same core, got model core_id {own} and "
+                f"{what}: expected model and tensor on the same core, got model core_id {model_core} and "
                 f"tensor core_id {core}",
                 code="NEFF-CORE",
                 remedy="create the tensor on the core that the model was loaded on",
@@ -267,11 +267,11 @@ class FrontModel:
                 code="NEFF-SHAPE",
                 remedy="a NEFF is built for fixed shapes; build it again for this one",
             )
-        given, variable = np.dtype(tensor.dtype), self._variable(name)
-        carried = info.dtype in _BIT_CARRIERS and given == variable.dtype.dtype
-        if not carried and given != array_type(variable):
+        dtype, variable = np.dtype(tensor.dtype), self._variable(name)
+        carried = info.dtype in _BIT_CARRIERS and dtype == variable.dtype.dtype
+        if not carried and dtype != array_type(variable):
             raise TensorMismatchError(
-                f"{what}: expected dtype {info.dtype}, got {given}",
+                f"{what}: expected dtype {info.dtype}, got {dtype}",
                 code="NEFF-DTYPE",
                 remedy="convert the array, or build the NEFF again for this type",
             )
