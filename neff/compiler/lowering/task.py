@@ -82,7 +82,7 @@ class Task:
         reads, writes: names of the buffers.
         body: called with the kernel's tensors by buffer name.
         idioms: gets the names of those that the body used, for ``--explain``.
-        divides: the body does the part of the core that it is traced for (:func:`own_part`).
+        divides: the body does the share of the core that it is traced for (:func:`core_share`).
     """
 
     name: str
