@@ -136,6 +136,22 @@ def parts_change_places(n: Any, x: Any) -> Any:
     return _LOOP(0, n, turn, (x, x + 5))
 
 
+def innermost_depends_on_the_middle_alone(n: Any, x: Any) -> Any:
+    """The innermost loop reads the middle counter, the middle loop the outer table."""
+
+    def middle(state: Any) -> Any:
+        count, rows = state
+        step = _LOOP(count % 3, 2, lambda k, b: count, count % 3)
+        return count + 1, jnp.maximum(jnp.flip(rows, 0), step + 3)
+
+    def outer(state: Any) -> Any:
+        count, a = state
+        _, rows = lax.while_loop(lambda s: s[0] < n, middle, (count, a))
+        return count + 1, rows + a
+
+    return lax.while_loop(lambda s: s[0] < n, outer, (n - 2, x))
+
+
 NESTS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (outer_counter, (np.int32(2), _TURNS, _START)),
     (outer_counter_of_a_table, (np.int32(2), _TURNS, _TABLE)),
@@ -149,5 +165,6 @@ NESTS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (data_decides, (_TURNS, _TABLE)),
     (inner_trips_depend_on_outer, (_TURNS, _TABLE)),
     (parts_change_places, (_TURNS, _TABLE)),
+    (innermost_depends_on_the_middle_alone, (_TURNS, _TABLE)),
 ]
 """Functions that compile to nested loops, and arguments that tell right from wrong."""

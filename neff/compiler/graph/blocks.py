@@ -128,19 +128,40 @@ def blocks_of(nodes: Iterable[Node]) -> Block:
 
 
 def _scopes(nodes: list[Node]) -> tuple[dict[int, _Scope], dict[int, int]]:
-    """The loops that each node is in, and how deep each loop is, by ``id``."""
+    """The loops that each node depends on, and how deep each loop is, by ``id``."""
     scopes: dict[int, _Scope] = {}
-    depths: dict[int, int] = {}
+    around: dict[int, _Scope] = {}
     for node in nodes:
         scope = _OUTSIDE.union(*(scopes[id(operand)] for operand in node.operands))
         if node.opcode in _SYMBOLS:
             scope |= {(id(node.operands[0]), node.attributes.get("branch", 0))}
         elif node.opcode == "turn":
-            own = id(node.operands[0])
-            scope = frozenset(key for key in scope if key[0] != own)
-            depths[own] = len(scope) + 1
+            loop = id(node.operands[0])
+            scope = frozenset(key for key in scope if key[0] != loop)
+            around[loop] = scope
         scopes[id(node)] = scope
-    return scopes, depths
+    return scopes, _depths(around)
+
+
+def _depths(around: dict[int, _Scope]) -> dict[int, int]:
+    """How deep each loop is.
+
+    A loop may depend on the loop around it alone, and that one on a third: the longest chain
+    counts.
+
+    Args:
+        around: ``id`` of a loop -> the loops that it depends on.
+    """
+    depths: dict[int, int] = {}
+
+    def depth(loop: int) -> int:
+        if loop not in depths:
+            depths[loop] = 1 + max((depth(outer) for outer, _ in around[loop]), default=0)
+        return depths[loop]
+
+    for loop in around:
+        depth(loop)
+    return depths
 
 
 def _read(loop: Loop) -> tuple[Node, ...]:
