@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["STEP", "difference", "disturbed"]
+__all__ = ["STEP", "Array", "difference", "disturbed", "unequal"]
 
 Array = np.ndarray[Any, Any]
 SMALLEST = {"float16": 6.1e-5, "float64": 2.3e-308}
@@ -112,6 +112,21 @@ def difference(
     if error and (np.any(~np.isfinite(one)) or np.any(np.abs(one) > MAX_CAST)):
         wrong &= np.isfinite(one) & np.isfinite(other)  # a cast may overflow
     return _shown(want, found, wrong) if np.any(wrong) else ""
+
+
+def unequal(wanted: Sequence[Array], results: Sequence[Array]) -> str:
+    """What is wrong with results that must be equal; zeros of both signs are."""
+    if len(wanted) != len(results):
+        return f"{len(results)} results instead of {len(wanted)}"
+    for number, (want, found) in enumerate(zip(wanted, results, strict=True)):
+        if want.dtype == np.bool_ and found.dtype == np.uint8:
+            found = found.view(np.bool_)
+        if want.shape != found.shape or want.dtype != found.dtype:
+            return f"result {number}: {found.dtype}{list(found.shape)}, not {want.dtype}{list(want.shape)}"
+        wrong = np.asarray(want != found)
+        if np.any(wrong):
+            return f"result {number}: {_shown(want, found, wrong)}"
+    return ""
 
 
 def _shown(want: Array, found: Array, wrong: Array) -> str:

@@ -1,7 +1,12 @@
 """Random JAX programs in every way of compiling them, beside jaxlib on the CPU.
 
 Usage: python scripts/fuzz/fuzz_jax.py [--seed N] [--count N] [--minutes M] [--ways a,b]
-           [--each N] [--keep FOLDER] [--json FILE]
+           [--each N] [--nests SHARE] [--keep FOLDER] [--json FILE]
+
+A share of the seeds are loop nests (``loop_nests``): loops of all kinds in loops and branches, whose
+bodies read and write the state around them, call kernels and index arrays. Their floats are integers
+that no rounding changes, so that every result must be equal to jaxlib's, and jaxlib's to that of
+an interpreter in NumPy; none may be refused. ``--nests 1 --seed N --count 1`` shows one again.
 
 Each program runs with two sets of data, in the evaluator and in ``--each`` further ways. Integers
 and predicates must be equal; floats up to an error that follows from how far jaxlib's own results
@@ -13,6 +18,7 @@ Exit code 1 when there was any.
 from __future__ import annotations
 
 import os
+import random
 import re
 import sys
 from collections import Counter
@@ -24,10 +30,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from children import Child
-from differing import STEP, difference, disturbed
+from differing import STEP, Array, difference, disturbed, unequal
 from driving import Driver, chosen, find_faults, kind_of
 from jax_programs.generate import program
 from jax_programs.ways import WAYS, Request
+from loop_nests.program import NestProgram, nest_program
+from loop_nests.ways import WAYS as NEST_WAYS
 from programs import Program
 
 OURS = re.compile(r'File "[^"]*/(hlo_tools|neff|nki_lang)/')
@@ -110,14 +118,68 @@ class Fuzzer:
         return ""
 
 
+FAST_ORACLE = {
+    "XLA_FLAGS": "--xla_backend_optimization_level=0"
+    " --xla_disable_hlo_passes=fusion,cpu-instruction-fusion"
+}
+"""Exact numbers are the same in code that is not optimized, which jaxlib compiles in half the time."""
+
+
+class NestFuzzer:
+    """Runs loop nests; each result must be equal, and nothing may be refused."""
+
+    def __init__(self) -> None:
+        self.child = Child("loop_nests.ways:serve_nests", {"JAX_PLATFORMS": "cpu", **FAST_ORACLE})
+        self.runs: Counter[str] = Counter()
+
+    def faults(self, made: NestProgram, ways: list[str]) -> dict[str, str]:
+        """What is wrong with each way that is wrong; ``jaxlib`` when it differs from the interpreter."""
+        answer = self.child.ask(made.request([way for way in ways if way != "jaxlib"]))
+        if "error" in answer:
+            return {"jaxlib": answer["error"][:300]}
+        self.runs.update(f"nest {way}" for way in ways)
+        if any(map(unequal, made.meant(), answer["wanted"])):
+            return {"jaxlib": "jaxlib differs from the interpreter in NumPy"}
+        results = {
+            way: _nest_fault(answer["wanted"], answer["found"][way]) for way in answer["found"]
+        }
+        return {way: told for way, told in results.items() if told}
+
+
+def _nest_fault(wanted: list[list[Array]], found: dict[str, Any]) -> str:
+    if "error" in found:
+        return found["error"][:300]
+    for call, (want, results) in enumerate(zip(wanted, found["results"], strict=True)):
+        told = unequal(want, results)
+        if told:
+            return f"call {call} {told}"
+    return ""
+
+
+def is_nest(seed: int, share: float) -> bool:
+    """Whether a seed gives a loop nest."""
+    return random.Random(f"is a loop nest {seed}").random() < share
+
+
 def main() -> int:
     """Run from the command line."""
-    driver, fuzzer = Driver(__doc__, ways=list(WAYS), each=2).parse(), Fuzzer()
+    driver = Driver(__doc__, ways=list(dict.fromkeys([*WAYS, *NEST_WAYS])), each=2)
+    driver.parser.add_argument("--nests", type=float, default=0.4, help="share of loop nests")
+    driver.parse()
+    fuzzer, nests = Fuzzer(), NestFuzzer()
     for seed in driver.seeds():
-        ways = chosen(seed, driver.ways, driver.options.each, "evaluate")
-        find_faults(driver, fuzzer, program(seed), ways, ".py")
+        nested = is_nest(seed, driver.options.nests)
+        table = NEST_WAYS if nested else WAYS
+        ways = [way for way in driver.ways if way in table]
+        ways = chosen(seed, ways, driver.options.each, "evaluate")
+        if nested:
+            find_faults(driver, nests, nest_program(seed), ways, ".py")
+        else:
+            find_faults(driver, fuzzer, program(seed), ways, ".py")
     fuzzer.child.stop()
-    return driver.finish("programs", fuzzer.runs, refused=fuzzer.refusals, foreign=fuzzer.foreign)
+    nests.child.stop()
+    runs = fuzzer.runs + nests.runs
+    return driver.finish("programs", runs, refused=fuzzer.refusals, foreign=fuzzer.foreign)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+NEST_WAYS = "evaluate,trn1,trn2,trn2 lnc=2,trn3 lnc=2,trn2 O1,trn2 by chance"
+"""Ways of loop nests that take no second each."""
 
 
 def faults(folder: Path, driver: str, *options: str) -> tuple[list[dict[str, str]], dict[str, int]]:
@@ -24,9 +26,18 @@ def faults(folder: Path, driver: str, *options: str) -> tuple[list[dict[str, str
 
 @pytest.mark.jax
 def test_jax_programs(tmp_path: Path) -> None:
-    found, runs = faults(tmp_path, "fuzz_jax", "--count", "10", "--each", "1")
+    options = ("--count", "10", "--each", "1", "--nests", "0")
+    found, runs = faults(tmp_path, "fuzz_jax", *options)
     assert found == []
     assert runs["evaluate"] >= 8 and len(runs) > 4
+
+
+@pytest.mark.jax
+def test_loop_nests(tmp_path: Path) -> None:
+    options = ("--count", "8", "--each", "1", "--nests", "1")
+    found, runs = faults(tmp_path, "fuzz_jax", *options, "--ways", NEST_WAYS)
+    assert found == []
+    assert runs["nest evaluate"] == 8 and sum(runs.values()) == 16 and len(runs) > 3
 
 
 @pytest.mark.jax

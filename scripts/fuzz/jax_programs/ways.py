@@ -11,7 +11,7 @@ from children import failed, serve
 from compiler_choices import compile_by_chance
 from rounding import rounded_runs
 
-__all__ = ["WAYS", "Request", "Way", "serve_programs"]
+__all__ = ["WAYS", "Request", "Way", "neff_of", "serve_programs"]
 
 Arrays = list[np.ndarray[Any, Any]]
 
@@ -36,9 +36,11 @@ def _evaluated(module: Any) -> Callable[[Arrays], Arrays]:
     return lambda arrays: [np.asarray(one) for one in evaluate(module, arrays)]
 
 
-def _neff(
+def neff_of(
     target: str, *, by_chance: bool = False, **options: Any
 ) -> Callable[[Any], Callable[[Arrays], Arrays]]:
+    """From a module to what runs its NEFF for a target, compiled with these options."""
+
     def make(module: Any) -> Callable[[Arrays], Arrays]:
         import neff
         from neff import runtime
@@ -60,18 +62,18 @@ def _neff(
 
 WAYS: dict[str, Way] = {
     "evaluate": Way(_evaluated, refuses=frozenset()),
-    "trn1": Way(_neff("trn1")),
-    "trn2": Way(_neff("trn2")),
-    "trn3": Way(_neff("trn3")),
-    "trn2 lnc=1": Way(_neff("trn2", lnc=1)),
-    "trn2 lnc=2": Way(_neff("trn2", lnc=2)),
-    "trn2 by chance": Way(_neff("trn2", by_chance=True, lnc=2)),
-    "trn1 by chance": Way(_neff("trn1", by_chance=True)),
-    "trn2 O1": Way(_neff("trn2", optlevel=1)),
-    "trn1 matmult bf16": Way(_neff("trn1", auto_cast="matmult"), 3e-2),
-    "trn2 matmult fp16": Way(_neff("trn2", auto_cast="matmult", auto_cast_type="fp16"), 1e-2),
-    "trn3 matmult tf32": Way(_neff("trn3", auto_cast="matmult", auto_cast_type="tf32"), 1e-2),
-    "trn2 all bf16": Way(_neff("trn2", auto_cast="all"), 1e-1),
+    "trn1": Way(neff_of("trn1")),
+    "trn2": Way(neff_of("trn2")),
+    "trn3": Way(neff_of("trn3")),
+    "trn2 lnc=1": Way(neff_of("trn2", lnc=1)),
+    "trn2 lnc=2": Way(neff_of("trn2", lnc=2)),
+    "trn2 by chance": Way(neff_of("trn2", by_chance=True, lnc=2)),
+    "trn1 by chance": Way(neff_of("trn1", by_chance=True)),
+    "trn2 O1": Way(neff_of("trn2", optlevel=1)),
+    "trn1 matmult bf16": Way(neff_of("trn1", auto_cast="matmult"), 3e-2),
+    "trn2 matmult fp16": Way(neff_of("trn2", auto_cast="matmult", auto_cast_type="fp16"), 1e-2),
+    "trn3 matmult tf32": Way(neff_of("trn3", auto_cast="matmult", auto_cast_type="tf32"), 1e-2),
+    "trn2 all bf16": Way(neff_of("trn2", auto_cast="all"), 1e-1),
 }
 """Every way by name."""
 
