@@ -114,18 +114,18 @@ def difference(
     return _shown(want, found, wrong) if np.any(wrong) else ""
 
 
-def unequal(wanted: Sequence[Array], results: Sequence[Array]) -> str:
-    """What is wrong with results that must be equal; zeros of both signs are."""
-    if len(wanted) != len(results):
-        return f"{len(results)} results instead of {len(wanted)}"
-    for number, (want, found) in enumerate(zip(wanted, results, strict=True)):
-        if want.dtype == np.bool_ and found.dtype == np.uint8:
-            found = found.view(np.bool_)
-        if want.shape != found.shape or want.dtype != found.dtype:
-            return f"result {number}: {found.dtype}{list(found.shape)}, not {want.dtype}{list(want.shape)}"
-        wrong = np.asarray(want != found)
+def unequal(expected: Sequence[Array], results: Sequence[Array]) -> str:
+    """The difference of results that must be equal; zeros of both signs are."""
+    if len(expected) != len(results):
+        return f"{len(results)} results instead of {len(expected)}"
+    for number, (want, array) in enumerate(zip(expected, results, strict=True)):
+        if want.dtype == np.bool_ and array.dtype == np.uint8:
+            array = array.view(np.bool_)
+        if want.shape != array.shape or want.dtype != array.dtype:
+            return f"result {number}: {array.dtype}{list(array.shape)}, not {want.dtype}{list(want.shape)}"
+        wrong = np.asarray(want != array)
         if np.any(wrong):
-            return f"result {number}: {_shown(want, found, wrong)}"
+            return f"result {number}: {_shown(want, array, wrong)}"
     return ""
 
 

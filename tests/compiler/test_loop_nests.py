@@ -46,9 +46,9 @@ def chain_of_three_loops() -> list[Node]:
         turn = node("turn", start, *values, gated=False, parts=1)
         return node("result", turn, index=0)
 
-    given = node("parameter", index=0)
-    outermost, first = loop(1, given)
-    middle, second = loop(2, given)
+    start_value = node("parameter", index=0)
+    outermost, first = loop(1, start_value)
+    middle, second = loop(2, start_value)
     innermost, third = loop(3, second)
     inner = ended(innermost, node("negate", third))
     ended(outermost, ended(middle, node("add", inner, first)))

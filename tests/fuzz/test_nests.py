@@ -1,10 +1,11 @@
-"""Random loop nests: exact, short, readable from their seed, and made smaller without losing that."""
+"""Random loop nests: exact, short, readable from their seed, and program smaller without losing that."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts/fuzz"))
 
-from driving import shrunk  # noqa: E402
 from loop_nests.draw import nest  # noqa: E402
 from loop_nests.exactness import arrays_of, exact_nest  # noqa: E402
 from loop_nests.interpret import MAX_STEPS, Interpreter, RunawayError  # noqa: E402
@@ -58,7 +58,7 @@ def test_every_kind_of_statement_is_drawn() -> None:
     assert bounds == {Number, Variable}
     structures = {step.structure for step in steps if isinstance(step, ForLoop)}
     assert structures == {"single", "tuple", "dict", "nested"}
-    assert any(given.donated for seed in SEEDS for given in drawn_nest(seed).inputs)
+    assert any(argument.donated for seed in SEEDS for argument in drawn_nest(seed).inputs)
 
 
 def loop(operator: str, trips: int, bound: int = 0) -> Nest:
@@ -91,9 +91,9 @@ def test_programs_that_run_too_long_are_dropped() -> None:
 class UpdateFuzzer:
     """Takes every program that sets a row within a loop for faulty."""
 
-    def faults(self, made: NestProgram, ways: list[str]) -> dict[str, str]:
-        made.meant()
-        bodies = [step for step in walk(made.nest.body) if not isinstance(step, Compute)]
+    def faults(self, program: NestProgram, ways: list[str]) -> dict[str, str]:
+        program.meant()
+        bodies = [step for step in walk(program.nest.body) if not isinstance(step, Compute)]
         inner = [
             step.operator for body in bodies for step in _inner(body) if isinstance(step, Compute)
         ]
@@ -107,8 +107,11 @@ def _inner(statement: object) -> list[object]:
 def test_faults_are_shrunk_to_what_shows_them() -> None:
     fuzzer = UpdateFuzzer()
     programs = [NestProgram(seed, drawn_nest(seed)) for seed in SEEDS]
-    programs.sort(key=lambda program: sum(1 for _ in walk(program.nest.body)))
-    program = next(program for program in programs if fuzzer.faults(program, []))
-    small = shrunk(fuzzer, program, "way")
-    assert fuzzer.faults(small, [])
-    assert sum(1 for _ in walk(small.nest.body)) <= 5
+    program = min(
+        (program for program in programs if fuzzer.faults(program, [])),
+        key=lambda program: sum(1 for _ in walk(program.nest.body)),
+    )
+    smaller = [less for less in islice(program.smaller(), 12) if fuzzer.faults(less, [])]
+    assert smaller
+    counts = [sum(1 for _ in walk(less.nest.body)) for less in smaller]
+    assert min(counts) < sum(1 for _ in walk(program.nest.body))

@@ -38,11 +38,11 @@ LOOPS = (ForLoop, WhileLoop, Scan, Map)
 def nest(seed: int) -> Nest:
     """The program of a seed: exact, short, with a loop in it."""
     chance = random.Random(f"shape of nest {seed}")
-    wanted, dead = chance.choice((1, 2, 2, 2, 2, 3)), chance.random() < 0.2
+    min_depth, dead = chance.choice((1, 2, 2, 2, 2, 3)), chance.random() < 0.2
     for attempt in range(MAX_DRAWS):
         drawn = _draw(seed, attempt)
         live = cleaned_nest(drawn)
-        if depth_of(live.body) < wanted:
+        if depth_of(live.body) < min_depth:
             continue
         drawn = drawn if dead else live
         exact = exact_nest(drawn)
@@ -65,7 +65,7 @@ def depth_of(body: Body) -> int:
 def _draw(seed: int, attempt: int) -> Nest:
     make = Maker(seed + attempt * 1_000_000_007)
     inputs = _inputs(make)
-    make.bind(*(given.variable for given in inputs))
+    make.bind(*(argument.variable for argument in inputs))
     for _ in range(make.chance.randrange(3)):
         draw_expression(make)
     while make.budget > 0:
@@ -74,7 +74,9 @@ def _draw(seed: int, attempt: int) -> Nest:
     looped = [variable for variable in computed if variable.name[0] == "r"]
     results = make.chance.sample(looped, min(len(looped), make.chance.randrange(1, 5)))
     results += [variable for variable in computed[-2:] if variable not in results]
-    body = Body(tuple(given.variable for given in inputs), tuple(make.statements), tuple(results))
+    body = Body(
+        tuple(argument.variable for argument in inputs), tuple(make.statements), tuple(results)
+    )
     return Nest(seed, inputs, body)
 
 
@@ -110,7 +112,7 @@ def _statements(make: Maker, depth: int, most: int = 4) -> None:
 
 
 def _state(make: Maker) -> tuple[Variable, ...]:
-    """What a loop starts with."""
+    """The values that a loop starts with."""
     count = make.chance.choice((1, 1, 2, 2, 3, 4))
     inits = []
     for _ in range(count):
@@ -152,10 +154,10 @@ def _advanced(make: Maker, state: Sequence[Variable]) -> tuple[Variable, ...]:
     return tuple(results)
 
 
-def _returned(make: Maker, wanted: Type) -> Variable:
+def _returned(make: Maker, value_type: Type) -> Variable:
     """A value that a body returns beside the state."""
-    unread = [variable for variable in make.unread() if variable.type == wanted]
-    value = consumed(make, make.chance.choice(unread) if unread else make.value(wanted))
+    unread = [variable for variable in make.unread() if variable.type == value_type]
+    value = consumed(make, make.chance.choice(unread) if unread else make.value(value_type))
     make.read(value)
     return value
 
@@ -242,14 +244,14 @@ def _sequences(make: Maker, count: int) -> tuple[Variable, ...]:
     first = make.pick(lambda variable: bool(variable.shape) and 1 < variable.shape[0] <= 12)
     if first is None:
         return ()
-    rest = [
+    further = [
         make.pick(lambda variable: variable.shape[:1] == first.shape[:1]) for _ in range(count - 1)
     ]
-    return tuple(variable for variable in (first, *rest) if variable is not None)
+    return tuple(variable for variable in (first, *further) if variable is not None)
 
 
 def _elements(make: Maker, sequences: Sequence[Variable]) -> tuple[Variable, ...]:
-    return tuple(make.variable(each.shape[1:], each.dtype, "e") for each in sequences)
+    return tuple(make.variable(sequence.shape[1:], sequence.dtype, "e") for sequence in sequences)
 
 
 def _scan(make: Maker, depth: int) -> None:
@@ -297,7 +299,7 @@ def _branch(make: Maker, depth: int) -> None:
     types = [make.chance.choice(arguments).type for _ in range(make.chance.randrange(1, 4))]
     count = 2 if selector.dtype == "bool" else make.chance.randrange(2, 4)
     bodies = tuple(_choice(make, depth, arguments, types) for _ in range(count))
-    targets = tuple(make.variable(*wanted, "r") for wanted in types)
+    targets = tuple(make.variable(*value_type, "r") for value_type in types)
     _add(make, Branch(targets, selector, arguments, bodies))
 
 
@@ -306,7 +308,7 @@ def _choice(make: Maker, depth: int, arguments: Sequence[Variable], types: Seque
     parameters = _like(make, arguments, "a")
 
     def results() -> tuple[Variable, ...]:
-        return tuple(_returned(make, wanted) for wanted in types)
+        return tuple(_returned(make, value_type) for value_type in types)
 
     if make.chance.random() < 0.2:
         with make.body(parameters) as statements:

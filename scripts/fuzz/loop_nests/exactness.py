@@ -25,13 +25,13 @@ BOUNDS = {"float32": 99, "bfloat16": 3}
 
 def arrays_of(nest: Nest, call: int) -> list[Array]:
     """The arguments of a call; each depends on its name and the seed alone."""
-    return [_array(given, nest.seed + call) for given in nest.inputs]
+    return [_array(argument, nest.seed + call) for argument in nest.inputs]
 
 
-def _array(given: Input, seed: int) -> Array:
-    variable = given.variable
+def _array(argument: Input, seed: int) -> Array:
+    variable = argument.variable
     chance = np.random.default_rng((zlib.crc32(variable.name.encode()), seed))
-    values = chance.integers(given.low, given.high + 1, variable.shape)
+    values = chance.integers(argument.low, argument.high + 1, variable.shape)
     return np.asarray(values).astype(getattr(ml_dtypes, variable.dtype, variable.dtype))
 
 

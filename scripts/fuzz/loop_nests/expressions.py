@@ -36,7 +36,7 @@ def draw_pair(make: Maker) -> Variable | None:
     operands: list[Operand] = [left, Number(make.chance.choice((-2, -1, 1, 2, 3)))]
     if make.chance.random() < 0.75:
         right = make.pick(
-            lambda other: other.dtype == left.dtype and _broadcasts(other, left.shape)
+            lambda candidate: candidate.dtype == left.dtype and _broadcasts(candidate, left.shape)
         )
         operands = [left, right] if right is not None else operands
     if make.chance.random() < 0.4:
@@ -53,7 +53,7 @@ def draw_unary(make: Maker) -> Variable | None:
 
 
 def draw_remainder(make: Maker) -> Variable | None:
-    value = make.pick(lambda other: other.dtype in ("int32", "float32"))
+    value = make.pick(lambda candidate: candidate.dtype in ("int32", "float32"))
     if value is None:
         return None
     names = ("remainder", "remainder", "floor_divide") if value.dtype == "int32" else ("remainder",)
@@ -62,7 +62,7 @@ def draw_remainder(make: Maker) -> Variable | None:
 
 
 def draw_cast(make: Maker) -> Variable | None:
-    value = make.pick(lambda other: True)
+    value = make.pick(lambda candidate: True)
     if value is None:
         return None
     dtype = make.chance.choice([dtype for dtype in NUMERIC if dtype != value.dtype])
@@ -83,7 +83,7 @@ def draw_comparison(make: Maker) -> Variable | None:
 
 
 def draw_logical(make: Maker) -> Variable | None:
-    left = make.pick(lambda other: other.dtype == "bool")
+    left = make.pick(lambda candidate: candidate.dtype == "bool")
     if left is None:
         return None
     right = make.pick_type(left.type)
@@ -94,10 +94,10 @@ def draw_logical(make: Maker) -> Variable | None:
 
 
 def draw_select(make: Maker) -> Variable | None:
-    test = make.pick(lambda other: other.dtype == "bool")
+    test = make.pick(lambda candidate: candidate.dtype == "bool")
     if test is None:
         return None
-    left = make.pick(lambda other: _numeric(other) and test.shape in ((), other.shape))
+    left = make.pick(lambda candidate: _numeric(candidate) and test.shape in ((), candidate.shape))
     if left is None:
         return None
     right = make.pick_type(left.type) or left
@@ -105,7 +105,7 @@ def draw_select(make: Maker) -> Variable | None:
 
 
 def draw_reduction(make: Maker) -> Variable | None:
-    value = make.pick(lambda other: bool(other.shape))
+    value = make.pick(lambda candidate: bool(candidate.shape))
     if value is None:
         return None
     if value.dtype == "bool":
@@ -119,7 +119,9 @@ def draw_reduction(make: Maker) -> Variable | None:
 
 
 def draw_cumulative(make: Maker) -> Variable | None:
-    value = make.pick(lambda other: other.dtype in ("float32", "int32") and bool(other.shape))
+    value = make.pick(
+        lambda candidate: candidate.dtype in ("float32", "int32") and bool(candidate.shape)
+    )
     if value is None:
         return None
     axis = make.chance.randrange(len(value.shape))
@@ -127,14 +129,14 @@ def draw_cumulative(make: Maker) -> Variable | None:
 
 
 def draw_product(make: Maker) -> Variable | None:
-    left = make.pick(lambda other: other.dtype == "float32" and len(other.shape) == 2)
+    left = make.pick(lambda candidate: candidate.dtype == "float32" and len(candidate.shape) == 2)
     if left is None:
         return None
     inner = left.shape[1]
     right = make.pick(
-        lambda other: (
-            other.dtype == "float32"
-            and other.shape in ((inner,), (inner, make.columns), (inner, make.rows))
+        lambda candidate: (
+            candidate.dtype == "float32"
+            and candidate.shape in ((inner,), (inner, make.columns), (inner, make.rows))
         )
     )
     if right is None or make.chance.random() < 0.3:
@@ -144,7 +146,7 @@ def draw_product(make: Maker) -> Variable | None:
 
 
 def draw_move(make: Maker) -> Variable | None:
-    value = make.pick(lambda other: _numeric(other) and bool(other.shape))
+    value = make.pick(lambda candidate: _numeric(candidate) and bool(candidate.shape))
     if value is None:
         return None
     axis = make.chance.randrange(len(value.shape))
@@ -165,7 +167,7 @@ def draw_move(make: Maker) -> Variable | None:
 
 def draw_broadcast(make: Maker) -> Variable | None:
     shape = (make.rows, make.columns)
-    vector = make.pick(lambda other: _numeric(other) and len(other.shape) == 1)
+    vector = make.pick(lambda candidate: _numeric(candidate) and len(candidate.shape) == 1)
     if vector is None:
         return make.compute("arange", [], (make.rows,), "int32")
     if vector.shape == (make.columns,) and make.chance.random() < 0.6:
@@ -176,11 +178,11 @@ def draw_broadcast(make: Maker) -> Variable | None:
 
 
 def draw_gather(make: Maker) -> Variable | None:
-    source = make.pick(lambda other: _numeric(other) and bool(other.shape))
+    source = make.pick(lambda candidate: _numeric(candidate) and bool(candidate.shape))
     if source is None:
         return None
     name = make.chance.choice(("index", "index", "index_column", "index_static", "take", "window"))
-    rows = make.pick(lambda other: other.dtype == "int32" and len(other.shape) == 1)
+    rows = make.pick(lambda candidate: candidate.dtype == "int32" and len(candidate.shape) == 1)
     if name == "index_column" and len(source.shape) == 2:
         return make.compute(name, [source, make.index()], source.shape[:1], source.dtype)
     if name == "take" and rows is not None:
@@ -200,7 +202,7 @@ def draw_gather(make: Maker) -> Variable | None:
 def draw_update(make: Maker, destination: Variable | None = None) -> Variable | None:
     """A changed copy of an array, which a compiler may make in place."""
     if destination is None:
-        destination = make.pick(lambda other: _numeric(other) and bool(other.shape))
+        destination = make.pick(lambda candidate: _numeric(candidate) and bool(candidate.shape))
     if destination is None:
         return None
     shape, dtype = destination.shape, destination.dtype
@@ -215,17 +217,17 @@ def draw_update(make: Maker, destination: Variable | None = None) -> Variable | 
         operands = [destination, make.index(), make.index(), make.value(((), dtype))]
         return make.compute("element_set", operands, shape, dtype)
     if family == "window":
-        source = make.pick(lambda other: other.dtype == dtype and other.shape[1:] == shape[1:] and bool(other.shape) and other.shape[0] <= shape[0])  # fmt: skip
+        source = make.pick(lambda candidate: candidate.dtype == dtype and candidate.shape[1:] == shape[1:] and bool(candidate.shape) and candidate.shape[0] <= shape[0])  # fmt: skip
         if source is not None:
             operands = [destination, source, make.index()]
             return make.compute("window_update", operands, shape, dtype, 0)
     if family == "block" and len(shape) == 2:
-        source = make.pick(lambda other: other.dtype == dtype and len(other.shape) == 2 and other.shape[0] <= shape[0] and other.shape[1] <= shape[1])  # fmt: skip
+        source = make.pick(lambda candidate: candidate.dtype == dtype and len(candidate.shape) == 2 and candidate.shape[0] <= shape[0] and candidate.shape[1] <= shape[1])  # fmt: skip
         if source is not None:
             operands = [destination, source, make.index(), make.index()]
             return make.compute("block_update", _positions(make, operands), shape, dtype)
     if family == "scatter":
-        rows = make.pick(lambda other: other.dtype == "int32" and len(other.shape) == 1)
+        rows = make.pick(lambda candidate: candidate.dtype == "int32" and len(candidate.shape) == 1)
         if rows is not None and rows.shape[0] <= MAX_SORTED:
             value = make.value(((*rows.shape, *shape[1:]), dtype))
             name = make.chance.choice(("scatter_add", "scatter_max"))
@@ -244,10 +246,10 @@ def _positions(make: Maker, operands: list[Operand]) -> list[Operand]:
 
 def draw_kernel(make: Maker) -> Variable | None:
     value = make.pick(
-        lambda other: (
-            len(other.shape) == 2
-            and other.dtype == "float32"
-            and other.shape[0] <= MAX_ROWS_OF_KERNEL
+        lambda candidate: (
+            len(candidate.shape) == 2
+            and candidate.dtype == "float32"
+            and candidate.shape[0] <= MAX_ROWS_OF_KERNEL
         )
     )
     if value is None:

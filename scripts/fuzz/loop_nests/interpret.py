@@ -1,4 +1,4 @@
-"""What a loop nest computes, by NumPy: the second oracle, and the measure of its numbers."""
+"""The second oracle: a loop nest executed by NumPy, and the measure of its numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a loop nest needs: statements, parts of states and inputs that its results depend on."""
+"""The live parts of a loop nest: statements, states and inputs that its results depend on."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def cleaned_nest(nest: Nest) -> Nest:
     while True:
         body = _live(nest.body)
         read = names_read(body)
-        inputs = tuple(given for given in nest.inputs if given.variable.name in read)
-        body = replace(body, parameters=tuple(given.variable for given in inputs))
+        inputs = tuple(argument for argument in nest.inputs if argument.variable.name in read)
+        body = replace(body, parameters=tuple(argument.variable for argument in inputs))
         cleaned = replace(nest, inputs=inputs, body=body)
         if cleaned == nest:
             return nest
@@ -70,7 +70,7 @@ def cleaned_nest(nest: Nest) -> Nest:
 
 def _live(body: Body) -> Body:
     needed = {result.name for result in body.results if isinstance(result, Variable)}
-    kept: list[Statement] = []
+    places: list[Statement] = []
     for statement in reversed(body.statements):
         if not any(target.name in needed for target in targets_of(statement)):
             continue
@@ -82,8 +82,8 @@ def _live(body: Body) -> Body:
         needed |= {
             operand.name for operand in operands_of(statement) if isinstance(operand, Variable)
         }
-        kept.append(statement)
-    return replace(body, statements=tuple(reversed(kept)))
+        places.append(statement)
+    return replace(body, statements=tuple(reversed(places)))
 
 
 def _narrowed(statement: Statement, needed: set[str]) -> Statement:
@@ -91,14 +91,14 @@ def _narrowed(statement: Statement, needed: set[str]) -> Statement:
     match statement:
         case ForLoop():
             counter, *state = statement.body.parameters
-            kept = _kept(statement.targets, state, statement.body, needed)
+            places = _kept(statement.targets, state, statement.body, needed)
             body = replace(
-                statement.body, parameters=(counter, *_at(state, kept)),
-                results=_at(statement.body.results, kept),
+                statement.body, parameters=(counter, *_at(state, places)),
+                results=_at(statement.body.results, places),
             )  # fmt: skip
             return replace(
-                statement, targets=_at(statement.targets, kept), inits=_at(statement.inits, kept),
-                body=body, structure=_fitting(statement.structure, len(kept)),
+                statement, targets=_at(statement.targets, places), inits=_at(statement.inits, places),
+                body=body, structure=_fitting(statement.structure, len(places)),
             )  # fmt: skip
         case WhileLoop():
             state = statement.body.parameters
@@ -108,25 +108,25 @@ def _narrowed(statement: Statement, needed: set[str]) -> Statement:
                 for parameter, test in zip(state, statement.test.parameters, strict=True)
                 if test.name in tested
             }
-            kept = _kept(statement.targets, state, statement.body, needed | more)
-            test = replace(statement.test, parameters=_at(statement.test.parameters, kept))
+            places = _kept(statement.targets, state, statement.body, needed | more)
+            test = replace(statement.test, parameters=_at(statement.test.parameters, places))
             body = replace(
                 statement.body,
-                parameters=_at(state, kept),
-                results=_at(statement.body.results, kept),
+                parameters=_at(state, places),
+                results=_at(statement.body.results, places),
             )
             return replace(
-                statement, targets=_at(statement.targets, kept), inits=_at(statement.inits, kept),
-                test=test, body=body, structure=_fitting(statement.structure, len(kept)),
+                statement, targets=_at(statement.targets, places), inits=_at(statement.inits, places),
+                test=test, body=body, structure=_fitting(statement.structure, len(places)),
             )  # fmt: skip
         case Branch():
-            kept = [
+            places = [
                 place for place, target in enumerate(statement.targets) if target.name in needed
             ]
             bodies = tuple(
-                replace(body, results=_at(body.results, kept)) for body in statement.bodies
+                replace(body, results=_at(body.results, places)) for body in statement.bodies
             )
-            return replace(statement, targets=_at(statement.targets, kept), bodies=bodies)
+            return replace(statement, targets=_at(statement.targets, places), bodies=bodies)
         case _:
             return statement
 
@@ -145,12 +145,12 @@ def _kept(
     """Parts of a state that something behind the loop, or another kept part, needs."""
     offset = len(body.results) - len(state)
     assert offset == 0
-    kept = {place for place, target in enumerate(targets) if target.name in needed}
-    kept |= {place for place, parameter in enumerate(state) if parameter.name in needed}
+    places = {place for place, target in enumerate(targets) if target.name in needed}
+    places |= {place for place, parameter in enumerate(state) if parameter.name in needed}
     while True:
-        results = _at(body.results, sorted(kept))
+        results = _at(body.results, sorted(places))
         read = names_read(_live(replace(body, results=results)))
         more = {place for place, parameter in enumerate(state) if parameter.name in read}
-        if more <= kept:
-            return sorted(kept)
-        kept |= more
+        if more <= places:
+            return sorted(places)
+        places |= more

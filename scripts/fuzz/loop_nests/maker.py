@@ -81,9 +81,9 @@ class Maker:
         """Names of the innermost body that nothing has read yet."""
         return [variable for variable in self.scopes[-1] if variable.name not in self._read]
 
-    def pick_type(self, wanted: Type) -> Variable | None:
+    def pick_type(self, value_type: Type) -> Variable | None:
         """A visible name of a type."""
-        return self.pick(lambda variable: variable.type == wanted)
+        return self.pick(lambda variable: variable.type == value_type)
 
     def compute(
         self,
@@ -101,10 +101,10 @@ class Maker:
         self.budget -= 1
         return target
 
-    def value(self, wanted: Type) -> Variable:
+    def value(self, value_type: Type) -> Variable:
         """A visible value of a type; made of others when there is none."""
-        shape, dtype = wanted
-        present = self.pick_type(wanted)
+        shape, dtype = value_type
+        present = self.pick_type(value_type)
         if present is not None and self.chance.random() < 0.9:
             return present
         scalar = self.pick_type(((), dtype))

@@ -216,7 +216,7 @@ def bodies_of(statement: Statement) -> tuple[Body, ...]:
 
 
 def operands_of(statement: Statement) -> tuple[Operand, ...]:
-    """What a statement reads outside of its bodies."""
+    """The operands that a statement reads outside of its bodies."""
     match statement:
         case Compute():
             return statement.operands

@@ -34,7 +34,7 @@ class NestProgram:
         return self.nest.body.statements
 
     def request(self, ways: list[str]) -> Request:
-        """What the child is asked."""
+        """The request to the child."""
         calls = [arrays_of(self.nest, call) for call in range(CALLS)]
         return Request(source(self.nest), source(self.nest, oracle=True), calls, ways)
 
@@ -48,9 +48,9 @@ class NestProgram:
     def shown(self) -> str:
         """Its source with the arguments of both calls, as comments."""
         lines = [
-            f"# call {call}: {given.variable.name}: {array.dtype}{list(array.shape)} {array.tolist()}"[:1500]
+            f"# call {call}: {argument.variable.name}: {array.dtype}{list(array.shape)} {array.tolist()}"[:1500]
             for call in range(CALLS)
-            for given, array in zip(self.nest.inputs, arrays_of(self.nest, call), strict=True)
+            for argument, array in zip(self.nest.inputs, arrays_of(self.nest, call), strict=True)
         ]  # fmt: skip
         return "\n".join([*lines, source(self.nest)])
 

@@ -33,8 +33,8 @@ def source(nest: Nest, *, oracle: bool = False) -> str:
     header = [HEADER]
     if any(isinstance(step, Compute) and step.operator in KERNELS for step in walk(nest.body)):
         header.append(ORACLE_SOURCE if oracle else KERNEL_SOURCE)
-    names = ", ".join(given.variable.name for given in nest.inputs)
-    donated = tuple(number for number, given in enumerate(nest.inputs) if given.donated)
+    names = ", ".join(argument.variable.name for argument in nest.inputs)
+    donated = tuple(number for number, argument in enumerate(nest.inputs) if argument.donated)
     lines = [f"donated = {donated}", "", "", f"def program({names}):"]
     lines += _indented(_statements(nest.body.statements))
     lines.append(f"{INDENT}return ({_joined(nest.body.results)})")
@@ -74,8 +74,8 @@ def _unpacked(operands: Sequence[Operand], structure: str, name: str) -> list[st
     if structure == "dict":
         return [f'{text} = {name}["k{number}"]' for number, text in enumerate(texts)]
     if structure == "nested":
-        rest = [f'{text} = {name}[1]["k{number + 1}"]' for number, text in enumerate(texts[1:])]
-        return [f"{texts[0]} = {name}[0]", *rest]
+        inner = [f'{text} = {name}[1]["k{number + 1}"]' for number, text in enumerate(texts[1:])]
+        return [f"{texts[0]} = {name}[0]", *inner]
     return [f"{_joined(operands)} = {name}"] if texts else []
 
 

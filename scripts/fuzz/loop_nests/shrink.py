@@ -40,10 +40,12 @@ def smaller_nests(nest: Nest) -> Iterator[Nest]:
         yield cleaned_nest(replace(nest, body=body))
     for body in _changed_bodies(nest.body, _simplified):
         yield cleaned_nest(replace(nest, body=body))
-    if any(given.donated for given in nest.inputs):
-        yield replace(nest, inputs=tuple(replace(given, donated=False) for given in nest.inputs))
-    for given in nest.inputs:
-        number = _constant(nest, given.variable)
+    if any(argument.donated for argument in nest.inputs):
+        yield replace(
+            nest, inputs=tuple(replace(argument, donated=False) for argument in nest.inputs)
+        )
+    for argument in nest.inputs:
+        number = _constant(nest, argument.variable)
         if number is not None:
             yield cleaned_nest(number)
 
@@ -62,7 +64,7 @@ def _constant(nest: Nest, variable: Variable) -> Nest | None:
 
 
 def _fresh(nest: Nest, like: Variable, prefix: str) -> Variable:
-    present = {given.variable.name for given in nest.inputs}
+    present = {argument.variable.name for argument in nest.inputs}
     present |= {target.name for statement in walk(nest.body) for target in targets_of(statement)}
     name = next(f"{prefix}c{number}" for number in count() if f"{prefix}c{number}" not in present)
     return replace(like, name=name)
@@ -87,8 +89,8 @@ def _without_statement(body: Body, number: int) -> Iterator[Body]:
     for inlined in _inlined(statement):
         if inlined is not None:
             inner, names = inlined
-            rest = _renamed(replace(body, statements=after), names)
-            yield replace(rest, statements=(*before, *inner, *rest.statements))
+            following = _renamed(replace(body, statements=after), names)
+            yield replace(following, statements=(*before, *inner, *following.statements))
     names: dict[str, Operand] = {}
     fills: list[Statement] = []
     for target in targets_of(statement):
@@ -104,8 +106,8 @@ def _without_statement(body: Body, number: int) -> Iterator[Body]:
             fills.append(Compute(target, "full", (Number(1),)))
     if fills == [statement]:
         return
-    rest = _renamed(replace(body, statements=after), names)
-    yield replace(rest, statements=(*before, *fills, *rest.statements))
+    following = _renamed(replace(body, statements=after), names)
+    yield replace(following, statements=(*before, *fills, *following.statements))
 
 
 def _filled_predicate(target: Variable) -> list[Statement]:
@@ -129,21 +131,25 @@ def _inlined(statement: Statement) -> Iterator[tuple[tuple[Statement, ...], dict
     match statement:
         case ForLoop():
             counter, *state = statement.body.parameters
-            arguments = dict(zip((one.name for one in state), statement.inits, strict=True))
+            arguments = dict(
+                zip((parameter.name for parameter in state), statement.inits, strict=True)
+            )
             body = _renamed(statement.body, {**arguments, counter.name: statement.lower})
             if _valid_counter(statement.body, counter, statement.lower):
                 yield _spliced(body, statement.targets)
         case WhileLoop():
             arguments = {
-                one.name: init
-                for one, init in zip(statement.body.parameters, statement.inits, strict=True)
+                parameter.name: init
+                for parameter, init in zip(statement.body.parameters, statement.inits, strict=True)
             }
             yield _spliced(_renamed(statement.body, arguments), statement.targets)
         case Branch():
             for inner in statement.bodies:
                 arguments = {
-                    one.name: argument
-                    for one, argument in zip(inner.parameters, statement.arguments, strict=True)
+                    parameter.name: argument
+                    for parameter, argument in zip(
+                        inner.parameters, statement.arguments, strict=True
+                    )
                 }
                 yield _spliced(_renamed(inner, arguments), statement.targets)
         case _:

@@ -72,7 +72,7 @@ def _loaded(source: str) -> dict[str, Any]:
 
 
 def _answer(request: Request) -> dict[str, Any]:
-    """What jaxlib gives for each call, and what each way does."""
+    """Results of jaxlib for each call, and of each way."""
     import jax
 
     import hlo_tools
@@ -83,16 +83,16 @@ def _answer(request: Request) -> dict[str, Any]:
     lowered = jitted.trace(*request.calls[0]).lower(lowering_platforms=("neuron",))
     text = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
     compiled = jax.jit(_loaded(request.oracle)["program"], keep_unused=True)
-    wanted = [[np.asarray(result) for result in compiled(*arrays)] for arrays in request.calls]
-    found: dict[str, Any] = {}
+    expected = [[np.asarray(result) for result in compiled(*arrays)] for arrays in request.calls]
+    answers: dict[str, Any] = {}
     for way in request.ways:
         try:
             run = WAYS[way](hlo_tools.load(text))
             results = [run([array.copy() for array in arrays]) for arrays in request.calls]
-            found[way] = {"results": results}
+            answers[way] = {"results": results}
         except Exception as error:
-            found[way] = failed(error, valid=True)
-    return {"wanted": wanted, "found": found}
+            answers[way] = failed(error, valid=True)
+    return {"wanted": expected, "found": answers}
 
 
 def serve_nests() -> None:
