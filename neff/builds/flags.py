@@ -35,6 +35,10 @@ def given_flags(arguments: Sequence[str]) -> Flags:
 def flags_of(folder: Path, arguments: Sequence[str]) -> Flags:
     """Return the flags stored with the module in ``folder``, then those of the command line.
 
+    Args:
+        folder: the folder of the module.
+        arguments: the flags of the command line.
+
     Raises:
         NeffError: ``NEFF-FLAG``: a flag of the command line is wrong; ``NEFF-FLAGS-FILE``: the
             list in the folder is.
