@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from types import NotImplementedType
 
+from neff.torch_trace.corrections import CORRECTIONS
 from neff.torch_trace.normalization import NORMALIZATIONS
 from neff.torch_trace.pooling import POOLINGS
 from neff.torch_trace.pytorch import Operator, Tensor, torch
@@ -178,6 +179,7 @@ def _windows(extent: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
 def _table() -> dict[Operator, Callable[..., _Result]]:
     aten = torch.ops.aten
     return {
+        **CORRECTIONS,
         **NORMALIZATIONS,
         **POOLINGS,
         aten.adaptive_max_pool2d.default: _adaptive_max_pool2d,

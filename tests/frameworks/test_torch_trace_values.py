@@ -56,6 +56,8 @@ REPLACED = """
           torch.zeros(1, 2, 6, 7), image)
     check(torch.lgamma, torch.ones(5), torch.tensor([3, nan, -2.5, 0, 170]),
           torch.tensor([0.3, 1e-6, -1, inf, 1e10]))
+    check(lambda x: (*torch.unsafe_chunk(x, 2, 1), torch.norm(x, inf), torch.norm(x, -inf, dim=1)),
+          torch.zeros(2, 5), torch.rand(2, 5) - 0.5)
     check(put, torch.ones(4), torch.rand(4), torch.tensor([nan, 0.6, 0.4, 2]))
     check(lambda x: (x.median(), *x.median(1), torch.logcumsumexp(x * 50, 1)),
           torch.ones(3, 4), torch.rand(3, 4), torch.tensor([[1, nan, 4, nan], [3, 1, 2, 0], [3, 2, 0, 1]]))
