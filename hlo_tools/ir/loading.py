@@ -152,7 +152,7 @@ def _read_skeleton(content: Buffer, kind: str, place: str, threshold: int) -> Mo
         raise HloFileError(
             f"the module has {len(data)} bytes without its large constants, more than "
             f"protobuf reads ({MAX_MESSAGE_BYTES})",
-            code="HLO-TOO-MAX_READ_BYTES",
+            code="HLO-TOO-LARGE",
             remedy="load it with a smaller leave_constants",
         )
     module = _read_message(data, kind, place)

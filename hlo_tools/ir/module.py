@@ -380,7 +380,7 @@ class Module:
         After a change: the same message written deterministically, unknown fields kept.
 
         Raises:
-            HloFileError: the module has become larger than protobuf writes (HLO-TOO-MAX_READ_BYTES).
+            HloFileError: the module has become larger than protobuf writes (HLO-TOO-LARGE).
         """
         self._settle()
         if self._original is not None:
@@ -393,7 +393,7 @@ class Module:
         except Exception as error:
             raise HloFileError(
                 f"protobuf cannot write the module: {error}",
-                code="HLO-TOO-MAX_READ_BYTES",
+                code="HLO-TOO-LARGE",
                 place=self.path,
                 remedy="move large constants out of the module",
             ) from error
