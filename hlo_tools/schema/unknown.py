@@ -140,10 +140,10 @@ def _stores_unknown_fields(message: Message) -> bool:
 
     Protobuf drops unknown fields and measures messages in C, 20 times faster than the search.
     """
-    known = type(message)()
-    known.CopyFrom(message)
-    known.DiscardUnknownFields()
-    return known.ByteSize() != message.ByteSize()
+    without_unknown = type(message)()
+    without_unknown.CopyFrom(message)
+    without_unknown.DiscardUnknownFields()
+    return without_unknown.ByteSize() != message.ByteSize()
 
 
 def are_allowed() -> bool:
