@@ -224,16 +224,7 @@ _REDUCTIONS = (
 
 _COLLECTIVES = (
     Row(
-        "all-gather",
-        "collective",
-        None,
-        traits="participant",
-        required="dimensions",
-        optional=_COLLECTIVE,
-        infers_shape=False,
-    ),
-    Row(
-        "all-gather-start",
+        "all-gather all-gather-start",
         "collective",
         None,
         traits="participant",
