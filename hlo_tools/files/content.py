@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
@@ -26,6 +27,9 @@ __all__ = [
 
 MAX_READ_BYTES = 1 << 30
 """Larger files are memory-mapped: a copy would need as much memory again."""
+
+DESCRIPTOR_PATHS = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+"""Paths of descriptors that are already open: standard input and a shell's ``<(command)``."""
 
 Source = str | Path | bytes | bytearray | memoryview | BinaryIO | TextIO
 
@@ -68,19 +72,27 @@ def read(source: Source, mapped_over: int = MAX_READ_BYTES) -> tuple[Buffer, str
 
     Raises:
         TypeError: the source is not a path, bytes or stream.
-        HloFileError: it cannot be read (HLO-READ).
+        HloFileError: it cannot be read, or is a device or a named pipe (HLO-READ).
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes(source), ""
     if not isinstance(source, (str, Path)):
         return _read_stream(source)
     try:
+        _check_regular(source)
         with open(source, "rb") as stream:
             if os.fstat(stream.fileno()).st_size > mapped_over:
                 return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), str(source)
             return stream.read(), str(source)
     except (OSError, ValueError) as error:
         raise _unreadable(source, error) from None
+
+
+def _check_regular(source: str | Path) -> None:
+    """Refuse what may block or never end, without opening it."""
+    mode = os.stat(source).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or str(source).startswith(DESCRIPTOR_PATHS)):
+        raise ValueError("this is a device or a named pipe, not a file")
 
 
 def _read_stream(stream: Any) -> tuple[bytes, str]:

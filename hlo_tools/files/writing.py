@@ -41,7 +41,7 @@ def write_stream(write: Callable[[BinaryIO], object], target: str | Path | Binar
         write(target)
         return
     try:
-        with atomic_file(target) as stream:
+        with atomic_file(target, user_path=True) as stream:
             write(stream)
     except OSError as error:
         raise HloFileError(

@@ -22,7 +22,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
         NeffError: code ``NEFF-WRITE``; the folder is missing or not writable, or the disk full.
     """
     try:
-        with atomic.atomic_file(path, durable=True) as file:
+        with atomic.atomic_file(path, durable=True, user_path=True) as file:
             yield file
     except OSError as error:
         raise NeffError(

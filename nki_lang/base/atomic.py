@@ -1,5 +1,7 @@
 """Atomic files: complete or absent.
 
+A device or a pipe cannot be replaced: a path that a user names is written through to it instead.
+
 A file or folder that is being written has a staging name in the folder of its target, which
 contains the host and the process of the writer. The next writer of the same target removes staging
 files of dead processes of its host. Staging files of other hosts, which may share the folder, stay.
@@ -11,6 +13,8 @@ import os
 import secrets
 import shutil
 import socket
+import stat
+import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -26,7 +30,9 @@ _STALE_SECONDS: Final = 60.0
 
 
 @contextmanager
-def atomic_file(path: str | os.PathLike[str], *, durable: bool = False) -> Generator[BinaryIO]:
+def atomic_file(
+    path: str | os.PathLike[str], *, durable: bool = False, user_path: bool = False
+) -> Generator[BinaryIO]:
     """Open a staging file that replaces ``path`` when the block ends without an error.
 
     Staging files that killed writers of the same target left are removed.
@@ -34,12 +40,22 @@ def atomic_file(path: str | os.PathLike[str], *, durable: bool = False) -> Gener
     Args:
         path: the target.
         durable: flush the content to the disk before the file is renamed.
+        user_path: the user named the path. Links are followed, and a device or a pipe
+            (``/dev/null``, ``/dev/stdout``) receives the content. In caches, where nobody expects
+            such a file, it is replaced.
 
     Raises:
         OSError: the folder is missing or not writable, the disk is full, or the path has a NUL.
     """
     check_path(path)
-    target = Path(path)
+    target = Path(os.path.realpath(path) if user_path else path)
+    if user_path and _is_device(Path(path)):
+        with tempfile.TemporaryFile() as content:
+            yield content
+            content.seek(0)
+            with open(path, "wb") as device:
+                shutil.copyfileobj(content, device)
+        return
     prefix = f".{target.name[:30]}."
     sweep(target.parent, prefix)
     staging = target.with_name(staging_name(prefix))
@@ -70,6 +86,15 @@ def sweep(folder: Path, prefix: str) -> None:
             pid = path.name.removeprefix(own_prefix).partition("-")[0]
             if pid.isdecimal() and not _is_alive(int(pid)) and _is_stale(path):
                 _remove(path)
+
+
+def _is_device(path: Path) -> bool:
+    """Return whether the path leads to an existing device, pipe or socket."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _remove(path: Path) -> None:
