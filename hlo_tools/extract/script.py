@@ -14,12 +14,15 @@ from pathlib import Path
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.extract.protocol import EXECUTORS, CapturedModule, read, variables_for
 from hlo_tools.extract.record import entries_of, read_records, record_extraction
+from hlo_tools.files.other_kinds import file_kind, is_binary
 from nki_lang.base.errors import NkiError
 from nki_lang.base.targets import target_of
 
 __all__ = ["CapturedModule", "ScriptRun", "run_script"]
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
+_HEAD_BYTES = 1 << 12
+"""Bytes by which another kind of file is recognized."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,19 @@ def _existing(script: str | Path) -> Path:
             code="HLO-NO-FILE",
             place=str(path),
             remedy="pass the path of a Python file",
+        )
+    with path.open("rb") as stream:
+        head = stream.read(_HEAD_BYTES)
+    kind = file_kind(head)
+    if kind is not None or is_binary(head):
+        name = kind.name if kind else "a binary file, perhaps a module"
+        raise HloFileError(
+            f"this is {name}, not a Python script",
+            code="HLO-NO-FILE",
+            place=str(path),
+            remedy=kind.remedy
+            if kind
+            else "'nki-hlo show FILE' shows a module; pass the path of a Python file here",
         )
     return path
 

@@ -19,6 +19,7 @@ __all__ = [
     "MAX_READ_BYTES",
     "MESSAGES",
     "Source",
+    "check_readable",
     "message_range",
     "open_content",
     "placed",
@@ -79,7 +80,7 @@ def read(source: Source, mapped_over: int = MAX_READ_BYTES) -> tuple[Buffer, str
     if not isinstance(source, (str, Path)):
         return _read_stream(source)
     try:
-        _check_regular(source)
+        check_readable(source)
         with open(source, "rb") as stream:
             if os.fstat(stream.fileno()).st_size > mapped_over:
                 return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), str(source)
@@ -88,8 +89,13 @@ def read(source: Source, mapped_over: int = MAX_READ_BYTES) -> tuple[Buffer, str
         raise _unreadable(source, error) from None
 
 
-def _check_regular(source: str | Path) -> None:
-    """Refuse what may block or never end, without opening it."""
+def check_readable(source: str | Path) -> None:
+    """Refuse a file that may block or never end, without opening it.
+
+    Raises:
+        ValueError: it is a device or a named pipe.
+        OSError: it is missing, or the user may not access it.
+    """
     mode = os.stat(source).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or str(source).startswith(DESCRIPTOR_PATHS)):
         raise ValueError("this is a device or a named pipe, not a file")

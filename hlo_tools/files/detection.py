@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-import struct
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloFileError
+from hlo_tools.files.other_kinds import file_kind
 from hlo_tools.wire import fields as wire
 
 if TYPE_CHECKING:
@@ -19,10 +19,6 @@ __all__ = ["BYTECODE", "Detected", "detect", "message_behind_length"]
 
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\v\x1b")) + b"\x7f"
 _SAMPLE = 1 << 16
-_KERNEL_FILE = b"\xd9\xd9\xf7"
-"""CBOR's tag of self-description, with which a .klir begins; no message begins so."""
-_NEFF = tuple(struct.pack("<QQ", version, 1024) for version in (1, 2))
-"""How a NEFF begins: version of the container, size of its header."""
 BYTECODE = b"ML\xefR"
 """How MLIR's bytecode begins, and a portable artifact of StableHLO."""
 _EXPORTED = re.compile(rb"(?s)[\x04-\xff]\x00\x00\x00.*ML\xefR")
@@ -37,6 +33,12 @@ _MODULE_TYPES = {
 }
 _PBTXT = re.compile(rb"(?:\s|#[^\n]*\n)*([a-z][a-z0-9_]*)\s*(:|[{<]\s*(?:[}>]|[a-z0-9_]+\s*[:{<]))")
 """A field's name with its value, or with a message that begins with a field."""
+_TOP_LEVEL_FIELDS = frozenset(
+    b"name computations hlo_module buffer_assignment hlo arguments result partitions "
+    b"entry_computation_name entry_computation_id id".split()
+)
+"""Fields with which text of a module, HloProto or snapshot begins."""
+_MODULE_FIELD = re.compile(rb"\b(?:hlo_module|computations)\s*:?\s*[{<]")
 _COMPUTATION_TYPES = {
     **dict.fromkeys((1, 2, 4, 8), wire.BYTES),
     **dict.fromkeys((5, 6, 7), wire.VARINT),
@@ -65,17 +67,12 @@ def detect(data: Buffer) -> Detected:
     """
     if len(data) == 0:
         raise HloFileError("the file is empty", code="HLO-EMPTY", remedy="write it again")
-    if bytes(data[: len(_KERNEL_FILE)]) == _KERNEL_FILE:
+    other_kind = file_kind(data)
+    if other_kind is not None:
         raise HloFileError(
-            "this is a kernel file (KLIR), not a module",
+            f"this is {other_kind.name}, not a module",
             code="HLO-NOT-HLO",
-            remedy="pass the module that calls it: 'nki-hlo kernels' shows a module's kernels",
-        )
-    if bytes(data[:16]) in _NEFF:
-        raise HloFileError(
-            "this is a NEFF, not a module",
-            code="HLO-NOT-HLO",
-            remedy="'nki-neff info' shows what is in it",
+            remedy=other_kind.remedy,
         )
     if bytes(data[:32]).lstrip().startswith(_MLIR) or bytes(data[:4]) == BYTECODE:
         return Detected("stablehlo", "MLIR: text, bytecode or a portable artifact")
@@ -103,7 +100,7 @@ def _detect_text(sample: bytes) -> Detected:
     if head.startswith(b"{"):
         return Detected("json", "text that begins with {")
     field = _PBTXT.match(head)
-    if field:
+    if field and (field[1] in _TOP_LEVEL_FIELDS or _MODULE_FIELD.search(sample)):
         return Detected("pbtxt", f"text that begins with the field {field[1].decode()}")
     return Detected("text", "text without control characters")
 

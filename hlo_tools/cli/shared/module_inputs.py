@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from hlo_tools.errors import HloFileError
 from hlo_tools.evaluate import Value
 from hlo_tools.evaluate.arguments import filled
 from hlo_tools.evaluate.limits import Limits, check_inputs
+from hlo_tools.files.content import check_readable
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.types.element_types import Array
@@ -88,6 +90,11 @@ def _from_files(module: Module, arguments: list[str]) -> dict[int, Value]:
     values: dict[int, Value] = {}
     for place, text in enumerate(arguments):
         name, equals, path = text.partition("=")
+        if not equals and not os.path.exists(text):
+            raise typer.BadParameter(
+                f"-i takes FILE or NAME=FILE, and there is no file {text!r}; "
+                f"for the parameter {text} write -i {text}=FILE.npy"
+            )
         content = _read(path if equals else text)
         if isinstance(content, np.ndarray) or equals:
             number = _number(module, name) if equals else place
@@ -121,6 +128,7 @@ def _number(module: Module, name: str) -> int:
 def _read(path: str) -> Array | dict[str, Array]:
     """The array in a file, or the arrays in an archive by name."""
     try:
+        check_readable(path)
         regular = Path(path).is_file()
         content: Array | Mapping[str, Array] = np.load(
             path if regular else io.BytesIO(Path(path).read_bytes()), allow_pickle=False
