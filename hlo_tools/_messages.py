@@ -13,7 +13,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-_MOST = 2000
+_MAX_COMPARED_NAMES = 2000
 """Names that are compared: comparing costs some microseconds each."""
 
 
@@ -27,7 +27,7 @@ def did_you_mean(name: str, known: Iterable[str], mark: str = "") -> str:
     from difflib import get_close_matches  # late: only messages of errors need it
 
     names = list(dict.fromkeys(known))
-    if len(names) > _MOST:
-        names.sort(key=lambda one: one[:3] != name[:3])
-    near = get_close_matches(name, islice(names, _MOST), 3)
-    return f"did you mean {' or '.join(mark + one for one in near)}? " if near else ""
+    if len(names) > _MAX_COMPARED_NAMES:
+        names.sort(key=lambda candidate: candidate[:3] != name[:3])
+    near = get_close_matches(name, islice(names, _MAX_COMPARED_NAMES), 3)
+    return f"did you mean {' or '.join(mark + candidate for candidate in near)}? " if near else ""

@@ -135,7 +135,7 @@ class Flags:
         logfile: the file named, or "".
         verbose: the level named, or "".
         ignored: flags without effect here, as given.
-        rest: arguments that are no flags (files).
+        positional: arguments that are no flags (files).
     """
 
     options: CompileOptions = CompileOptions()
@@ -147,7 +147,7 @@ class Flags:
     logfile: str = ""
     verbose: str = ""
     ignored: tuple[str, ...] = ()
-    rest: tuple[str, ...] = ()
+    positional: tuple[str, ...] = ()
 
 
 def parse_flags(flags: Sequence[str]) -> Flags:
@@ -177,7 +177,7 @@ def parse_flags(flags: Sequence[str]) -> Flags:
             parsed = replace(parsed, **{flag.field: (*getattr(parsed, flag.field), value)})
         elif flag.field:
             parsed = replace(parsed, **{flag.field: True if value is None else value})
-    return replace(parsed, options=options, ignored=tuple(ignored), rest=tuple(positional))
+    return replace(parsed, options=options, ignored=tuple(ignored), positional=tuple(positional))
 
 
 def _following(flag: Flag, text: str, remaining: list[str]) -> str:

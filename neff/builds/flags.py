@@ -23,9 +23,9 @@ def given_flags(arguments: Sequence[str]) -> Flags:
         NeffError: ``NEFF-FLAG``: one of them is wrong.
     """
     parsed = parse_flags(arguments)
-    if parsed.rest:
+    if parsed.positional:
         raise NeffError(
-            f"{parsed.rest[0]!r} is not a flag",
+            f"{parsed.positional[0]!r} is not a flag",
             code="NEFF-FLAG",
             remedy="quote a value that contains spaces",
         )
@@ -52,8 +52,8 @@ def flags_of(folder: Path, arguments: Sequence[str]) -> Flags:
         parsed = parse_flags([*stored, *arguments])
     except NeffError as error:
         raise _damaged(path, error.message) from None
-    if parsed.rest:
-        raise _damaged(path, f"{parsed.rest[0]!r} is not a flag")
+    if parsed.positional:
+        raise _damaged(path, f"{parsed.positional[0]!r} is not a flag")
     if parsed.kernels != command_flags.kernels:
         raise _damaged(path, "it names registered kernels, which are code: pass --kernels yourself")
     return parsed

@@ -104,8 +104,8 @@ def _compile(words: list[str]) -> int:
     missing = [flag for flag in ("--framework", "--target") if not _is_given(flag, words)]
     if missing:
         return _misused(f"required: {', '.join(missing)}")
-    if len(flags.rest) != 1:
-        files = " and ".join(flags.rest) or "none"
+    if len(flags.positional) != 1:
+        files = " and ".join(flags.positional) or "none"
         return _misused(f"one HLO module is compiled at a time; given: {files}")
     with _logging(flags) as log:
         log.debug("neuronx-cc compile %s", " ".join(words))
@@ -114,7 +114,7 @@ def _compile(words: list[str]) -> int:
         try:
             output = _build(flags, log)
             if _TEMPS in words:
-                log.info("wrote %s", _save_temps(Path(flags.rest[0]), output))
+                log.info("wrote %s", _save_temps(Path(flags.positional[0]), output))
         except (CodedError, NkiError) as error:
             _failed(error, flags, log)
             return USAGE if error.code == "NEFF-FLAG" else FAILED
@@ -142,12 +142,12 @@ def _is_given(flag: str, words: Sequence[str]) -> bool:
 def _build(flags: Flags, log: logging.Logger) -> Path:
     from neff.builds import build_one, sources_of
 
-    sources = sources_of(Path(flags.rest[0]))
+    sources = sources_of(Path(flags.positional[0]))
     if len(sources) != 1:
         raise NeffError(
             f"the folder holds {len(sources)} modules",
             code="NEFF-FLAG",
-            place=flags.rest[0],
+            place=flags.positional[0],
             remedy="name one of them; nki-neff build compiles all of a folder",
         )
     output = Path(flags.output or OUTPUT)
@@ -231,7 +231,7 @@ def _linted(place: str, flags: Flags) -> str:
     from hlo_tools.verify import Severity
 
     try:
-        module = open_module(flags.rest[0]) if place else None
+        module = open_module(flags.positional[0]) if place else None
         findings = lint(module, target=flags.target) if module is not None else []
     except (CodedError, NkiError, OSError, ValueError):
         return ""
@@ -340,7 +340,7 @@ def _list_operators(words: list[str]) -> int:
         print("usage: neuronx-cc list-operators --framework XLA")
         return FINE
     flags = parse_flags(words)
-    if not _is_given("--framework", words) or flags.rest:
+    if not _is_given("--framework", words) or flags.positional:
         return _misused("list-operators takes --framework XLA")
     from neff.compiler.coverage import builder_names
 

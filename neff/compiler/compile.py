@@ -77,9 +77,9 @@ def compile(
                 record.replaced = replaced
         compiler = Compiler(as_bytes(module), family, options, root)
         if jobs > 1 and record is None and not kernels:
-            found = best_in_processes(compiler, jobs)
-            if found is not None:
-                return found
+            best_program = best_in_processes(compiler, jobs)
+            if best_program is not None:
+                return best_program
         return best(compiler, record)
 
 
@@ -91,8 +91,8 @@ def _with_kernels(
 
     proto = schema.HloModuleProto()
     proto.CopyFrom(module.proto)
-    made = Module(proto, path=module.path)
-    return made, replace_registered(made, kernels, target=family.name, check=check_them)
+    replaced = Module(proto, path=module.path)
+    return replaced, replace_registered(replaced, kernels, target=family.name, check=check_them)
 
 
 def compile_kernel(

@@ -39,21 +39,21 @@ _NAMES = {"update-slice": "dynamic-update-slice"}
 
 def coverage() -> dict[str, str]:
     """Opcode -> how it is done, sorted by opcode."""
-    found = dict(IMPORTED)
-    found |= dict.fromkeys(VIEWS, "a view; no data moves")
-    found |= dict.fromkeys(OPERATIONS, "element by element, fused with its neighbours")
-    found |= dict.fromkeys(EXPANSIONS, "sums, products and a reciprocal square root")
-    found["cholesky"] = "column by column; at most 1024 of them"
-    found["triangular-solve"] = "products with the inverse, improved once"
-    found["reduce-window"] = (
+    reasons = dict(IMPORTED)
+    reasons |= dict.fromkeys(VIEWS, "a view; no data moves")
+    reasons |= dict.fromkeys(OPERATIONS, "element by element, fused with its neighbours")
+    reasons |= dict.fromkeys(EXPANSIONS, "sums, products and a reciprocal square root")
+    reasons["cholesky"] = "column by column; at most 1024 of them"
+    reasons["triangular-solve"] = "products with the inverse, improved once"
+    reasons["reduce-window"] = (
         "of floats a reduction of windows on chip, cumulative ones a scan; else a reduce over a view of "
         "windows, or by doubling where that is less"
     )
     for opcode in LOWERINGS.keys() - _INTERNAL:
         name = _NAMES.get(opcode, opcode)
-        found[name] = _FAMILIES.get(name) or IMPORTED[name]
-    found.pop("restride")
-    return dict(sorted(found.items()))
+        reasons[name] = _FAMILIES.get(name) or IMPORTED[name]
+    reasons.pop("restride")
+    return dict(sorted(reasons.items()))
 
 
 def coverage_table() -> str:
@@ -65,8 +65,8 @@ def coverage_table() -> str:
 def types_table() -> str:
     """The element types as a Markdown table."""
     rows = [
-        f"| `{name}` | `{held.outside}` | `{held.tile}` | {_KINDS[held.kind]} |"
-        for name, held in HELD.items()
+        f"| `{name}` | `{holding.outside}` | `{holding.tile}` | {_KINDS[holding.kind]} |"
+        for name, holding in HELD.items()
     ]
     return "\n".join(["| HLO | input, output | on chip | arithmetic |", "|---|---|---|---|", *rows])
 
@@ -127,9 +127,9 @@ def idioms_table() -> str:
 
 
 def builder_names() -> list[str]:
-    """What the compiler covers, by the functions of ``xla::XlaBuilder``, sorted."""
-    found: set[str] = set()
+    """Return the functions of ``xla::XlaBuilder`` that the compiler covers, sorted."""
+    names: set[str] = set()
     for opcode in coverage().keys() - _NOT_BUILT:
-        camel = "".join(part.capitalize() for part in opcode.split("-"))
-        found.update(_BUILDER_NAMES.get(opcode, (camel,)))
-    return sorted(found)
+        camel = "".join(word.capitalize() for word in opcode.split("-"))
+        names.update(_BUILDER_NAMES.get(opcode, (camel,)))
+    return sorted(names)

@@ -41,7 +41,7 @@ W = TypeVar("W")
 _MANY = 400
 """Nodes of a graph from which on a search takes longer than processes take to begin."""
 
-_LARGE = 1 << 26
+_LARGE_BYTES = 1 << 26
 """Bytes of a module that are not sent to other processes: constants, of which each has a copy."""
 
 
@@ -69,7 +69,7 @@ class Compiler:
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """Those of the level."""
+        """The plans of the optimization level."""
         return PLANS[self.options.optlevel]
 
     def program(self, plan: Plan, record: Record, *, owners: bool) -> Program:
@@ -116,25 +116,25 @@ def best(compiler: Compiler, record: Record | None) -> Program:
     """
     plans, owners = compiler.plans, record is not None
     if len(plans) == 1:
-        kept = Record() if record is None else record
-        kept.level = plans[0].level
-        return compiler.program(plans[0], kept, owners=owners)
-    found: list[tuple[float, Program, Record]] = []
+        plan_record = Record() if record is None else record
+        plan_record.level = plans[0].level
+        return compiler.program(plans[0], plan_record, owners=owners)
+    candidates: list[tuple[float, Program, Record]] = []
     failures: list[NeffCompileError] = []
     for plan in plans:
-        kept = Record(replaced=[] if record is None else record.replaced)
+        plan_record = Record(replaced=[] if record is None else record.replaced)
         try:
-            program = compiler.program(plan, kept, owners=owners)
+            program = compiler.program(plan, plan_record, owners=owners)
         except NeffCompileError as failure:
             failures.append(failure)
             continue
-        found.append((estimate(program).total.value, program, kept))
-        kept.searched.append((plan.name, found[-1][0]))
-    if not found:
+        candidates.append((estimate(program).total.value, program, plan_record))
+        plan_record.searched.append((plan.name, candidates[-1][0]))
+    if not candidates:
         raise failures[0]
-    _, program, kept = min(found, key=lambda one: one[0])
+    _, program, plan_record = min(candidates, key=lambda candidate: candidate[0])
     if record is not None:
-        record.take(kept, [one for _, _, other in found for one in other.searched])
+        record.take(plan_record, [entry for _, _, tried in candidates for entry in tried.searched])
         record.level = 3
     return program
 
@@ -152,26 +152,28 @@ class _Work:
 
 
 def best_in_processes(compiler: Compiler, jobs: int) -> Program | None:
-    """What :func:`best` makes, each plan in one of ``jobs`` processes.
+    """Return the program of :func:`best`, with each plan in one of ``jobs`` processes.
 
-    None where that is not worth it, and where none of them returned a program: a worker was killed or
-    cannot import the main module, or every plan fails. Compiling here then says why.
+    None for small graphs, and when no process returned a program: a worker was killed or cannot
+    import the main module, or every plan fails. Compiling in this process then reports the cause.
     """
     plans = compiler.plans
     if len(plans) == 1 or len(compiler.graph.nodes) < _MANY:
         return None
     module = compiler.module
     data = module.to_bytes()
-    if len(data) > _LARGE:
+    if len(data) > _LARGE_BYTES:
         return None
     works = [
         _Work(data, module.path, compiler.target.name, compiler.options, compiler.root, number)
         for number in range(len(plans))
     ]
-    found = [one for one in _in_processes(_planned, works, jobs) if one is not None]
-    if not found:
+    candidates = [
+        candidate for candidate in _in_processes(_planned, works, jobs) if candidate is not None
+    ]
+    if not candidates:
         return None
-    program: Program = pickle.loads(min(found, key=lambda one: one[0])[1])
+    program: Program = pickle.loads(min(candidates, key=lambda candidate: candidate[0])[1])
     return program
 
 
@@ -189,11 +191,11 @@ def _planned(work: _Work) -> tuple[float, bytes] | None:
 
 
 _FORESEEN = (BrokenExecutor, CodedError, NkiError, pickle.PicklingError)
-"""What a worker ends with that is no bug: it was killed, or the module is refused."""
+"""Errors of a worker that are no bugs: it was killed, or the module is refused."""
 
 
 def _in_processes(task: Callable[[W], T], works: Sequence[W], jobs: int) -> Sequence[T]:
-    """What the task makes of each work; nothing when one of them failed or lost its worker."""
+    """Return the task's results; nothing when a task failed or lost its worker."""
     context = get_context("spawn")  # not forked: the caller may have threads
     with ProcessPoolExecutor(min(jobs, len(works)), mp_context=context) as pool:
         futures = [pool.submit(task, work) for work in works]
@@ -219,7 +221,7 @@ def _names(parts: Parts, module: Module) -> dict[str, object]:
     kernels = {call.label: call.kernel.name for call in parts.calls if call.op}
     ops = {call.label: call.op for call in parts.calls if call.op}
     called = set(ops.values())
-    used = {*called, *(one.location.function for one in parts.calls if one.location)}
+    used = {*called, *(call.location.function for call in parts.calls if call.location)}
     scopes: dict[str, str] = {}
     frames: dict[str, list[str]] = {}
     for computation in module.proto.computations:
@@ -230,11 +232,11 @@ def _names(parts: Parts, module: Module) -> dict[str, object]:
             if metadata.op_name:
                 scopes[row.name] = metadata.op_name
             around = frames_of(metadata, module.proto.stack_frame_index)[row.name not in called :]
-            around = [one for one in around if not one.file.endswith(_LAUNCHER)]
+            around = [frame for frame in around if not frame.file.endswith(_LAUNCHER)]
             if around:
                 frames[row.name] = [f"{os.path.basename(f.file)}:{f.line}" for f in around]
-    found = {"kernels": kernels, "kernel_ops": ops, "scopes": scopes, "frames": frames}
-    return {name: names for name, names in found.items() if names}
+    tables = {"kernels": kernels, "kernel_ops": ops, "scopes": scopes, "frames": frames}
+    return {name: names for name, names in tables.items() if names}
 
 
 def _fused(parts: Parts, record: Record) -> list[str]:
@@ -264,14 +266,14 @@ def _cores(family: Target, options: CompileOptions) -> int:
 
 
 def metadata_of(family: Target, options: CompileOptions) -> dict[str, Any]:
-    """What a program says of how it was compiled."""
-    given = asdict(options)
+    """Return the metadata of a program: its options, target and integer semantics."""
+    fields = asdict(options)
     for name in ("downcast_f64", "replicas", "partitions"):
-        if not given[name]:
-            del given[name]  # so that programs without it stay as they were
-    del given["names"]  # the program has them
+        if not fields[name]:
+            del fields[name]  # so that programs without it stay as they were
+    del fields["names"]  # the program has them
     return {
-        "options": given,
+        "options": fields,
         "target": family.name,
         "int64": "held in 64 bits in inputs and outputs, computed in 32 bits",
     }

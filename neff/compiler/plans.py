@@ -64,7 +64,7 @@ class Plan:
     search: bool = False
 
 
-_USUAL = Tuning()
+_DEFAULT_TUNING = Tuning()
 
 PLANS: dict[int, tuple[Plan, ...]] = {
     1: (Plan("rules of level 1", level=1),),
@@ -73,8 +73,16 @@ PLANS: dict[int, tuple[Plan, ...]] = {
         Plan("all rules, units chosen", search=True),
         Plan("all rules"),
         Plan("rules of level 1", level=1),
-        Plan("products share 64 KiB", tuning=replace(_USUAL, resident=64 * 1024), search=True),
-        Plan("products share 128 KiB", tuning=replace(_USUAL, resident=128 * 1024), search=True),
+        Plan(
+            "products share 64 KiB",
+            tuning=replace(_DEFAULT_TUNING, resident=64 * 1024),
+            search=True,
+        ),
+        Plan(
+            "products share 128 KiB",
+            tuning=replace(_DEFAULT_TUNING, resident=128 * 1024),
+            search=True,
+        ),
     ),
 }
 """Level -> plans that are compared by the estimate of the whole program; the first of equals is taken."""

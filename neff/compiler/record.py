@@ -1,4 +1,4 @@
-"""What the compiler did and why, written down while it does it: what ``build --explain`` shows."""
+"""The record of what the compiler did and why, which ``build --explain`` shows."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class UnitRecord:
 
 @dataclass(slots=True)
 class Record:
-    """What one compilation did.
+    """The record of one compilation.
 
     Attributes:
         units: in program order.
@@ -100,12 +100,12 @@ class Record:
     owners: dict[int, str] = field(default_factory=dict[int, str])
     searched: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
 
-    def take(self, other: Record, searched: list[tuple[str, float]]) -> None:
+    def take(self, record: Record, searched: list[tuple[str, float]]) -> None:
         """Become the record of the plan that was taken.
 
         Args:
-            other: that plan's.
+            record: the record of that plan.
             searched: all plans.
         """
-        self.units, self.rewrites, self.owners = other.units, other.rewrites, other.owners
+        self.units, self.rewrites, self.owners = record.units, record.rewrites, record.owners
         self.searched = searched

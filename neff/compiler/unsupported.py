@@ -101,13 +101,13 @@ _BY_OPCODE = {opcode: code for code, kind in UNSUPPORTED.items() for opcode in k
 def kind_of(opcode: str, elements: Iterable[ElementType]) -> str:
     """The code for an operation on these types that is not covered."""
     names = list(elements)
-    if any(one.kind == "complex" for one in names):
+    if any(element.kind == "complex" for element in names):
         return "NEFF-COMPLEX"
     if opcode in _BY_OPCODE:
         return _BY_OPCODE[opcode]
-    if any(one.bits < 8 and one.kind in ("int", "uint", "float") for one in names):
+    if any(element.bits < 8 and element.kind in ("int", "uint", "float") for element in names):
         return "NEFF-DTYPE"
-    return "NEFF-F64" if any(one.name == "f64" for one in names) else "NEFF-OP"
+    return "NEFF-F64" if any(element.name == "f64" for element in names) else "NEFF-OP"
 
 
 def unsupported_table() -> str:

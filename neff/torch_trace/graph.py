@@ -116,8 +116,8 @@ def _run(runs: Tree, arguments: tuple[Tree, ...]) -> _Run:
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     inputs = placed(tensors)
     numbers = {identity_of(tensor): number for number, tensor in enumerate(inputs)}
-    rest = iter(inputs)
-    lazy = [next(rest) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    input_tensors = iter(inputs)
+    lazy = [next(input_tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     watch = Watch(numbers)
     try:
         with torch.no_grad(), ReadWatch(watch), watch:
@@ -147,12 +147,12 @@ def _graph(run: _Run, state: ModuleState | None, place: str) -> TracedGraph:
     returned = [*run.results, *changed.values()]
     identities, _ = data_leaves(returned)
     # State that nothing reads needs no place: only its own module shows it.
-    kept = {key: tensor for key, tensor in replaced.items() if key in identities}
-    outputs = [*returned, *kept.values()]
+    replaced_inputs = {key: tensor for key, tensor in replaced.items() if key in identities}
+    outputs = [*returned, *replaced_inputs.values()]
     identities, values = data_leaves(outputs)
     if RNG_SEED in identities:
         raise refusals.random_draw("the function", place)
-    for key, tensor in kept.items():
+    for key, tensor in replaced_inputs.items():
         if tensor.device.type != "xla":
             raise refusals.host_write("the function moves a buffer to the host", place)
         _check_same_kind(tensor, values[identities.index(key)], place)
@@ -162,7 +162,7 @@ def _graph(run: _Run, state: ModuleState | None, place: str) -> TracedGraph:
         for identity, value in zip(identities, values, strict=True)
     )
     written = [Written(input=number) for number in changed]
-    written += [Written(source=identities.index(key)) for key in kept]
+    written += [Written(source=identities.index(key)) for key in replaced_inputs]
     results = tuple((tuple(tensor.shape), tensor.dtype) for tensor in outputs)
     return TracedGraph(module, sources, results, tuple(written), run.structure)
 

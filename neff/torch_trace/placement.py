@@ -18,7 +18,7 @@ def identity_of(tensor: Tensor) -> int:
 
 
 def is_written(tensor: Tensor, identity: int) -> bool:
-    """Whether a lazy tensor is no longer the data of an identity.
+    """Return True when a lazy tensor is no longer the data of an identity.
 
     Batch normalization writes its statistics without another identity, so the text counts, too.
     """

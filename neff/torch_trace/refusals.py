@@ -28,7 +28,7 @@ _READS = {
     "aten::_to_copy": "cpu(), to('cpu'), tolist() or printing",
     "aten::copy_": "a copy into a tensor of the host",
 }
-"""What users write for the operators that read values."""
+"""The Python expressions behind the operators that read values."""
 
 
 def host_read(operator: str, place: str) -> HostStepError:

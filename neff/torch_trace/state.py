@@ -116,8 +116,10 @@ class _OwnAttributes(dict[str, Tree]):
     """A module's attributes without torch's own; setting one sets it in the module."""
 
     def __init__(self, attributes: dict[str, Tree]) -> None:
-        own = _torch_attributes()
-        super().__init__((name, value) for name, value in attributes.items() if name not in own)
+        torch_attributes = _torch_attributes()
+        super().__init__(
+            (name, value) for name, value in attributes.items() if name not in torch_attributes
+        )
         self._attributes = attributes
 
     def __setitem__(self, name: str, value: Tree) -> None:
@@ -167,7 +169,7 @@ class _Identical:
 
 
 class FunctionState:
-    """What a function that is no module finds in its closure, its globals and its object."""
+    """The values in the closure, the globals and the object of a function that is no module."""
 
     def __init__(self, func: object) -> None:
         self._func = func
@@ -198,10 +200,10 @@ class FunctionState:
 
 def random_states() -> list[object]:
     """States of the generators of Python, NumPy and PyTorch."""
-    kind, keys, *rest = import_module("numpy").random.get_state()
+    kind, keys, *state = import_module("numpy").random.get_state()
     generator = torch.default_generator.get_state()
     return [
         import_module("random").getstate(),
-        (kind, keys.tobytes(), *rest),
+        (kind, keys.tobytes(), *state),
         generator.numpy().tobytes(),
     ]

@@ -142,7 +142,7 @@ def _build(module: bytes, folder: Path, flags: Flags) -> LoadedModel:
 
 
 def _kind_of(leaf: Tree) -> object:
-    """What a call must have in common with the examples."""
+    """Return the properties that an argument must share with its example."""
     return (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else (leaf,)
 
 

@@ -253,7 +253,7 @@ class Watch(modes.TorchDispatchMode):
             self._within.pop()
 
     def _depends(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether values depend on the inputs; notes what else they depend on."""
+        """Return True when values depend on the inputs; record their other dependencies."""
         identities, _ = data_leaves([t for t in tensors if t.device.type == "xla"])
         if not self._inputs.isdisjoint(identities):
             return True
@@ -357,7 +357,7 @@ def _written(func: Operator, args: tuple[Tree, ...], kwargs: dict[str, Tree]) ->
 def _reads(
     operator: str, args: tuple[Tree, ...], kwargs: dict[str, Tree], written: Sequence[Tensor]
 ) -> bool:
-    """Whether an operator brings values of the device to the host."""
+    """Return True when an operator copies values of the device to the host."""
     if operator not in _TO_HOST:
         return False
     if operator == "aten::_to_copy":
@@ -369,16 +369,16 @@ def _reads(
 
 
 def _draws(func: Operator, args: tuple[Tree, ...], kwargs: dict[str, Tree]) -> bool:
-    """Whether an operator that may draw random numbers does."""
-    given = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | kwargs
-    probability = given.get("dropout_p", given.get("p"))
+    """Return True when an operator that can draw random numbers does so with these arguments."""
+    arguments = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | kwargs
+    probability = arguments.get("dropout_p", arguments.get("p"))
     if "dropout" in func.name() or "attention" in func.name():
-        return bool(probability) and given.get("train", True) is not False
+        return bool(probability) and arguments.get("train", True) is not False
     return True
 
 
 def _has_kernel(func: Operator) -> bool:
-    """Whether torch_xla lowers an operator itself.
+    """Return True when torch_xla lowers an operator itself.
 
     Operators that torch composes of others in place would lose writes to views, which are copies
     among the plain tensors there.

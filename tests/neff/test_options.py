@@ -17,7 +17,7 @@ def test_the_flags_of_the_documents() -> None:
     assert flags.options == CompileOptions(1, "matmult", "fp16", 2)
     assert (flags.target, flags.output, flags.fast_loading) == ("trn1", "y.neff", True)
     assert flags.ignored == ("--framework", "--model-type=transformer")
-    assert flags.rest == ("x.pb",)
+    assert flags.positional == ("x.pb",)
 
 
 def test_abbreviations_and_lists() -> None:
@@ -27,7 +27,7 @@ def test_abbreviations_and_lists() -> None:
     )  # fmt: skip
     assert (flags.target, flags.options.optlevel, flags.fast_loading) == ("trn2", 3, True)
     assert flags.ignored == ("--pipeline", "--internal-enable-dge-levels", "--internal-x=1")
-    assert flags.rest == ("x.pb",)
+    assert flags.positional == ("x.pb",)
 
 
 def test_the_last_one_wins() -> None:

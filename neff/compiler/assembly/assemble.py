@@ -25,7 +25,7 @@ __all__ = ["Parts", "assemble", "scheduled"]
 
 @dataclass(slots=True)
 class Parts:
-    """What a program is assembled from.
+    """The pieces from which a program is assembled.
 
     Attributes:
         name, target, cores: of the program.
@@ -148,20 +148,20 @@ def _place_scratch(parts: Parts) -> int:
     size = 0
     for name, (first, last) in sorted(spans.items(), key=lambda item: (item[1][0], item[0])):
         for end in sorted(end for end in ends if end < first):
-            for taken in ends.pop(end):
-                arena.give(taken)
-        taken = arena.take(parts.variables[name].nbytes)
-        assert taken is not None
-        parts.variables[name].offset = taken[0]
-        ends.setdefault(last, []).append(taken)
-        size = max(size, taken[1])
+            for extent in ends.pop(end):
+                arena.give(extent)
+        extent = arena.take(parts.variables[name].nbytes)
+        assert extent is not None
+        parts.variables[name].offset = extent[0]
+        ends.setdefault(last, []).append(extent)
+        size = max(size, extent[1])
     return size
 
 
 def _loops_around(parts: Parts) -> list[tuple[Repeat, ...]]:
     """The loops that each call is in, the outermost first."""
     around: list[list[Repeat]] = [[] for _ in parts.calls]
-    for loop in sorted(parts.repeats, key=lambda one: one.first - one.last):
+    for loop in sorted(parts.repeats, key=lambda repeat: repeat.first - repeat.last):
         for number in range(loop.first, loop.last):
             around[number].append(loop)
     return [tuple(loops) for loops in around]
@@ -193,10 +193,10 @@ def _check_hbm(parts: Parts, scratch: int) -> None:
     total = sum(sizes.values())
     if total <= parts.target.hbm_bytes:
         return
-    held = ", ".join(f"{kind} {size}" for kind, size in sizes.items())
+    size_text = ", ".join(f"{kind} {size}" for kind, size in sizes.items())
     largest = sorted(parts.variables.values(), key=lambda variable: -variable.nbytes)[:5]
     raise NeffCompileError(
-        f"the program needs {total} bytes of device memory ({held}), {parts.target.name} has "
+        f"the program needs {total} bytes of device memory ({size_text}), {parts.target.name} has "
         f"{parts.target.hbm_bytes}; largest: "
         + ", ".join(f"{variable.name} {variable.nbytes}" for variable in largest),
         code="NEFF-HBM",

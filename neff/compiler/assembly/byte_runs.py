@@ -1,4 +1,4 @@
-"""What each run of bytes of a memory holds: a map from ranges to values, cut where ranges end."""
+"""The contents of a memory, as a map from ranges of bytes to values."""
 
 from __future__ import annotations
 

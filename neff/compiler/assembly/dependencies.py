@@ -44,12 +44,12 @@ class _Cell:
         for records in self.reads.values():
             yield from records
 
-    def conflicts(self, record: _Record, found: set[int]) -> None:
+    def conflicts(self, record: _Record, conflicting: set[int]) -> None:
         """Collect what an access must come after."""
         region = record.region
         for past in self.records() if record.written else self.writes:
             if not past.region.apart(region):
-                found.add(past.index)
+                conflicting.add(past.index)
 
     def add(self, record: _Record) -> bool:
         """Note an access to all of the bytes.
@@ -106,23 +106,23 @@ class _Layer:
             dict(self.reads),
         )
 
-    def conflicts(self, record: _Record, found: set[int]) -> None:
+    def conflicts(self, record: _Record, conflicting: set[int]) -> None:
         """Collect what an access of another pitch must come after: columns cannot tell."""
         region = record.region
         if region.low < self.high and self.low < region.high:  # it meets all accesses
-            found.update(self.writes.values())
+            conflicting.update(self.writes.values())
             if record.written:
-                found.update(self.reads.values())
+                conflicting.update(self.reads.values())
             return
         for cell in self.cells:
-            cell.conflicts(record, found)
+            cell.conflicts(record, conflicting)
 
-    def conflicts_by_column(self, record: _Record, found: set[int]) -> None:
+    def conflicts_by_column(self, record: _Record, conflicting: set[int]) -> None:
         """Collect what an access of this pitch must come after."""
         begin = bisect_right(self.cuts, record.region.left) - 1
         end = bisect_left(self.cuts, record.region.right)
         for cell in self.cells[begin:end]:
-            cell.conflicts(record, found)
+            cell.conflicts(record, conflicting)
 
     def add(self, record: _Record) -> None:
         """Note an access of this pitch."""
@@ -158,14 +158,14 @@ class _Run:
             layer.is_shared = True
         return _Run(self.cell.copy(), dict(self.layers))
 
-    def conflicts(self, record: _Record, found: set[int]) -> None:
+    def conflicts(self, record: _Record, conflicting: set[int]) -> None:
         """Collect what an access must come after."""
-        self.cell.conflicts(record, found)
+        self.cell.conflicts(record, conflicting)
         for pitch, layer in self.layers.items():
             if pitch == record.region.pitch:
-                layer.conflicts_by_column(record, found)
+                layer.conflicts_by_column(record, conflicting)
             else:
-                layer.conflicts(record, found)
+                layer.conflicts(record, conflicting)
 
     def add(self, record: _Record) -> bool:
         """Note an access; returns whether the run holds nothing else."""
@@ -197,12 +197,12 @@ class _Space:
         self.runs.insert(position + 1, self.runs[position].copy())
         return position + 1
 
-    def conflicts(self, record: _Record, found: set[int]) -> None:
+    def conflicts(self, record: _Record, conflicting: set[int]) -> None:
         """Collect what an access must come after."""
         low, high = _rows(record.region)
         begin, end = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
         for run in self.runs[begin:end]:
-            run.conflicts(record, found)
+            run.conflicts(record, conflicting)
 
     def add(self, record: _Record) -> None:
         """Note an access."""
@@ -242,7 +242,7 @@ class Tracker:
             those that read or wrote what it writes. One that is implied by others of them may
             be left out.
         """
-        found: set[int] = set()
+        conflicting: set[int] = set()
         records: list[tuple[_Space, _Record]] = []
         for name, region, written in accesses:
             space = self._spaces.get(name)
@@ -250,7 +250,7 @@ class Tracker:
                 space = self._spaces[name] = _Space()
             records.append((space, _Record(index, lane, written, region)))
         for space, record in records:
-            space.conflicts(record, found)
+            space.conflicts(record, conflicting)
         for space, record in records:  # last: it would hide earlier accesses of its lane
             space.add(record)
-        return found
+        return conflicting

@@ -22,7 +22,7 @@ TRANSFERS: frozenset[str] = frozenset(
 )
 """Instructions that the DMA engines carry out."""
 
-_WORDS = frozenset({"int32", "uint32"})
+_WORD_TYPES = frozenset({"int32", "uint32"})
 
 _WINDOW_NS = 20_000.0
 """An engine that had nothing to do for long is not taken for everything that comes: work further
@@ -72,8 +72,8 @@ class EngineChooser:
         if engine in self._load:
             self._load[engine] += self._cost(instruction, engine)
             least = self._load[engine] - _WINDOW_NS
-            for other, load in self._load.items():
-                self._load[other] = max(load, least)
+            for loaded, load in self._load.items():
+                self._load[loaded] = max(load, least)
         return engine
 
     def _cost(self, instruction: Instruction, engine: Engine) -> float:
@@ -129,7 +129,7 @@ def _floats_only(instruction: Instruction) -> bool:
 
 
 _SCALAR_PAIRS = frozenset({("multiply", None), ("add", None), ("multiply", "add")})
-"""What tensor_scalar does on the scalar engine of trn2 (NKI-ENGINE)."""
+"""Operations of tensor_scalar that the scalar engine of trn2 has (NKI-ENGINE)."""
 
 
 def _tensor_tensor(instruction: Instruction, allowed: set[Engine], target: Target) -> set[Engine]:
@@ -137,7 +137,7 @@ def _tensor_tensor(instruction: Instruction, allowed: set[Engine], target: Targe
     op = instruction.operands["op"]
     if op == "power":
         return {Engine.gpsimd}
-    if op not in BITVEC and _types(instruction) <= _WORDS and not _touches_psum(instruction):
+    if op not in BITVEC and _types(instruction) <= _WORD_TYPES and not _touches_psum(instruction):
         return {Engine.gpsimd}
     return _shared(allowed, target)
 
@@ -149,9 +149,9 @@ def _tensor_scalar(instruction: Instruction, allowed: set[Engine], target: Targe
         return {Engine.vector}
     if operators & {"power", "rsqrt"}:
         return {Engine.gpsimd} if not _touches_psum(instruction) else {Engine.vector}
-    given = instruction.operands
-    pair = (given["op0"], given.get("op1"))
-    plain = not (given.get("reverse0") or given.get("reverse1")) and target.generation >= 3
+    operands = instruction.operands
+    pair = (operands["op0"], operands.get("op1"))
+    plain = not (operands.get("reverse0") or operands.get("reverse1")) and target.generation >= 3
     if not (plain and pair in _SCALAR_PAIRS and _floats_only(instruction)):
         allowed = allowed - {Engine.scalar}
     return _shared(allowed, target)

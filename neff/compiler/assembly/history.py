@@ -31,7 +31,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """What is in a memory becomes another version without a copy.
+    """The content of a memory becomes another version without a copy.
 
     Attributes:
         call: number of the next call.
@@ -102,7 +102,7 @@ class History:
 
     @contextmanager
     def turns(self, *, certain: bool) -> Generator[None]:
-        """What happens within is a loop."""
+        """Record the events of the ``with`` block as the body of a loop."""
         around, self.events = self.events, []
         yield
         around.append(Turns(self.events, certain))
@@ -110,7 +110,7 @@ class History:
 
     @contextmanager
     def branch(self, choice: Choice) -> Generator[None]:
-        """What happens within is a further branch of a choice, which is in the events already."""
+        """Record the events of the ``with`` block as a new branch of a choice in the events."""
         around, self.events = self.events, []
         yield
         choice.branches.append(self.events)

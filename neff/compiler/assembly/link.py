@@ -145,25 +145,27 @@ class Linker:
         Raises:
             NeffCompileError: they need more cores than there are, or more memory.
         """
-        ordered = sorted(repeats, key=lambda one: (one.first, -one.last))
+        ordered = sorted(repeats, key=lambda repeat: (repeat.first, -repeat.last))
         self._shared_calls = [len(call.kernel.bodies) > 1 or call.everywhere for call in calls]
-        end, rest = self._span(calls, ordered, 0, len(calls))
-        assert end == len(calls) and not rest
+        end, outer_repeats = self._span(calls, ordered, 0, len(calls))
+        assert end == len(calls) and not outer_repeats
 
     def _span(
         self, calls: list[Call], repeats: list[Repeat], first: int, last: int
     ) -> tuple[int, list[Repeat]]:
         """Append calls of one nesting level; returns the loops that come behind them."""
-        at = first
-        while at < last or (repeats and repeats[0].first == at and repeats[0].last <= last):
-            if repeats and repeats[0].first == at and repeats[0].last <= last:
+        position = first
+        while position < last or (
+            repeats and repeats[0].first == position and repeats[0].last <= last
+        ):
+            if repeats and repeats[0].first == position and repeats[0].last <= last:
                 loop = repeats[0]
                 repeats = self._loop(loop, calls, repeats[1:])
-                at = loop.last
+                position = loop.last
             else:
-                self.add(calls[at])
-                at += 1
-        return at, repeats
+                self.add(calls[position])
+                position += 1
+        return position, repeats
 
     def _loop(self, loop: Repeat, calls: list[Call], repeats: list[Repeat]) -> list[Repeat]:
         """Append a loop. Cores that share its work all run it, and meet at its first call.
@@ -218,9 +220,9 @@ class Linker:
 
     def _meet(self, call: Call, together: bool) -> None:
         """Let the cores meet in front of a kernel that runs on all of them, and behind it."""
-        wanted = self._shared or (together and any(core.body for core in self._cores))
+        must_meet = self._shared or (together and any(core.body for core in self._cores))
         self._shared = together
-        if wanted:
+        if must_meet:
             self._append_barrier(call)
 
     def _append_barrier(self, call: Call) -> None:
@@ -327,10 +329,10 @@ class _Renamer:
         if type(operand) is Access:
             return self._access(operand)
         if type(operand) is Register:
-            own = operand.name not in self._call.registers
-            return Register(self._names + operand.name) if own else operand
+            is_own_register = operand.name not in self._call.registers
+            return Register(self._names + operand.name) if is_own_register else operand
         if type(operand) in (tuple, list):
-            return tuple(self._operand(part) for part in operand)
+            return tuple(self._operand(item) for item in operand)
         return operand
 
     def _access(self, access: Access) -> Access:
@@ -338,11 +340,11 @@ class _Renamer:
         if tensor.on_chip:
             access = access._replace(tensor=self._placed[tensor.name])
         else:
-            found, dtype = self._variable(tensor)
+            shared, dtype = self._variable(tensor)
             if tensor.name in self._call.windows:
-                return self._moved(access, found, dtype)
+                return self._moved(access, shared, dtype)
             access = access._replace(
-                tensor=found,
+                tensor=shared,
                 dtype=access.dtype or dtype,
                 indirect_step=access.index_step if access.is_dynamic else None,
             )
@@ -369,12 +371,14 @@ class _Renamer:
 
     def _variable(self, tensor: Tensor) -> tuple[Tensor, DType | None]:
         """The program's tensor, and the type to read it as when that is another."""
-        found = self._hbm.get(tensor.name)
-        if found is None:
+        entry = self._hbm.get(tensor.name)
+        if entry is None:
             variable = self._variables[self._call.bindings[tensor.name]]
-            own = variable.name.startswith(self._names)  # others read the rest, in nl.hbm or not
-            buffer = tensor.buffer if own else MemoryRegion.shared_hbm
-            made = Tensor(variable.alias or variable.name, variable.dtype, variable.shape, buffer)
-            found = (made, None if variable.dtype == tensor.dtype else tensor.dtype)
-            self._hbm[tensor.name] = found
-        return found
+            is_own_variable = variable.name.startswith(
+                self._names
+            )  # others read the rest, in nl.hbm or not
+            buffer = tensor.buffer if is_own_variable else MemoryRegion.shared_hbm
+            shared = Tensor(variable.alias or variable.name, variable.dtype, variable.shape, buffer)
+            entry = (shared, None if variable.dtype == tensor.dtype else tensor.dtype)
+            self._hbm[tensor.name] = entry
+        return entry

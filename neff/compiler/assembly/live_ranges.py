@@ -54,11 +54,11 @@ def _length(body: Block) -> int:
 
 
 def _extend(
-    ranges: dict[str, LiveRange], tensor: Tensor, span: tuple[int, int], at: Instruction
+    ranges: dict[str, LiveRange], tensor: Tensor, span: tuple[int, int], instruction: Instruction
 ) -> None:
     live = ranges.get(tensor.name)
     if live is None:
-        ranges[tensor.name] = LiveRange(tensor, span[0], span[1], str(at.location or ""))
+        ranges[tensor.name] = LiveRange(tensor, span[0], span[1], str(instruction.location or ""))
         return
     live.first = min(live.first, span[0])
     live.last = max(live.last, span[1])

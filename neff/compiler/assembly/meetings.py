@@ -59,7 +59,7 @@ class _Entry:
 
 
 class _Path:
-    """What the cores have touched since they met, on one path."""
+    """The memory that the cores have touched since they met, on one path."""
 
     def __init__(self, entries: Iterable[_Entry] = ()) -> None:
         self.entries: list[_Entry] = []
@@ -90,7 +90,7 @@ class _Path:
 
 @dataclass(slots=True)
 class _Pending:
-    """What the cores have touched since they met, on each path that leads to a place."""
+    """The memory that the cores have touched since they met, on each path to a location."""
 
     paths: list[_Path] = field(default_factory=lambda: [_Path()])
 
@@ -99,16 +99,16 @@ class _Pending:
         for path in self.paths:
             path.add(entry)
 
-    def joined(self, other: _Pending | None) -> _Pending:
+    def joined(self, following: _Pending | None) -> _Pending:
         """A copy with the paths of both; a path that is a part of another one is left out."""
-        paths = [*self.paths, *(other.paths if other is not None else ())]
+        paths = [*self.paths, *(following.paths if following is not None else ())]
         paths.sort(key=lambda path: -len(path.entries))
-        kept: list[tuple[set[int], _Path]] = []
+        longest: list[tuple[set[int], _Path]] = []
         for path in paths:
             idents = set(map(id, path.entries))
-            if not any(idents <= longer for longer, _ in kept):
-                kept.append((idents, path))
-        return _Pending([_Path(path.entries) for _, path in kept])
+            if not any(idents <= longer for longer, _ in longest):
+                longest.append((idents, path))
+        return _Pending([_Path(path.entries) for _, path in longest])
 
 
 @dataclass(slots=True)
@@ -162,7 +162,7 @@ class _Proof:
         return end if _turns_certainly(loop) else pending.joined(end)
 
     def _split(self, body: Block) -> tuple[list[list[_Item]], list[Instruction | _Loop]]:
-        """What is between the meetings, and the meetings: barriers, and loops with barriers."""
+        """Split a body at its meetings: barriers, and loops with barriers."""
         segments: list[list[_Item]] = [[]]
         meetings: list[Instruction | _Loop] = []
         for statement in body:
@@ -215,24 +215,24 @@ class _Proof:
                 remedy=_REMEDY,
             )
 
-    def _alike(self, first: Instruction | _Loop, other: Instruction | _Loop, core: int) -> bool:
-        if isinstance(first, Instruction) or isinstance(other, Instruction):
-            return isinstance(first, Instruction) and isinstance(other, Instruction)
+    def _alike(self, first: Instruction | _Loop, second: Instruction | _Loop, core: int) -> bool:
+        if isinstance(first, Instruction) or isinstance(second, Instruction):
+            return isinstance(first, Instruction) and isinstance(second, Instruction)
         registers = _control(first)
-        same = type(first) is type(other) and registers == _control(other)
+        same = type(first) is type(second) and registers == _control(second)
         return same and self._computed_alike(registers, core)
 
     def _computed_alike(self, registers: tuple[object, ...], core: int) -> bool:
         """True when a core computes the registers of a loop as the first core does."""
-        names = [one.name for one in registers if isinstance(one, Register)]
-        seen = set(names)
+        names = [register.name for register in registers if isinstance(register, Register)]
+        name_set = set(names)
         for name in names:
             writes = self.writes[0].get(name, [])
             if writes != self.writes[core].get(name, []):
                 return False
             inner = {value for write in writes for value in write if isinstance(value, Register)}
-            names += [register.name for register in inner if register.name not in seen]
-            seen.update(names)
+            names += [register.name for register in inner if register.name not in name_set]
+            name_set.update(names)
         return True
 
 
@@ -247,7 +247,7 @@ def _meeting_of(statement: Statement) -> Instruction | _Loop | None:
 
 
 def _control(loop: _Loop) -> tuple[object, ...]:
-    """What decides how often a loop turns."""
+    """Return the registers that decide how often a loop runs."""
     if isinstance(loop, WhileLoop):
         return (loop.condition,)
     return (loop.start, loop.stop, loop.step)

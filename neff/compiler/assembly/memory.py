@@ -57,16 +57,16 @@ class Arena:
         amount = _aligned(max(count, 1))
         if whole_pages and self.page:
             amount = -(-amount // self.page) * self.page
-        found = self._first_fit(amount)
-        if found is None and self._rest:
+        extent = self._first_fit(amount)
+        if extent is None and self._rest:
             self.settle()
-            found = self._first_fit(amount)
-        return found
+            extent = self._first_fit(amount)
+        return extent
 
-    def give(self, taken: tuple[int, int]) -> None:
+    def give(self, extent: tuple[int, int]) -> None:
         """Give a range back; it rests first."""
-        self._rest.append(taken)
-        self._rest_bytes += taken[1] - taken[0]
+        self._rest.append(extent)
+        self._rest_bytes += extent[1] - extent[0]
         while self._rest_bytes > self.resting:
             self.release(*self._wake())
 
@@ -77,29 +77,29 @@ class Arena:
 
     def reserve(self, begin: int, end: int) -> None:
         """Take exactly this range out of what is free, as far as it is free."""
-        kept: list[tuple[int, int]] = []
+        free_ranges: list[tuple[int, int]] = []
         for low, high in self._free:
             if high <= begin or end <= low:
-                kept.append((low, high))
+                free_ranges.append((low, high))
                 continue
             if low < begin:
-                kept.append((low, begin))
+                free_ranges.append((low, begin))
             if end < high:
-                kept.append((end, high))
-        self._free = kept
+                free_ranges.append((end, high))
+        self._free = free_ranges
 
     def _wake(self) -> tuple[int, int]:
-        taken = self._rest.popleft()
-        self._rest_bytes -= taken[1] - taken[0]
-        return taken
+        extent = self._rest.popleft()
+        self._rest_bytes -= extent[1] - extent[0]
+        return extent
 
     def _first_fit(self, count: int) -> tuple[int, int] | None:
         for position, (low, high) in enumerate(self._free):
             begin = self._start(low, count)
             if begin + count > high:
                 continue
-            rest = [(low, begin), (begin + count, high)]
-            self._free[position : position + 1] = [part for part in rest if part[0] < part[1]]
+            pieces = [(low, begin), (begin + count, high)]
+            self._free[position : position + 1] = [piece for piece in pieces if piece[0] < piece[1]]
             return begin, begin + count
         return None
 
@@ -159,8 +159,8 @@ class ChipMemory:
             if live.tensor.address is not None
         }
         for region in self._arenas:
-            own = [live for live in ranges.values() if live.tensor.buffer is region]
-            self._plan_region(region, body, own, prefix, placed)
+            region_ranges = [live for live in ranges.values() if live.tensor.buffer is region]
+            self._plan_region(region, body, region_ranges, prefix, placed)
         return placed
 
     def _plan_region(
@@ -172,8 +172,8 @@ class ChipMemory:
         placed: dict[str, Tensor],
     ) -> None:
         arena = self._arenas[region]
-        kept = [live.tensor for live in ranges if live.tensor.address is not None]
-        fixed = _ranges(kept)
+        fixed_tensors = [live.tensor for live in ranges if live.tensor.address is not None]
+        fixed = _ranges(fixed_tensors)
         if fixed:
             arena.settle()
             for begin, end in fixed:
@@ -185,7 +185,7 @@ class ChipMemory:
         if addresses is None:
             addresses = self._place_all(region, moving, False)
         if addresses is None:
-            addresses = self._packed(region, body, moving, kept)
+            addresses = self._packed(region, body, moving, fixed_tensors)
         for begin, end in fixed:
             arena.release(begin, min(end, self._sizes[region]))
         for live in moving:
@@ -200,25 +200,25 @@ class ChipMemory:
         """Addresses in the order of first use, each tensor's bytes in all partitions; in PSUM
         each in a bank of its own if ``whole_pages``. None when that does not work out."""
         arena = self._arenas[region]
-        held: dict[str, tuple[int, int]] = {}
+        live_extents: dict[str, tuple[int, int]] = {}
         addresses: dict[str, tuple[int, int]] = {}
         ends = sorted(moving, key=lambda live: live.last)
         dying = 0
         for live in moving:
             while ends[dying].last < live.first:
-                arena.give(held.pop(ends[dying].tensor.name))
+                arena.give(live_extents.pop(ends[dying].tensor.name))
                 dying += 1
-            taken = arena.take(live.tensor.free_bytes, whole_pages)
-            if taken is None:
+            extent = arena.take(live.tensor.free_bytes, whole_pages)
+            if extent is None:
                 break
-            held[live.tensor.name] = taken
-            addresses[live.tensor.name] = 0, taken[0]
-        for taken in held.values():
-            arena.give(taken)
+            live_extents[live.tensor.name] = extent
+            addresses[live.tensor.name] = 0, extent[0]
+        for extent in live_extents.values():
+            arena.give(extent)
         return addresses if len(addresses) == len(moving) else None
 
     def _packed(
-        self, region: MemoryRegion, body: Block, moving: list[LiveRange], kept: list[Tensor]
+        self, region: MemoryRegion, body: Block, moving: list[LiveRange], fixed: list[Tensor]
     ) -> dict[str, tuple[int, int]]:
         """Addresses with small tiles side by side in the quadrants.
 
@@ -227,10 +227,10 @@ class ChipMemory:
         """
         arena, size = self._arenas[region], self._sizes[region]
         addresses, missing = pack(
-            body, moving, kept, size=size, page=arena.page, alignment=ALIGNMENT
+            body, moving, fixed, size=size, page=arena.page, alignment=ALIGNMENT
         )
         if missing is not None:
-            raise _does_not_fit(region, missing, moving, kept, size)
+            raise _does_not_fit(region, missing, moving, fixed, size)
         arena.settle()
         return addresses
 
@@ -249,22 +249,26 @@ def _ranges(tensors: list[Tensor]) -> list[tuple[int, int]]:
 
 
 def _does_not_fit(
-    region: MemoryRegion, missing: LiveRange, moving: list[LiveRange], kept: list[Tensor], size: int
+    region: MemoryRegion,
+    missing: LiveRange,
+    moving: list[LiveRange],
+    fixed: list[Tensor],
+    size: int,
 ) -> NeffCompileError:
     """The error at the first tensor that is too much, or at the one that found no gap."""
-    live, total = _first_excess(moving, kept, size) or (missing, 0)
+    live, total = _first_excess(moving, fixed, size) or (missing, 0)
     holders = [
-        other
-        for other in moving
-        if other is not live and other.first <= live.first <= other.last
+        live_range
+        for live_range in moving
+        if live_range is not live and live_range.first <= live.first <= live_range.last
     ]  # fmt: skip
-    total = total or sum(map(_area, [live.tensor, *kept, *(other.tensor for other in holders)]))
-    holders.sort(key=lambda other: -_area(other.tensor))
-    lines = [f"{_share(other.tensor)} {other.where}".rstrip() for other in holders[:8]]
+    total = total or sum(map(_area, [live.tensor, *fixed, *(holder.tensor for holder in holders)]))
+    holders.sort(key=lambda holder: -_area(holder.tensor))
+    lines = [f"{_share(holder.tensor)} {holder.where}".rstrip() for holder in holders[:8]]
     if len(holders) > 8:
-        rest = sum(_area(other.tensor) for other in holders[8:])
-        lines.append(f"{_share_of(rest)}: {len(holders) - 8} more tensors")
-    lines += [f"{_share(tensor)}, at the address that the kernel set" for tensor in kept[:8]]
+        remaining_bytes = sum(_area(holder.tensor) for holder in holders[8:])
+        lines.append(f"{_share_of(remaining_bytes)}: {len(holders) - 8} more tensors")
+    lines += [f"{_share(tensor)}, at the address that the kernel set" for tensor in fixed[:8]]
     tensor = live.tensor
     free = max(0, _WIDTH * size - (total - _area(tensor))) // _WIDTH
     return NeffCompileError(
@@ -283,18 +287,18 @@ _WIDTH = 4
 
 
 def _first_excess(
-    moving: list[LiveRange], kept: list[Tensor], size: int
+    moving: list[LiveRange], fixed: list[Tensor], size: int
 ) -> tuple[LiveRange, int] | None:
     """The first tensor with which more is held than there is, and how much that is."""
-    held = sum(map(_area, kept))
+    live_bytes = sum(map(_area, fixed))
     ends: list[tuple[int, int]] = []
     for live in moving:
         while ends and ends[0][0] < live.first:
-            held -= heappop(ends)[1]
-        held += _area(live.tensor)
+            live_bytes -= heappop(ends)[1]
+        live_bytes += _area(live.tensor)
         heappush(ends, (live.last, _area(live.tensor)))
-        if held > _WIDTH * size:
-            return live, held
+        if live_bytes > _WIDTH * size:
+            return live, live_bytes
     return None
 
 

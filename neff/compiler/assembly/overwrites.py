@@ -46,9 +46,9 @@ class _Place:
     low: int
     high: int
 
-    def overlaps(self, other: _Place) -> bool:
+    def overlaps(self, second: _Place) -> bool:
         """True when a byte is in both."""
-        return self.space == other.space and self.low < other.high and other.low < self.high
+        return self.space == second.space and self.low < second.high and second.low < self.high
 
 
 def require_values(
@@ -224,7 +224,7 @@ class _Proof:
         return runs
 
     def _outcome(self, events: Iterable[Event]) -> Runs:
-        """What events leave in memory, whatever is there in front of them."""
+        """Return the contents of memory after the events, independent of the contents before."""
         around, self.runs = self.runs, Runs()
         for event in events:
             if isinstance(event, Used):
@@ -266,7 +266,7 @@ class _Proof:
                 self.runs.meet(run, _LOST)
 
     def _snapshot(self, runs: Iterable[Run]) -> list[Run]:
-        return [part for run in runs for part in self.runs.over(run.space, run.low, run.high)]
+        return [piece for run in runs for piece in self.runs.over(run.space, run.low, run.high)]
 
 
 def _spans(events: Iterable[Event], first: int, spans: list[tuple[int, int]]) -> int:
@@ -293,20 +293,21 @@ def _private(call: Call, history: History, event: Used) -> list[str]:
 
 
 def _in_common(outcomes: list[Runs]) -> Runs:
-    """What branches leave in memory; where they differ, or some write and others do not, it is lost."""
-    first, *rest = outcomes
-    for outcome in rest:
+    """Return the contents of memory after any of the branches; lost where the branches differ."""
+    first, *following = outcomes
+    for outcome in following:
         for run in list(outcome.all()):
             first.meet(run, _LOST)
         for run in list(first.all()):
-            for kept in list(outcome.over(run.space, run.low, run.high)):
-                first.meet(kept, _LOST)
+            for run_left in list(outcome.over(run.space, run.low, run.high)):
+                first.meet(run_left, _LOST)
     return first
 
 
 def reads_come_first(kernel: KernelIR, names: Set[str]) -> bool:
-    """Whether a kernel reads no byte of a memory after it has written it, in a later turn of a loop
-    neither, and no core touches what another one writes.
+    """Return True when a kernel reads no byte of a memory after it has written that byte.
+
+    Later iterations of loops count, and no core may touch a byte that another core writes.
 
     Args:
         kernel: what runs.

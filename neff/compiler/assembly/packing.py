@@ -46,7 +46,7 @@ class _Box(NamedTuple):
     end: int
 
 
-_FIRST, _LAST, _LOW, _HIGH, _BEGIN, _ = range(len(_Box._fields))
+_FIRST_USE, _LAST, _LOW, _HIGH, _BEGIN, _ = range(len(_Box._fields))
 
 
 class _Groups:
@@ -60,9 +60,9 @@ class _Groups:
             name = self._of[name]
         return name
 
-    def join(self, one: str, other: str) -> None:
-        if self.of(one) != self.of(other):
-            self._of[self.of(other)] = self.of(one)
+    def join(self, name: str, joined: str) -> None:
+        if self.of(name) != self.of(joined):
+            self._of[self.of(joined)] = self.of(name)
 
 
 def quadrants_of(tensor: Tensor) -> int:
@@ -104,14 +104,14 @@ def pack(
     fixed = list(fixed)
     walls = [_fixed_box(tensor) for tensor in fixed]
     failed: LiveRange | None = None
-    for some, names, aligned in _attempts(body, ranges):
+    for candidates, names, aligned in _attempts(body, ranges):
         tensors = [*(live.tensor for live in ranges), *fixed]
         columns = _columns(body if aligned else [], tensors, names)
         for order in _ORDERS:
             # Rectangles cannot be packed well in one order that always holds; a kernel has few
             # enough tiles to try several, and the first that fits keeps results the same.
             packer = _Packer(walls, size, page, alignment, columns)
-            missing = packer.place(sorted(some, key=order))
+            missing = packer.place(sorted(candidates, key=order))
             if missing is None:
                 return {
                     live.tensor.name: packer.placed[names.of(live.tensor.name)] for live in ranges
@@ -123,7 +123,7 @@ def pack(
 def _attempts(
     body: Block, ranges: list[LiveRange]
 ) -> Iterator[tuple[list[LiveRange], _Groups, bool]]:
-    """What to place, which names have one place, and whether operands have to be aligned."""
+    """Yield live ranges to place, names that share an address, and True if operands are aligned."""
     # Each attempt gives up something: that every result has bytes of its own, then the alignment,
     # then both. The alignment goes last, because nki-library requests it.
     yield ranges, _Groups(), True
@@ -139,7 +139,7 @@ _ORDERS: tuple[Callable[[LiveRange], tuple[int, ...]], ...] = (
     lambda live: (live.first - live.last, -live.tensor.free_bytes, live.first),
     lambda live: (live.first, -quadrants_of(live.tensor)),
 )
-"""What is placed first: the largest, the widest, what lives longest, what is used first."""
+"""Orders of placement: the largest, the widest, the longest-lived or the earliest used first."""
 
 
 class _Columns(NamedTuple):
@@ -154,15 +154,15 @@ def _columns(body: Block, tensors: list[Tensor], names: _Groups) -> _Columns:
     groups = _Groups()
     for instruction in walk(body):
         pair = [instruction.operands.get(name) for name in _COMBINED.get(instruction.op, ())]
-        sides = [each for each in pair if type(each) is Access]
-        if len(sides) < 2 or any(each.tensor.buffer is not MemoryRegion.sbuf for each in sides):
+        sides = [operand for operand in pair if type(operand) is Access]
+        if len(sides) < 2 or any(side.tensor.buffer is not MemoryRegion.sbuf for side in sides):
             continue
-        one, other = (groups.of(names.of(each.tensor.name)) for each in sides)
+        root, joined_root = (groups.of(names.of(side.tensor.name)) for side in sides)
         # Alignment is wished for, not needed: a pair that cannot have it is left as it is.
-        both = starts[one] & starts[other]
-        if both and len({_lane(each) for each in sides}) == 1:
-            groups.join(one, other)
-            starts[one] = both
+        common = starts[root] & starts[joined_root]
+        if common and len({_lane(side) for side in sides}) == 1:
+            groups.join(root, joined_root)
+            starts[root] = common
     return _Columns(groups, starts)
 
 
@@ -173,31 +173,31 @@ def _lane(access: Access) -> int:
 
 def _merged(body: Block, ranges: list[LiveRange]) -> tuple[list[LiveRange], _Groups]:
     """The tensors with those made one that can be worked on in place."""
-    known = {live.tensor.name: live for live in ranges}
+    by_name = {live.tensor.name: live for live in ranges}
     names = _Groups()
     number = 0
     for statement in body:
         if not isinstance(statement, Instruction):
             number += _length(statement.body)
             continue
-        for old, new in _successions(statement, known, number):
-            before, after = known[names.of(old)], known[new]
+        for old, new in _successions(statement, by_name, number):
+            before, after = by_name[names.of(old)], by_name[new]
             names.join(before.tensor.name, new)
-            known[before.tensor.name] = replace(before, last=after.last)
+            by_name[before.tensor.name] = replace(before, last=after.last)
         number += 1
-    return [known[name] for name in known if names.of(name) == name], names
+    return [by_name[name] for name in by_name if names.of(name) == name], names
 
 
 def _successions(
-    instruction: Instruction, known: dict[str, LiveRange], number: int
+    instruction: Instruction, by_name: dict[str, LiveRange], number: int
 ) -> list[tuple[str, str]]:
     """(operand, result) when the result may take the place of the operand; one at most."""
     result = instruction.operands.get("dst")
-    new = known.get(result.tensor.name) if type(result) is Access else None
+    new = by_name.get(result.tensor.name) if type(result) is Access else None
     if new is None or new.first != number:
         return []
     for operand in instruction.operands.values():
-        old = known.get(operand.tensor.name) if type(operand) is Access else None
+        old = by_name.get(operand.tensor.name) if type(operand) is Access else None
         if old is None or old is new or old.last != number:
             continue
         if in_place(instruction, old.tensor, new.tensor):
@@ -236,11 +236,11 @@ class _Packer:
         boxes[:count] = np.array(self._walls, np.int64).reshape(-1, len(_Box._fields))
         for number, live in enumerate(ranges, count):
             beside = boxes[:number]
-            beside = beside[(beside[:, _FIRST] <= live.last) & (live.first <= beside[:, _LAST])]
-            found = self._lowest(live, beside)
-            if found is None:
+            beside = beside[(beside[:, _FIRST_USE] <= live.last) & (live.first <= beside[:, _LAST])]
+            lowest = self._lowest(live, beside)
+            if lowest is None:
                 return live
-            boxes[number] = found
+            boxes[number] = lowest
         return None
 
     def _lowest(self, live: LiveRange, beside: np.ndarray) -> _Box | None:
@@ -263,12 +263,12 @@ class _Packer:
 
     def _between(self, walls: list[tuple[int, int]], amount: int) -> int:
         """The lowest byte at which ``amount`` bytes lie between the walls (begin, end)."""
-        at = self._start(0, amount)
+        start = self._start(0, amount)
         for begin, end in walls:
-            if at + amount <= begin:
+            if start + amount <= begin:
                 break
-            at = max(at, self._start(end, amount))
-        return at
+            start = max(start, self._start(end, amount))
+        return start
 
     def _start(self, low: int, count: int) -> int:
         begin = -(-low // self._alignment) * self._alignment

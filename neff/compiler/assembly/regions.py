@@ -44,15 +44,15 @@ class Region(NamedTuple):
     left: int = 0
     right: int = 0
 
-    def apart(self, other: Region) -> bool:
+    def apart(self, second: Region) -> bool:
         """True when no byte is in both."""
-        if self.last <= other.first or other.last <= self.first:
+        if self.last <= second.first or second.last <= self.first:
             return True
-        if self.high <= other.low or other.high <= self.low:
+        if self.high <= second.low or second.high <= self.low:
             return True
-        if not self.pitch or self.pitch != other.pitch:
+        if not self.pitch or self.pitch != second.pitch:
             return False
-        return self.right <= other.left or other.right <= self.left
+        return self.right <= second.left or second.right <= self.left
 
 
 def operands_touched(instruction: Instruction) -> Iterator[tuple[Access | Register, bool]]:
@@ -70,14 +70,14 @@ def operands_touched(instruction: Instruction) -> Iterator[tuple[Access | Regist
 
 
 def _nested(operand: Any, written: bool) -> Iterator[tuple[Access | Register, bool]]:
-    for part in operand:
-        if type(part) is Access:
-            yield part, written
-            yield from _indices(part)
-        elif type(part) is Register:
-            yield part, written
-        elif type(part) in (tuple, list):
-            yield from _nested(part, written)
+    for item in operand:
+        if type(item) is Access:
+            yield item, written
+            yield from _indices(item)
+        elif type(item) is Register:
+            yield item, written
+        elif type(item) in (tuple, list):
+            yield from _nested(item, written)
 
 
 def _indices(access: Access) -> Iterator[tuple[Access | Register, bool]]:

@@ -103,11 +103,11 @@ def _schedule_loop(
     ident = counter.loops
     counter.loops += 1
     bodies = _schedule_block(loop.body, offsets, transfers, counter)
-    for own, body in zip(lists, bodies, strict=True):
+    for items, body in zip(lists, bodies, strict=True):
         if isinstance(loop, WhileLoop):
-            own.append(EngineLoop(ident, None, 0, 0, 1, loop.condition, body, loop.location))
+            items.append(EngineLoop(ident, None, 0, 0, 1, loop.condition, body, loop.location))
             continue
-        own.append(
+        items.append(
             EngineLoop(
                 ident, loop.register, loop.start, loop.stop, loop.step, None, body, loop.location
             )
@@ -183,18 +183,18 @@ class _Run:
 
     def _wait(self, engine: int, before: set[int]) -> list[tuple[int, int]]:
         """Waits that bring the engine behind all of ``before``; its knowledge grows by them."""
-        known = self._known[engine]
+        positions = self._known[engine]
         waits: list[tuple[int, int]] = []
         # The latest first: its clock often covers those before it, which then need no wait.
         for index in sorted(before, reverse=True):
             producer = self._entries[index]
-            if known[producer.lane] >= producer.place:
+            if positions[producer.lane] >= producer.place:
                 continue
             waits.append((producer.lane, producer.place))
             self._needed.setdefault((producer.lane, engine), set()).add(producer.place)
             for lane, place in enumerate(producer.clock):
-                if place > known[lane]:
-                    known[lane] = place
+                if place > positions[lane]:
+                    positions[lane] = place
         return waits
 
     def finish(self, lists: list[list[EngineStep]], counter: _Counter) -> None:
@@ -236,6 +236,6 @@ def touched_by(instruction: Instruction, offsets: Offsets) -> list[tuple[str, Re
         tensor = what.tensor
         if tensor.address is not None:
             touched.append((tensor.buffer.value, region_of(what, tensor.address), written))
-        elif (found := offsets.get(tensor.name)) is not None:
-            touched.append((found[0], region_of(what, (0, found[1])), written))
+        elif (entry := offsets.get(tensor.name)) is not None:
+            touched.append((entry[0], region_of(what, (0, entry[1])), written))
     return touched

@@ -43,7 +43,7 @@ def verify(program: Program) -> None:
 
 
 def cores_are_apart(bodies: Sequence[Block], written: Collection[str]) -> bool:
-    """Whether no core of a kernel writes bytes in HBM that another one writes.
+    """Return True when no two cores of a kernel write the same bytes in HBM.
 
     Between two meetings of the cores such a kernel, which reads nothing that it writes, cannot race.
 
@@ -69,13 +69,13 @@ def cores_are_apart(bodies: Sequence[Block], written: Collection[str]) -> bool:
 
 def _offsets_of(program: Program) -> Offsets:
     """The space of every HBM variable that may be written."""
-    found: Offsets = {}
+    offsets: Offsets = {}
     for name, variable in program.variables.items():
         if variable.kind == "scratch":
-            found[name] = ("scratch", variable.offset)
+            offsets[name] = ("scratch", variable.offset)
         elif variable.kind != "constant":
-            found[name] = (f"hbm:{variable.alias or name}", 0)
-    return found
+            offsets[name] = (f"hbm:{variable.alias or name}", 0)
+    return offsets
 
 
 def _verify_block(programs: list[list[EngineStep]], offsets: Offsets) -> None:
@@ -146,7 +146,7 @@ class _Semaphore:
         _advance(self.clock, done.clock)
 
     def reached(self, value: int) -> Clock:
-        """What is known when the semaphore has a value.
+        """Return the clock that is certain once the semaphore has a value.
 
         Signals of one lane come in its order. When several lanes signal, only the whole count
         says who they were.
@@ -217,32 +217,32 @@ class _Run:
         return state
 
     def _step(self, engine: int, step: Step) -> None:
-        known = self._known[engine]
+        positions = self._known[engine]
         for semaphore, value in step.waits:
-            _advance(known, self._semaphore(semaphore).reached(value))
+            _advance(positions, self._semaphore(semaphore).reached(value))
         instruction = step.instruction
         lane = 2 * engine + (instruction.op in TRANSFERS)
         touched = touched_by(instruction, self._offsets)
         for before in self._tracker.visit(len(self._done), lane, touched):
             done = self._done[before]
-            if known[done.lane] < done.place:
-                self._raise_race(instruction, touched, known)
+            if positions[done.lane] < done.place:
+                self._raise_race(instruction, touched, positions)
         self._length[lane] += 1
-        clock = list(known)
+        clock = list(positions)
         clock[lane] = self._length[lane]
         if lane == 2 * engine:
-            known[lane] = self._length[lane]
+            positions[lane] = self._length[lane]
         done = _Done(instruction, lane, self._length[lane], clock)
         self._done.append(done)
         for semaphore in step.signals:
             self._semaphore(semaphore).signal(done)
 
-    def _raise_race(self, after: Instruction, touched: Touched, known: Clock) -> NoReturn:
+    def _raise_race(self, after: Instruction, touched: Touched, positions: Clock) -> NoReturn:
         """Report the earliest step that an instruction touches the same memory as too early."""
         before = next(
             done.instruction
             for done in self._done
-            if known[done.lane] < done.place
+            if positions[done.lane] < done.place
             and _conflict(touched, touched_by(done.instruction, self._offsets))
         )
         raise NeffCompileError(
@@ -254,10 +254,10 @@ class _Run:
         )
 
 
-def _conflict(touched: Touched, others: Touched) -> bool:
-    """Whether two instructions touch the same bytes and one of them writes there."""
+def _conflict(touched: Touched, earlier: Touched) -> bool:
+    """Return True when two instructions touch the same bytes and one of them writes there."""
     return any(
         (is_written or was_written) and space == place and not region.apart(box)
         for space, region, is_written in touched
-        for place, box, was_written in others
+        for place, box, was_written in earlier
     )

@@ -67,7 +67,7 @@ class Loop:
 
     @property
     def inits(self) -> tuple[Node, ...]:
-        """What the state starts with; the arguments of branches."""
+        """The initial state of a loop; the arguments of branches."""
         return self.start.operands[int(self.start.attributes["gated"]) :]
 
     @property
@@ -76,7 +76,7 @@ class Loop:
         return self.end.operands[1] if self.end.attributes["gated"] else None
 
     def new(self, branch: int = 0) -> tuple[Node, ...]:
-        """What a turn, or a branch, ends with."""
+        """Return the state after one iteration, or the results of a branch."""
         first = 1 + int(self.end.attributes["gated"])
         count = (len(self.end.operands) - first) // self.end.attributes["parts"]
         return self.end.operands[first + branch * count : first + (branch + 1) * count]
@@ -105,9 +105,9 @@ def blocks_of(nodes: Iterable[Node]) -> Block:
     for node in ordered:
         if node.opcode == "turn":
             start = node.operands[0]
-            found = loops[id(start)] = Loop(start, node)
-            found.bodies = [Block() for _ in range(node.attributes["parts"])]
-            inside |= {(id(start), at): body for at, body in enumerate(found.bodies)}
+            new_loop = loops[id(start)] = Loop(start, node)
+            new_loop.bodies = [Block() for _ in range(node.attributes["parts"])]
+            inside |= {(id(start), number): body for number, body in enumerate(new_loop.bodies)}
     for node in ordered:
         if node.opcode in _SYMBOLS:
             owner = loops[id(node.operands[0])]
@@ -165,8 +165,10 @@ def _depths(around: dict[int, _Scope]) -> dict[int, int]:
 
 
 def _read(loop: Loop) -> tuple[Node, ...]:
-    """What a loop reads that is computed around it, the state and the counters of outer loops
-    among it, each once."""
+    """Return the outer values that a loop reads, each once.
+
+    The state and the counters of outer loops are among them.
+    """
     captured: dict[int, Node] = {}
     inside = {id(node) for body in loop.bodies for node in body.nodes}
     inside |= {id(node) for node in (*loop.carried, *loop.counters)}
@@ -195,13 +197,13 @@ def without_dead_state(results: list[Node], nodes: list[Node]) -> None:
     if not loops:
         return
     needs = {key: _Needs(loop) for key, loop in loops.items()}
-    seen: set[int] = set()
+    visited: set[int] = set()
     stack = list(results)
     while stack:
         node = stack.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if node.opcode == "result" and node.operands[0].opcode == "turn":
             stack += needs[id(node.operands[0].operands[0])].result(node.attributes["index"])
         elif node.opcode == "carried":
@@ -213,8 +215,8 @@ def without_dead_state(results: list[Node], nodes: list[Node]) -> None:
             _renumber(node, needs[id(node.operands[0].operands[0])].ends)
         elif node.opcode == "carried":
             _renumber(node, needs[id(node.operands[0])].starts)
-    for one in needs.values():
-        one.drop()
+    for need in needs.values():
+        need.drop()
 
 
 class _Needs:
@@ -226,17 +228,17 @@ class _Needs:
         self.starts: set[int] = set() if loop.branches else self.ends
 
     def result(self, index: int) -> list[Node]:
-        """What a value behind the loop needs."""
+        """Return the values that a result of the loop needs."""
         if index in self.ends:
             return []
         self.ends.add(index)
         loop = self._loop
-        found = [loop.new(branch)[index] for branch in range(loop.end.attributes["parts"])]
-        found += [] if loop.branches else [loop.inits[index]]
-        return [*found, *(gate for gate in (loop.gate, loop.next_gate) if gate is not None)]
+        needed = [loop.new(branch)[index] for branch in range(loop.end.attributes["parts"])]
+        needed += [] if loop.branches else [loop.inits[index]]
+        return [*needed, *(gate for gate in (loop.gate, loop.next_gate) if gate is not None)]
 
     def carried(self, index: int) -> list[Node]:
-        """What a value in a turn, or an argument of a branch, needs."""
+        """Return the values that a part of the state, or an argument of a branch, needs."""
         if not self._loop.branches:
             return self.result(index)
         self.starts.add(index)
@@ -253,6 +255,6 @@ class _Needs:
         loop.start.operands = (*gates, *(inits[index] for index in sorted(self.starts)))
 
 
-def _renumber(node: Node, kept: set[int]) -> None:
-    if node.attributes["index"] in kept:
-        node.attributes["index"] = sorted(kept).index(node.attributes["index"])
+def _renumber(node: Node, live_indices: set[int]) -> None:
+    if node.attributes["index"] in live_indices:
+        node.attributes["index"] = sorted(live_indices).index(node.attributes["index"])

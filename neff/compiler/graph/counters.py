@@ -42,25 +42,25 @@ class Linear:
         return min(self.start, last), max(self.start, last)
 
 
-def counter(like: Node, one: Linear, element: str, shape: tuple[int, ...] = ()) -> Node:
-    """One integer with the value of ``one``: a node ``counter``, or a constant."""
+def counter(like: Node, integer: Linear, element: str, shape: tuple[int, ...] = ()) -> Node:
+    """One integer with the value of ``integer``: a node ``counter``, or a constant."""
     kind = BY_NAME[element]
-    if one.loop is not None and one.step:
-        return derived(like, "counter", (one.loop,), shape, kind, linear=one)
-    value = np.full(shape, one.start).astype(kind.dtype)
+    if integer.loop is not None and integer.step:
+        return derived(like, "counter", (integer.loop,), shape, kind, linear=integer)
+    value = np.full(shape, integer.start).astype(kind.dtype)
     return derived(like, "constant", (), shape, kind, value=value)
 
 
-def linear(node: Node, known: Mapping[int, Linear] | None = None) -> Linear | None:
-    """What a scalar integer is in the turns of a loop; None when that is not known.
+def linear(node: Node, counters: Mapping[int, Linear] | None = None) -> Linear | None:
+    """Return a scalar integer as a linear function of the loop's iteration; None when it is not one.
 
     Args:
         node: a value of one element.
-        known: ``id`` of a node -> what it is, beside the counters that nodes say of themselves.
+        counters: linear integers by the ``id`` of their node, in addition to nodes ``counter``.
     """
-    found = (known or {}).get(id(node))
-    if found is not None:
-        return found if _fits(found, node) else None
+    value = (counters or {}).get(id(node))
+    if value is not None:
+        return value if _fits(value, node) else None
     if node.element.kind not in ("int", "uint") or node.size != 1:
         return None
     if node.opcode == "counter":
@@ -70,18 +70,18 @@ def linear(node: Node, known: Mapping[int, Linear] | None = None) -> Linear | No
     if splat is not None:
         return Linear(None, int(splat))
     if node.opcode in _SAME:
-        found = linear(node.operands[0], known)
+        value = linear(node.operands[0], counters)
     elif node.opcode in ("add", "subtract", "multiply"):
-        found = _combined(node, known)
+        value = _combined(node, counters)
     elif node.opcode == "select":
-        found = _selected(node, known)
+        value = _selected(node, counters)
     elif node.opcode in ("maximum", "minimum", "clamp"):
-        found = _limited(node, known)
-    return found if found is not None and _fits(found, node) else None
+        value = _limited(node, counters)
+    return value if value is not None and _fits(value, node) else None
 
 
-def _combined(node: Node, known: Mapping[int, Linear] | None) -> Linear | None:
-    a, b = (linear(operand, known) for operand in node.operands)
+def _combined(node: Node, counters: Mapping[int, Linear] | None) -> Linear | None:
+    a, b = (linear(operand, counters) for operand in node.operands)
     if a is None or b is None:
         return None
     if node.opcode == "multiply":
@@ -95,20 +95,20 @@ def _combined(node: Node, known: Mapping[int, Linear] | None) -> Linear | None:
     return Linear(a.loop or b.loop, a.start + sign * b.start, a.step + sign * b.step, trips)
 
 
-def _selected(node: Node, known: Mapping[int, Linear] | None) -> Linear | None:
+def _selected(node: Node, counters: Mapping[int, Linear] | None) -> Linear | None:
     """The branch that is taken in every turn (``i + n if i < 0 else i``)."""
     predicate, on_true, on_false = node.operands
     while predicate.opcode in _SAME:
         predicate = predicate.operands[0]
     if predicate.opcode != "compare":
         return None
-    always = _always(predicate, known)
-    return None if always is None else linear(on_true if always else on_false, known)
+    always = _always(predicate, counters)
+    return None if always is None else linear(on_true if always else on_false, counters)
 
 
-def _always(compare: Node, known: Mapping[int, Linear] | None) -> bool | None:
-    a, b = (linear(operand, known) for operand in compare.operands)
-    first, second = (one.range() if one is not None else None for one in (a, b))
+def _always(compare: Node, counters: Mapping[int, Linear] | None) -> bool | None:
+    a, b = (linear(operand, counters) for operand in compare.operands)
+    first, second = (value.range() if value is not None else None for value in (a, b))
     if first is None or second is None:
         return None
     direction = compare.attributes["direction"]
@@ -121,31 +121,31 @@ def _always(compare: Node, known: Mapping[int, Linear] | None) -> bool | None:
     return None
 
 
-def _limited(node: Node, known: Mapping[int, Linear] | None) -> Linear | None:
+def _limited(node: Node, counters: Mapping[int, Linear] | None) -> Linear | None:
     """A maximum, minimum or clamp that changes nothing."""
-    parts = [linear(operand, known) for operand in node.operands]
-    if any(part is None for part in parts):
+    parts = [linear(operand, counters) for operand in node.operands]
+    if any(value is None for value in parts):
         return None
     if node.opcode == "clamp":
-        low, one, high = parts
+        low, operand, high = parts
     else:
-        one, other = parts
-        if other is not None and other.step:
-            one, other = other, one
-        low, high = (other, None) if node.opcode == "maximum" else (None, other)
-    reach = one.range() if one is not None else None
+        operand, limit = parts
+        if limit is not None and limit.step:
+            operand, limit = limit, operand
+        low, high = (limit, None) if node.opcode == "maximum" else (None, limit)
+    reach = operand.range() if operand is not None else None
     if reach is None:
         return None
     if low is not None and (low.step or low.start > reach[0]):
         return None
     if high is not None and (high.step or high.start < reach[1]):
         return None
-    return one
+    return operand
 
 
-def _fits(one: Linear, node: Node) -> bool:
+def _fits(value: Linear, node: Node) -> bool:
     """False when a value of it wraps around, in its type or in a register."""
-    reach = one.range()
+    reach = value.range()
     if reach is None:
         return True  # checked again when the turns are known
     dtype = node.element.dtype
@@ -154,25 +154,25 @@ def _fits(one: Linear, node: Node) -> bool:
     return low <= reach[0] and reach[1] <= high
 
 
-def trip_count(gate: Node, known: Mapping[int, Linear]) -> int | None:
+def trip_count(gate: Node, counters: Mapping[int, Linear]) -> int | None:
     """How often a loop runs whose condition is a comparison of two linear integers.
 
     Args:
-        gate: the condition, over the state of one turn.
-        known: the parts of the state that count.
+        gate: the condition, over the state of one iteration.
+        counters: the parts of the state that count.
     """
     while gate.opcode in ("reshape", "copy"):
         gate = gate.operands[0]
     if gate.opcode != "compare":
         return None
-    a, b = (linear(operand, known) for operand in gate.operands)
+    a, b = (linear(operand, counters) for operand in gate.operands)
     if a is None or b is None:
         return None
     turns = _turns(a.start - b.start, a.step - b.step, gate.attributes["direction"])
     if turns is None:
         return None
     # The condition is tested once more than the body runs. None of its integers may wrap around.
-    limited = {key: replace(one, trips=turns + 1) for key, one in known.items()}
+    limited = {key: replace(value, trips=turns + 1) for key, value in counters.items()}
     inside = all(linear(operand, limited) is not None for operand in gate.operands)
     return turns if inside else None
 
@@ -186,8 +186,8 @@ def _turns(start: int, step: int, direction: str) -> int | None:
     if direction == "NE":
         if start == 0:
             return 0
-        whole = step != 0 and -start % step == 0 and -start // step > 0
-        return -start // step if whole else None
+        is_whole = step != 0 and -start % step == 0 and -start // step > 0
+        return -start // step if is_whole else None
     end = int(direction == "LE")
     if start >= end:
         return 0

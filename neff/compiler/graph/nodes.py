@@ -109,15 +109,15 @@ def derived(
     return Node(opcode, tuple(operands), tuple(shape), kind, fields, like.name, like.place)
 
 
-def sliced(like: Node, one: Node, dim: int, start: int, limit: int) -> Node:
+def sliced(like: Node, value: Node, dim: int, start: int, limit: int) -> Node:
     """The elements from ``start`` to ``limit`` along a dimension."""
-    if (start, limit) == (0, one.shape[dim]):
-        return one
-    starts, limits = [0] * len(one.shape), list(one.shape)
+    if (start, limit) == (0, value.shape[dim]):
+        return value
+    starts, limits = [0] * len(value.shape), list(value.shape)
     starts[dim], limits[dim] = start, limit
     shape = [high - low for low, high in zip(starts, limits, strict=True)]
     fields = {"starts": tuple(starts), "limits": tuple(limits), "strides": (1,) * len(shape)}
-    return derived(like, "slice", (one,), shape, one.element, **fields)
+    return derived(like, "slice", (value,), shape, value.element, **fields)
 
 
 def uncovered(node: Node, why: str = "", remedy: str = "", *, code: str = "") -> NeffCompileError:
@@ -129,7 +129,7 @@ def uncovered(node: Node, why: str = "", remedy: str = "", *, code: str = "") ->
         remedy: what to do; that of the kind when empty.
         code: a key of ``UNSUPPORTED``; by opcode and types when empty.
     """
-    code = code or kind_of(node.opcode, [one.element for one in (node, *node.operands)])
+    code = code or kind_of(node.opcode, [value.element for value in (node, *node.operands)])
     return NeffCompileError(
         f"{node.describe()}: {why or f'the compiler does not cover {node.opcode}'}",
         code=code,

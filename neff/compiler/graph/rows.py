@@ -20,7 +20,7 @@ def squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def same_elements(node: Node) -> Node:
-    """What the value is when reshapes and broadcasts that only add or drop ones are left out."""
+    """Return the value without the reshapes and broadcasts that only add or drop ones."""
     source, axis = source_of(node)
     return source if axis == "same" else node
 
@@ -47,9 +47,9 @@ def _repeats_rows(node: Node) -> bool:
         return False
     wide = [dim for dim, extent in enumerate(node.shape) if extent != 1]
     source = node.operands[0]
-    taken = [
+    row_extents = [
         target
         for extent, target in zip(source.shape, node.attributes["dimensions"], strict=True)
         if extent != 1
     ]
-    return bool(taken) and taken == wide[: len(taken)]
+    return bool(row_extents) and row_extents == wide[: len(row_extents)]

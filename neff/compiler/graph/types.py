@@ -75,11 +75,11 @@ def held_as(node: Node) -> Held:
     Raises:
         NeffCompileError: ``NEFF-DTYPE`` or ``NEFF-COMPLEX``; the engines have no such type.
     """
-    found = HELD.get(node.element.name)
-    if found is None:
+    holding = HELD.get(node.element.name)
+    if holding is None:
         code = "NEFF-COMPLEX" if node.element.kind == "complex" else "NEFF-DTYPE"
         raise uncovered(node, f"the engines have no type for {node.element}", code=code)
-    return found
+    return holding
 
 
 def narrow_constant(node: Node, value: Array) -> Array:
@@ -88,10 +88,10 @@ def narrow_constant(node: Node, value: Array) -> Array:
     Raises:
         NeffCompileError: ``NEFF-INT64``; a value does not fit into 32 bits.
     """
-    held = held_as(node)
-    if not held.wide or held.kind == "double":
-        return np.ascontiguousarray(value).astype(held.tile.dtype, copy=False)
-    limits = np.iinfo(held.tile.dtype)
+    holding = held_as(node)
+    if not holding.wide or holding.kind == "double":
+        return np.ascontiguousarray(value).astype(holding.tile.dtype, copy=False)
+    limits = np.iinfo(holding.tile.dtype)
     if value.size and (value.min() < limits.min or value.max() > limits.max):
         raise NeffCompileError(
             f"{node.describe()}: a constant beyond 32 bits ({value.min()} to {value.max()})",
@@ -99,7 +99,7 @@ def narrow_constant(node: Node, value: Array) -> Array:
             place=node.place,
             remedy="64-bit integers are computed in 32 bits; use a smaller constant",
         )
-    return value.astype(held.tile.dtype)
+    return value.astype(holding.tile.dtype)
 
 
 def unsupported_type(node: Node, opcode: str) -> NeffCompileError:

@@ -42,12 +42,12 @@ class View:
         """True when the elements stand in the buffer in row-major order without gaps."""
         return _dense(self)
 
-    def matches(self, other: View) -> bool:
+    def matches(self, view: View) -> bool:
         """True when both are the same elements in the same order."""
-        if (self.buffer, self.offset, self.shape) != (other.buffer, other.offset, other.shape):
+        if (self.buffer, self.offset, self.shape) != (view.buffer, view.offset, view.shape):
             return False
-        pairs = zip(self.shape, self.strides, other.strides, strict=True)
-        return all(count == 1 or one == step for count, one, step in pairs)
+        pairs = zip(self.shape, self.strides, view.strides, strict=True)
+        return all(count == 1 or stride == step for count, stride, step in pairs)
 
     def transpose(self, dims: tuple[int, ...]) -> View:
         """Dimension ``k`` of the result is dimension ``dims[k]``."""

@@ -341,12 +341,12 @@ class Lowerer:
             variants: the variants, the default first.
             node: the node, for messages and profiles.
         """
-        others = iter(variants)
-        name, make = next(others)
+        variant_items = iter(variants)
+        name, make = next(variant_items)
         task = make()
         if self.plan.search and not self.windows.keys() & {*task.reads, *task.writes}:
             best = self._price(task)
-            for variant, make_other in others:
+            for variant, make_other in variant_items:
                 candidate = make_other()
                 price = self._price(candidate)
                 if price < best * _MAX_TIME_RATIO:

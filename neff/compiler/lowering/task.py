@@ -19,7 +19,7 @@ from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = [
     "MAX_SPARSE_STEP",
-    "WORDS",
+    "WORD_DTYPES",
     "Moved",
     "Port",
     "Task",
@@ -31,7 +31,7 @@ __all__ = [
 
 WorkItem = TypeVar("WorkItem")
 
-WORDS = {
+WORD_DTYPES = {
     "int64": BY_NAME["int32"],
     "uint64": BY_NAME["uint32"],
     "float64": BY_NAME["uint32"],
@@ -67,7 +67,7 @@ class Port:
     @classmethod
     def of(cls, view: View, variable: Variable) -> Port:
         """Return the port of a view of a variable."""
-        word = WORDS.get(variable.dtype.name)
+        word = WORD_DTYPES.get(variable.dtype.name)
         if variable.dtype.name == "float64":
             return cls(view, BY_NAME["float32"], True, True)
         return cls(view, word or variable.dtype, word is not None)

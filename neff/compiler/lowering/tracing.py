@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 import nki_lang
-from neff.compiler.lowering.task import WORDS, Task
+from neff.compiler.lowering.task import WORD_DTYPES, Task
 from neff.errors import NeffCompileError
 from neff.program import Variable
 from nki_lang.base.errors import NkiError
@@ -49,6 +49,6 @@ def trace_task(
 
 def _flat(variable: Variable) -> TensorSpec:
     dtype, count = variable.dtype, max(1, prod(variable.shape))
-    if dtype.name in WORDS:
-        dtype, count = WORDS[dtype.name], 2 * count
+    if dtype.name in WORD_DTYPES:
+        dtype, count = WORD_DTYPES[dtype.name], 2 * count
     return TensorSpec((count,), dtype, variable.name)

@@ -29,7 +29,7 @@ __all__ = ["Reasons", "Unit", "fuse", "is_column_sum"]
 _GROUP_LIMIT = 160
 """Nodes of one unit at most."""
 
-_CLOSED = "another unit reads from its unit already, so nobody may join it any more"
+_IS_READ_OUTSIDE = "another unit reads from its unit already, so nobody may join it any more"
 """Why most readers do not join."""
 
 _ROW_REDUCTIONS = frozenset({"add", "maximum", "minimum"})
@@ -39,7 +39,7 @@ _FEWEST_ROWS = 32
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """What one kernel computes: a group of nodes, or one other node.
+    """The work of one kernel: a group of fused nodes, or a single node.
 
     Attributes:
         nodes: operands first.
@@ -77,7 +77,7 @@ class Reasons(dict[tuple[int, int], str]):
 
 @dataclass(slots=True)
 class _Fuser:
-    apart: frozenset[int]
+    excluded: frozenset[int]
     why: Reasons
     resident: int
     units: list[Unit] = field(default_factory=list[Unit])
@@ -108,7 +108,7 @@ class _Fuser:
         elif not unit.elementwise:
             why = f"{node.opcode} is a kernel of its own"
         elif not unit.is_open:
-            why = _CLOSED
+            why = _IS_READ_OUTSIDE
         elif len(unit.nodes) >= _GROUP_LIMIT:
             why = f"its unit has {len(unit.nodes)} operations already"
         else:
@@ -150,7 +150,7 @@ class _Fuser:
             joined = self._unit(position)
             for operand in node.operands:
                 self.close(operand)
-                self.why.setdefault((id(source_of(operand)[0]), id(node)), _CLOSED)
+                self.why.setdefault((id(source_of(operand)[0]), id(node)), _IS_READ_OUTSIDE)
         self._join(joined, node, position)
 
     def _merge(
@@ -159,7 +159,7 @@ class _Fuser:
         """Both units as one; None when their rows differ."""
         if first is second:
             return first
-        wanted = rows or first.rows or second.rows
+        row_shape = rows or first.rows or second.rows
         summed = first.summed + second.summed
         if summed > (_SUMMED_BESIDE if first.resident or second.resident else _SUMMED):
             return None
@@ -171,16 +171,16 @@ class _Fuser:
                 return None
         elif first.resident + second.resident > self.resident:
             return None
-        if wanted is not None:
-            if not (first.takes_rows(wanted) and second.takes_rows(wanted)):
+        if row_shape is not None:
+            if not (first.takes_rows(row_shape) and second.takes_rows(row_shape)):
                 return None
-            if shape[: len(wanted)] != wanted:
+            if shape[: len(row_shape)] != row_shape:
                 return None
         elif squeezed(first.nodes[0].shape) != squeezed(second.nodes[0].shape):
             return None
         first.nodes += second.nodes
         first.last = max(first.last, second.last)
-        first.rows = wanted
+        first.rows = row_shape
         first.resident += second.resident
         first.is_blocked = is_blocked
         first.over |= second.over
@@ -190,7 +190,7 @@ class _Fuser:
         return first
 
     def _by_rows(self, unit: Unit, source: Node, rows: tuple[int, ...]) -> bool:
-        if id(source) in self.apart or unit.is_blocked:
+        if id(source) in self.excluded or unit.is_blocked:
             return False
         if unit.rows is not None:
             return unit.rows == rows
@@ -305,9 +305,9 @@ class _Fuser:
         return self.unit_of(node)
 
     def _unit(self, position: int) -> Unit:
-        made = Unit([], position, True)
-        self.units.append(made)
-        return made
+        unit = Unit([], position, True)
+        self.units.append(unit)
+        return unit
 
     def _join(self, unit: Unit, node: Node, position: int) -> None:
         unit.nodes.append(node)
@@ -316,7 +316,7 @@ class _Fuser:
 
     def is_row_reduction(self, node: Node) -> bool:
         """A reduction of floats over the last dimensions, with enough rows to fill partitions."""
-        if node.opcode != "reduce" or len(node.operands) != 2 or id(node) in self.apart:
+        if node.opcode != "reduce" or len(node.operands) != 2 or id(node) in self.excluded:
             return False
         if node.attributes["applied"] not in _ROW_REDUCTIONS or not node.size:
             return False
@@ -377,8 +377,8 @@ def resident_bytes(node: Node) -> int:
 def _has_rows_of(node: Node, left: Node) -> bool:
     """True when the left operand's dimensions are batch, rows, contraction, in this order."""
     fields = node.attributes
-    taken = (*fields["lhs_batch"], *fields["lhs_contracting"])
-    free = [dim for dim in range(len(left.shape)) if dim not in taken]
+    used_dims = (*fields["lhs_batch"], *fields["lhs_contracting"])
+    free = [dim for dim in range(len(left.shape)) if dim not in used_dims]
     order = [*fields["lhs_batch"], *free, *fields["lhs_contracting"]]
     wide = [dim for dim in order if left.shape[dim] != 1]
     return wide == sorted(wide)
@@ -388,7 +388,7 @@ def is_row_product(node: Node) -> bool:
     """A product of floats with enough rows to fill partitions, that fits in blocks of columns."""
     if node.opcode != "dot" or not node.size or not node.operands[0].size:
         return False
-    if any(one.element.name not in _PRODUCT_TYPES for one in (node, *node.operands)):
+    if any(value.element.name not in _PRODUCT_TYPES for value in (node, *node.operands)):
         return False
     depth = _extent(node, 0, "lhs_contracting")
     batch = _extent(node, 0, "lhs_batch")
@@ -404,7 +404,7 @@ def contracts_rows(node: Node) -> bool:
     """
     if node.opcode != "dot" or not node.size or not node.operands[0].size:
         return False
-    kinds = {one.element.name for one in node.operands}
+    kinds = {value.element.name for value in node.operands}
     if len(kinds) > 1 or not kinds | {node.element.name} <= _PRODUCT_TYPES:
         return False
     left, right = (_wide_parts(node, side) for side in ("lhs", "rhs"))
@@ -461,7 +461,7 @@ def _kept(node: Node) -> tuple[int, ...]:
 
 def fuse(
     graph: Graph,
-    apart: frozenset[int] = frozenset(),
+    excluded: frozenset[int] = frozenset(),
     *,
     why: Reasons | None = None,
     resident: int = Tuning().resident,
@@ -472,11 +472,11 @@ def fuse(
 
     Args:
         graph: what to fuse.
-        apart: ``id`` of nodes that are not to be in a unit over rows.
+        excluded: ``id`` of nodes that are not to be in a unit over rows.
         why: gets the reason of each reader that did not join.
         resident: bytes of each partition that right operands of a unit's products take at most.
     """
-    fuser = _Fuser(apart, Reasons() if why is None else why, resident)
+    fuser = _Fuser(excluded, Reasons() if why is None else why, resident)
     order = {id(node): position for position, node in enumerate(graph.nodes)}
     for node in graph.nodes:
         if node.opcode in VIEWS or node.opcode in ("parameter", "constant", "result"):
@@ -485,16 +485,16 @@ def fuse(
         if node.opcode in ELEMENTWISE:
             fuser.add_elementwise(node, position)
             continue
-        if id(node) not in apart and is_column_sum(node):
+        if id(node) not in excluded and is_column_sum(node):
             fuser.add_column_sum(node, position)
             continue
         if fuser.is_row_reduction(node):
             fuser.add_reduction(node, position)
             continue
-        is_contraction = id(node) not in apart and contracts_rows(node)
+        is_contraction = id(node) not in excluded and contracts_rows(node)
         if is_contraction and fuser.adds_contraction(node, position):
             continue
-        if id(node) not in apart and is_row_product(node):
+        if id(node) not in excluded and is_row_product(node):
             fuser.add_product(node, position)
             continue
         for operand in node.operands:

@@ -50,11 +50,11 @@ class Old:
 
     Attributes:
         buffers: ``id`` of a node -> the buffer that it is in.
-        whole: ``id`` of those that are all of their buffer, in order.
+        whole_buffer: ``id`` of nodes that fill their buffer, in order.
     """
 
     buffers: dict[int, str]
-    whole: frozenset[int]
+    whole_buffer: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +93,28 @@ def in_place(
     """  # fmt: skip
     where = {id(node): (number, place)
              for number, unit in enumerate(units) for place, node in enumerate(unit.nodes)}  # fmt: skip
-    results = {id(one): id(node) for node in block.nodes if node.opcode == "turn"
-               for one in block.loops[id(node)].results.values()}  # fmt: skip
+    results = {id(result): id(node) for node in block.nodes if node.opcode == "turn"
+               for result in block.loops[id(node)].results.values()}  # fmt: skip
     where |= {key: where[owner] for key, owner in results.items()}
     reads = _reads(units, old)
-    for one in (*(state.new for state in states if not state.passes), *((gate,) if gate else ())):
-        buffer = old.buffers.get(id(_base(one)))
+    for value in (*(state.new for state in states if not state.passes), *((gate,) if gate else ())):
+        buffer = old.buffers.get(id(_base(value)))
         if buffer is not None:
-            reads.setdefault(buffer, []).append(_Read(_END, 0, one, 0))
-    found: dict[int, str] = {}
+            reads.setdefault(buffer, []).append(_Read(_END, 0, value, 0))
+    buffers: dict[int, str] = {}
     for state in states:
         if state.passes or not state.buffer:
             continue
         chain = _chain(_unshaped(state.new), where, users)
-        if not chain or id(chain[0]) in found:
+        if not chain or id(chain[0]) in buffers:
             continue
         first = chain[-1]
         if all(
             _is_before(read, first, where[id(first)], units, block, old, state.buffer)
             for read in reads.get(state.buffer, ())
         ):
-            found |= {id(node): state.buffer for node in chain}
-    return found
+            buffers |= {id(node): state.buffer for node in chain}
+    return buffers
 
 
 def _unshaped(node: Node) -> Node:
@@ -125,14 +125,14 @@ def _unshaped(node: Node) -> Node:
 
 def _reads(units: list[Unit], old: Old) -> dict[str, list[_Read]]:
     """The reads of each buffer's old value."""
-    found: dict[str, list[_Read]] = {}
+    reads: dict[str, list[_Read]] = {}
     for number, unit in enumerate(units):
         for place, node in enumerate(unit.nodes):
             for position, operand in enumerate(node.operands):
                 buffer = old.buffers.get(id(_base(operand)))
                 if buffer is not None:
-                    found.setdefault(buffer, []).append(_Read(number, place, node, position))
-    return found
+                    reads.setdefault(buffer, []).append(_Read(number, place, node, position))
+    return reads
 
 
 def _chain(node: Node, where: dict[int, tuple[int, int]], users: Users) -> list[Node]:
@@ -159,15 +159,19 @@ def _is_before(
     old: Old, buffer: str,
 ) -> bool:  # fmt: skip
     """True when the old value is read before it is written over."""
-    number, at = place
+    number, position = place
     if read.unit != number:
         return read.unit < number
     unit = units[number]
     operand = read.node.operands[read.operand]
     if unit.elementwise:
-        return _walks_alike(unit) and read.place <= at and id(same_elements(operand)) in old.whole
+        return (
+            _walks_alike(unit)
+            and read.place <= position
+            and id(same_elements(operand)) in old.whole_buffer
+        )
     if first.opcode in UPDATES:
-        return read.operand == 0 and id(operand) in old.whole and _operands(first) == 1
+        return read.operand == 0 and id(operand) in old.whole_buffer and _operands(first) == 1
     if read.node.opcode == "turn":
         return _hands_over(block.loops[id(read.node)], first, old, buffer)
     return False
@@ -183,23 +187,23 @@ def _hands_over(loop: Loop, result: Node, old: Old, buffer: str) -> bool:
     branches only as arguments: what they may write over, they see themselves."""
     if result.opcode != "result":
         return False
-    others = [*loop.captured, *([loop.gate] if loop.gate is not None else [])]
-    taken = [*loop.inits, *others]
-    reads = [one for one in taken if old.buffers.get(id(_base(one))) == buffer]
+    other_reads = [*loop.captured, *([loop.gate] if loop.gate is not None else [])]
+    all_reads = [*loop.inits, *other_reads]
+    reads = [value for value in all_reads if old.buffers.get(id(_base(value))) == buffer]
     if loop.branches:
-        beside = any(one in others for one in reads)
-        return not beside and all(id(one) in old.whole for one in reads)
+        beside = any(value in other_reads for value in reads)
+        return not beside and all(id(value) in old.whole_buffer for value in reads)
     index: int = result.attributes["index"]
     start = loop.inits[index]
-    return len(reads) == 1 and reads[0] is start and id(start) in old.whole
+    return len(reads) == 1 and reads[0] is start and id(start) in old.whole_buffer
 
 
-def chains(units: list[Unit], taken: dict[int, str], users: Users) -> Iterable[tuple[Node, Node]]:
+def chains(units: list[Unit], placed: dict[int, str], users: Users) -> Iterable[tuple[Node, Node]]:
     """(value, update of it) where nobody else reads the value, the last updates first.
 
     Args:
         units: the work of a block.
-        taken: ``id`` of nodes whose memory is chosen already.
+        placed: ``id`` of nodes whose memory is chosen already.
         users: who reads each node.
     """
     where = {id(node) for unit in units for node in unit.nodes}
@@ -209,5 +213,5 @@ def chains(units: list[Unit], taken: dict[int, str], users: Users) -> Iterable[t
             continue
         before = node.operands[0]
         computed = id(before) in where or before.opcode == "result"
-        if computed and id(before) not in taken and len(users.get(id(before), ())) == 1:
+        if computed and id(before) not in placed and len(users.get(id(before), ())) == 1:
             yield before, node

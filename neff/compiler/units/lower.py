@@ -117,7 +117,9 @@ def lower(
 
 def _complete(parts: Parts, cores: int) -> None:
     """Windows are no variables of the program; without a number of cores, its kernels decide."""
-    parts.variables = {name: one for name, one in parts.variables.items() if one.kind != "window"}
+    parts.variables = {
+        name: variable for name, variable in parts.variables.items() if variable.kind != "window"
+    }
     if not cores:
         parts.cores = max((call.kernel.lnc for call in parts.calls), default=1)
 
@@ -130,8 +132,8 @@ def _declare(graph: Graph, lowerer: Lowerer) -> None:
     _refuse_shared_names(graph, inputs, outputs)
     bounds = input_bounds(graph)
     for name, node, limits in zip(inputs, graph.parameters, bounds, strict=True):
-        made = lowerer.variable(name, "input", held_as(node).outside, node.shape)
-        made.bounds = limits
+        declared = lowerer.variable(name, "input", held_as(node).outside, node.shape)
+        declared.bounds = limits
         lowerer.located[id(node)] = View(name, node.shape, row_major(node.shape))
     for name, node in zip(outputs, graph.results, strict=True):
         lowerer.variable(name, "output", held_as(node).outside, node.shape)
@@ -161,7 +163,7 @@ def _check_sizes(graph: Graph, target: Target) -> None:
 
 
 def _kind(unit: Unit) -> str:
-    """What a unit is in the record."""
+    """Return the kind of a unit, for the record."""
     if unit.elementwise:
         return "elementwise" if unit.rows is None else "rows"
     return {"kernel": "call", "turn": "loop"}.get(unit.nodes[0].opcode, "operation")
@@ -171,21 +173,21 @@ def _explainer(users: Users, reasons: Reasons) -> Callable[[Node, frozenset[int]
     """Why a value goes to HBM: the first of its readers that is not in its unit."""
 
     def why(node: Node, members: frozenset[int]) -> str:
-        found: list[str] = []
+        texts: list[str] = []
         for reader, view in _readers(node, users):
             if id(reader) in members:
                 continue
             if reader is None:
-                found.append("it is a result of the module")
+                texts.append("it is a result of the module")
             elif reader.opcode == "turn":
-                found.append("it is the state of a loop, or the result of a branch")
+                texts.append("it is the state of a loop, or the result of a branch")
             elif (id(node), id(reader)) in reasons:
-                found.append(f"{_named(reader)} reads it: {reasons[id(node), id(reader)]}")
+                texts.append(f"{_named(reader)} reads it: {reasons[id(node), id(reader)]}")
             elif view:
-                found.append(f"{_named(reader)} reads it by way of a {view}")
+                texts.append(f"{_named(reader)} reads it by way of a {view}")
             else:
-                found.append(f"{_named(reader)} reads it, which is a kernel of its own")
-        return found[0] if found else "nobody reads it"
+                texts.append(f"{_named(reader)} reads it, which is a kernel of its own")
+        return texts[0] if texts else "nobody reads it"
 
     return why
 
@@ -196,32 +198,32 @@ def _named(node: Node) -> str:
 
 def _readers(node: Node, users: Users) -> list[tuple[Node | None, str]]:
     """Who reads a value, and the opcode of the last view by way of which it does."""
-    found: list[tuple[Node | None, str]] = []
+    readers: list[tuple[Node | None, str]] = []
     stack = [(node, "")]
     while stack:
-        one, view = stack.pop()
-        for user in users.get(id(one), ()):
+        value, view = stack.pop()
+        for user in users.get(id(value), ()):
             if user is not None and user.opcode in VIEWS:
                 stack.append((user, user.opcode))
             else:
-                found.append((user, view))
-    return found
+                readers.append((user, view))
+    return readers
 
 
 def _units(graph: Graph, target: Target, why: Reasons, tuning: Tuning) -> list[Unit]:
     """The units, those over rows as far as whole rows fit into SBUF."""
-    apart: set[int] = set()
+    excluded: set[int] = set()
     while True:
-        units = fuse(graph, frozenset(apart), why=why, resident=tuning.resident)
+        units = fuse(graph, frozenset(excluded), why=why, resident=tuning.resident)
         large = [unit for unit in units if unit.rows is not None and not _fits(unit, target)]
         if not large:
             return units
-        apart.update(id(node) for unit in large for node in unit.nodes)
+        excluded.update(id(node) for unit in large for node in unit.nodes)
 
 
 def _fits(unit: Unit, target: Target) -> bool:
-    values = [one for node in unit.nodes for one in (node, *node.operands)]
-    if any(held_as(one).wide for one in values):
+    values = [value for node in unit.nodes for value in (node, *node.operands)]
+    if any(held_as(value).wide for value in values):
         return False
     rows = unit.rows or ()
     if unit.is_blocked:
@@ -261,13 +263,13 @@ def _batch(unit: Unit) -> int:
 def _sources(unit: Unit) -> dict[int, tuple[int, str]]:
     """Where members find their operands: at a member, or at an input of the operand's own."""
     members = {id(node) for node in unit.nodes}
-    found: dict[int, tuple[int, str]] = {}
+    sources: dict[int, tuple[int, str]] = {}
     for node in unit.nodes:
         for operand in node.operands:
             source, axis = source_of(operand)
             inside = id(source) in members and (axis == "same" or unit.rows is not None)
-            found[id(operand)] = (id(source), axis) if inside else (id(operand), "same")
-    return found
+            sources[id(operand)] = (id(source), axis) if inside else (id(operand), "same")
+    return sources
 
 
 def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
@@ -309,10 +311,10 @@ def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
     read = {port.view.buffer for port in inputs.values() if isinstance(port, Port)}
     in_place = lowerer.shares_memory(read, {port.view.buffer for _, port in outputs})
 
-    def made(sizes: Tuning) -> Task:
+    def build(sizes: Tuning) -> Task:
         return group_task(_title(unit), flat, target, sizes.elements, in_place=in_place)
 
-    lowerer.call_best(variants(made, usual, ("elements",)), last)
+    lowerer.call_best(variants(build, usual, ("elements",)), last)
 
 
 def _row_variants(unit: Unit, group: RowGroup, lowerer: Lowerer) -> Iterator[Variant]:
@@ -320,14 +322,14 @@ def _row_variants(unit: Unit, group: RowGroup, lowerer: Lowerer) -> Iterator[Var
     target, usual = lowerer.parts.target, lowerer.plan.tuning
     has_blocks = unit.is_blocked or _has_long_rows(unit, group)
 
-    def made(sizes: Tuning, in_blocks: bool = has_blocks) -> Task:
+    def build(sizes: Tuning, in_blocks: bool = has_blocks) -> Task:
         block = column_block(group, sizes.blocked) if in_blocks else 0
         return rows_task(_title(unit), replace(group, block=block), target, sizes)
 
     fields = ("at_once", "ahead") if group.products else ("at_once", "wide")
-    yield from variants(made, usual, (*fields, "blocked") if has_blocks else fields)
+    yield from variants(build, usual, (*fields, "blocked") if has_blocks else fields)
     if has_blocks and not unit.is_blocked:
-        yield "whole rows", lambda: made(usual, False)
+        yield "whole rows", lambda: build(usual, False)
 
 
 def _inputs(
@@ -335,14 +337,14 @@ def _inputs(
 ) -> dict[int, Port | np.generic]:
     """Where the unit's operands are that no member computes; those of products apart."""
     members = {id(node) for node in unit.nodes}
-    found: dict[int, Port | np.generic] = {}
+    ports: dict[int, Port | np.generic] = {}
     for node in unit.nodes:
         for operand in node.operands if node.opcode != "dot" or id(node) in unit.over else ():
             key = sources[id(operand)][0]
-            if key not in members and key not in found:
+            if key not in members and key not in ports:
                 number = lowerer.number(operand)
-                found[key] = lowerer.port(lowerer.view(operand)) if number is None else number
-    return found
+                ports[key] = lowerer.port(lowerer.view(operand)) if number is None else number
+    return ports
 
 
 def _straightened(
@@ -353,11 +355,11 @@ def _straightened(
 ) -> dict[int, Port | np.generic]:
     """Inputs of an elementwise unit that would be read across, copied in the order of its result."""
     like = outputs[0][1].view
-    found = dict(inputs)
+    ports = dict(inputs)
     for key, port in inputs.items():
         if isinstance(port, Port) and port.view.shape == like.shape:
-            found[key] = lowerer.port(lowerer.straight(port.view, like, node))
-    return found
+            ports[key] = lowerer.port(lowerer.straight(port.view, like, node))
+    return ports
 
 
 def _walkable(group: RowGroup, lowerer: Lowerer, node: Node, most: int | None) -> dict[int, Port]:
@@ -369,20 +371,20 @@ def _walkable(group: RowGroup, lowerer: Lowerer, node: Node, most: int | None) -
         node: for messages and profiles.
         most: dimensions of a row at most, None for as many as a transfer has.
     """
-    found: dict[int, Port] = {}
+    ports: dict[int, Port] = {}
     for key, port in group.inputs.items():
         if not isinstance(port, Port) or group.fits_one_dma(port, most):
             continue
         view, wide = port.view, [dim for dim, n in enumerate(port.view.shape) if n != 1]
         rows = wide[len(group.rows)]
         if any(view.strides[:rows]):
-            found[key] = lowerer.port(lowerer.compact(view, node))
+            ports[key] = lowerer.port(lowerer.compact(view, node))
             continue
         line = View(view.buffer, view.shape[rows:], view.strides[rows:], view.offset)
-        made = lowerer.compact(line, node)
-        steps = (*(0 for _ in range(rows)), *made.strides)
-        found[key] = lowerer.port(View(made.buffer, view.shape, steps, made.offset))
-    return found
+        compacted = lowerer.compact(line, node)
+        steps = (*(0 for _ in range(rows)), *compacted.strides)
+        ports[key] = lowerer.port(View(compacted.buffer, view.shape, steps, compacted.offset))
+    return ports
 
 
 def _free_rows(
@@ -456,11 +458,11 @@ def _kernel(node: Node, graph: Graph, root: Path | None, lowerer: Lowerer) -> No
         bindings[name] = lowerer.row_major_variable(operand, tensor.dtype)
     for constant in kernel.constants:
         if constant.tensor.name not in bindings:
-            made = lowerer.variable(
+            variable = lowerer.variable(
                 lowerer.fresh("c"), "constant", constant.tensor.dtype, constant.tensor.shape
             )
-            made.value = constant.value
-            bindings[constant.tensor.name] = made.name
+            variable.value = constant.value
+            bindings[constant.tensor.name] = variable.name
     _bind_results(node, graph, kernel, list(call.config.output_names), bindings, lowerer)
     lowerer.call_kernel(kernel, bindings, node)
 
@@ -475,13 +477,13 @@ def _bind_results(
 ) -> None:
     """Variables for a kernel's results; one written in place gets a copy of its operand."""
     results = {
-        one.attributes["index"]: one
-        for one in graph.nodes
-        if one.opcode == "result" and one.operands[0] is node
+        result.attributes["index"]: result
+        for result in graph.nodes
+        if result.opcode == "result" and result.operands[0] is node
     }
     tensors = {tensor.name: tensor for tensor in kernel.outputs}
-    known = [tensors[name] for name in names if name in tensors]
-    for index, tensor in enumerate(known if len(known) == len(tensors) else kernel.outputs):
+    named = [tensors[name] for name in names if name in tensors]
+    for index, tensor in enumerate(named if len(named) == len(tensors) else kernel.outputs):
         result = results.get(index)
         home = lowerer.homes.get(id(result)) if result is not None else None
         if home is None or lowerer.parts.variables[home].dtype != tensor.dtype:
@@ -562,8 +564,8 @@ def _unshaped(node: Node) -> Node:
 
 def _refuse_doubles(node: Node) -> None:
     """float64 is converted only."""
-    for one in (node, *node.operands):
-        if held_as(one).kind == "double":
+    for value in (node, *node.operands):
+        if held_as(value).kind == "double":
             raise uncovered(node, "the engines have no float64 arithmetic", code="NEFF-F64")
 
 

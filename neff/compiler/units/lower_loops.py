@@ -29,7 +29,7 @@ __all__ = ["Around", "lower_loop", "share_memory"]
 
 @dataclass(slots=True)
 class Around:
-    """What a loop's lowering needs of the graph's.
+    """The functions of the graph's lowering that a loop's lowering needs.
 
     Attributes:
         users: who reads each node.
@@ -123,7 +123,7 @@ def _is_written_over(loop: Loop, number: int, users: Users) -> bool:
     """True when the turns write each element of a part of the state, and nothing reads it before:
     what a scan stacks."""
     update = loop.new()[number]
-    carried = next((one for one in loop.carried if index_of(one) == number), None)
+    carried = next((symbol for symbol in loop.carried if index_of(symbol) == number), None)
     if update.opcode != "dynamic-update-slice" or update.operands[0] is not carried:
         return False
     if len(users.get(id(carried), ())) != 1:
@@ -136,10 +136,10 @@ def _is_written_over(loop: Loop, number: int, users: Users) -> bool:
             continue
         if counted or start.opcode != "counter" or start.operands[0] is not loop.start:
             return False
-        one: Linear = start.attributes["linear"]
-        reach = one.range()
-        whole = reach == (0, extent - size) and abs(one.step) == size
-        counted = whole and extent == size * (loop.trips or 0)
+        value: Linear = start.attributes["linear"]
+        reach = value.range()
+        is_whole = reach == (0, extent - size) and abs(value.step) == size
+        counted = is_whole and extent == size * (loop.trips or 0)
         if not counted:
             return False
     return counted
@@ -161,14 +161,16 @@ def _load_gate(gate: Node, register: str, lowerer: Lowerer) -> None:
 
 def _branches(loop: Loop, targets: list[View], lowerer: Lowerer, around: Around) -> None:
     assert loop.gate is not None
-    taken = [f"{loop_register(loop.ident)}.{at}" for at in range(len(loop.bodies))]
+    branch_registers = [
+        f"{loop_register(loop.ident)}.{number}" for number in range(len(loop.bodies))
+    ]
     which = lowerer.port(lowerer.view(loop.gate))
-    task = branch_task(which, taken, loop.gate.element.kind == "pred")
-    lowerer.call(task, loop.gate, *taken, everywhere=True)
+    task = branch_task(which, branch_registers, loop.gate.element.kind == "pred")
+    lowerer.call(task, loop.gate, *branch_registers, everywhere=True)
     places = [lowerer.view(init) for init in loop.inits]
     choice = Choice([])
     lowerer.history.events.append(choice)
-    for branch, name in enumerate(taken):
+    for branch, name in enumerate(branch_registers):
         first = len(lowerer.parts.calls)
         with lowerer.inside(), lowerer.history.branch(choice):
             for symbol in loop.carried:
@@ -223,12 +225,14 @@ def _body(
 
 def _count(node: Node, lowerer: Lowerer, users: Users) -> None:
     """The value of a counter in memory, if anybody reads it there."""
-    one: Linear = node.attributes["linear"]
+    value: Linear = node.attributes["linear"]
     readers = users.get(id(node), ())
     if any(user is None or _reads_value(user, node) for user in readers):
         home = lowerer.home(node)
         register = counter_of(node)
-        lowerer.call(count_task(register, one.start, one.step, lowerer.port(home)), node, register)
+        lowerer.call(
+            count_task(register, value.start, value.step, lowerer.port(home)), node, register
+        )
 
 
 def _reads_value(user: Node, node: Node) -> bool:
@@ -250,8 +254,8 @@ def _move(new: tuple[Node, ...], targets: list[View], lowerer: Lowerer) -> None:
     while pending:
         read = [lowerer.base(view.buffer) if view is not None else "" for _, view, _ in pending]
         free = next(
-            (at for at, (_, _, target) in enumerate(pending)
-             if lowerer.base(target.buffer) not in read[:at] + read[at + 1 :]), None,
+            (position for position, (_, _, target) in enumerate(pending)
+             if lowerer.base(target.buffer) not in read[:position] + read[position + 1 :]), None,
         )  # fmt: skip
         node, view, target = pending.pop(free or 0)
         overlaps = view is not None and lowerer.base(view.buffer) == lowerer.base(target.buffer)

@@ -24,35 +24,35 @@ def place_parts(units: list[Unit], lowerer: Lowerer, homes: dict[int, str]) -> N
         homes: those of the module's results alone. What shares memory for other reasons may be
             written over while a part is still read.
     """
-    made = {id(node) for unit in units if unit.elementwise for node in unit.nodes}
+    computed = {id(node) for unit in units if unit.elementwise for node in unit.nodes}
     for unit in units:
-        whole = unit.nodes[0]
-        if whole.opcode != "concatenate" or not whole.size:
+        concatenate = unit.nodes[0]
+        if concatenate.opcode != "concatenate" or not concatenate.size:
             continue
-        if lowerer.homes.get(id(whole)) != homes.get(id(whole)):
+        if lowerer.homes.get(id(concatenate)) != homes.get(id(concatenate)):
             continue
-        _place(whole, made, lowerer)
+        _place(concatenate, computed, lowerer)
 
 
-def _place(whole: Node, made: set[int], lowerer: Lowerer) -> None:
-    dim: int = whole.attributes["dimensions"][0]
-    dtype = held_as(whole).tile
+def _place(concatenate: Node, computed: set[int], lowerer: Lowerer) -> None:
+    dim: int = concatenate.attributes["dimensions"][0]
+    dtype = held_as(concatenate).tile
     target: View | None = None
     begin = 0
-    for operand in whole.operands:
+    for operand in concatenate.operands:
         end = begin + operand.shape[dim]
         source = operand
         while source.opcode in ("reshape", "transpose"):
             source = source.operands[0]
         free = id(source) not in lowerer.homes and id(source) not in lowerer.spots
-        if id(source) in made and source.size and free and held_as(source).tile == dtype:
-            target = target or _whole(whole, lowerer)
+        if id(source) in computed and source.size and free and held_as(source).tile == dtype:
+            target = target or _whole(concatenate, lowerer)
             if target is None:
                 return
-            starts, limits = [0] * len(whole.shape), list(whole.shape)
+            starts, limits = [0] * len(concatenate.shape), list(concatenate.shape)
             starts[dim], limits[dim] = begin, end
-            part = target.slice(tuple(starts), tuple(limits), (1,) * len(starts))
-            view = _seen_from(source, operand, part)
+            region = target.slice(tuple(starts), tuple(limits), (1,) * len(starts))
+            view = _seen_from(source, operand, region)
             if view is not None and not (view.contiguous or _stores_runs(source, view)):
                 view = None
             if view is not None:
@@ -60,9 +60,9 @@ def _place(whole: Node, made: set[int], lowerer: Lowerer) -> None:
         begin = end
 
 
-def _seen_from(source: Node, operand: Node, part: View) -> View | None:
-    """Where a value's elements are when a reshaped or transposed form of it is in ``part``."""
-    view: View | None = part
+def _seen_from(source: Node, operand: Node, region: View) -> View | None:
+    """Where a value's elements are when a reshaped or transposed form of it is in ``region``."""
+    view: View | None = region
     while operand is not source and view is not None:
         (inner,) = operand.operands
         if operand.opcode == "reshape":
@@ -79,8 +79,10 @@ def _stores_runs(source: Node, view: View) -> bool:
     if source.opcode != "dot" or view.strides[-1] != 1:
         return False
     right, fields = source.operands[1], source.attributes
-    taken = (*fields["rhs_batch"], *fields["rhs_contracting"])
-    free = [extent for dim, extent in enumerate(right.shape) if dim not in taken and extent != 1]
+    used_dims = (*fields["rhs_batch"], *fields["rhs_contracting"])
+    free = [
+        extent for dim, extent in enumerate(right.shape) if dim not in used_dims and extent != 1
+    ]
     return free == [source.shape[-1]] and free[0] * held_as(source).tile.itemsize >= _RUN
 
 

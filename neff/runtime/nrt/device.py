@@ -122,7 +122,7 @@ class Device:
         self._rendezvous = Rendezvous(self.patience)
         with Device._guard:
             if self.live() is not None:
-                raise errors.own(
+                raise errors.own_error(
                     "Cannot create an instance of the runtime: a previous instance still exists. "
                     "Close it first, or delete every reference to it.",
                     code="NEFF-RUNTIME-ALIVE",
@@ -418,7 +418,7 @@ class Device:
 
     def _loaded(self, model: NrtModel) -> LoadedModel:
         if model.loaded is None:
-            raise self._errors.own(
+            raise self._errors.own_error(
                 f"Unable to execute an unloaded model. Load {model.neff_path} again.",
                 code="NEFF-UNLOADED",
                 remedy="load the model again",
@@ -428,7 +428,7 @@ class Device:
     def _data(self, tensor: NrtTensor, action: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
         self._check_open()
         if tensor.data is None:
-            raise self._errors.own(
+            raise self._errors.own_error(
                 f"Unable to {action} a freed tensor: {tensor.name!r}.",
                 code="NEFF-FREED",
                 remedy="create a new tensor",
@@ -437,7 +437,7 @@ class Device:
 
     def _check_range(self, what: str, tensor: NrtTensor, size: int, offset: int) -> None:
         if offset < 0 or size < 0 or offset + size > tensor.size:
-            raise self._errors.own(
+            raise self._errors.own_error(
                 f"{what}. Tensor size: {tensor.size} bytes; Input size: {size} bytes; "
                 f"Offset: {offset} bytes.",
                 code="NEFF-TENSOR-RANGE",
@@ -447,7 +447,7 @@ class Device:
     def _array(self, tensor: NrtTensor, variable: Variable | None, name: str) -> Array:
         """A tensor's bytes as an array of the variable's type."""
         if tensor.data is None:
-            raise self._errors.own(
+            raise self._errors.own_error(
                 f"Tensor {name!r} is freed. Unable to add it into the tensor set.",
                 code="NEFF-FREED",
                 remedy="create a new tensor",

@@ -62,12 +62,12 @@ class Errors:
     """How one Python package names its errors.
 
     Attributes:
-        own: makes the package's own error (freed tensor, closed runtime, ...).
+        own_error: makes the package's own error (freed tensor, closed runtime, ...).
         status: makes the error that carries a status.
         missing_file: makes the error for a NEFF that cannot be opened.
     """
 
-    own: Callable[..., Exception]
+    own_error: Callable[..., Exception]
     status: Callable[..., Exception]
     missing_file: Callable[..., Exception]
 
