@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -37,6 +38,9 @@ __all__ = ["Compiler", "best", "best_in_processes", "metadata_of"]
 
 T = TypeVar("T")
 W = TypeVar("W")
+
+PROOF_CODES = frozenset({"NEFF-STALE-READ", "NEFF-RACE", "NEFF-DEADLOCK"})
+"""Codes of programs that fail a proof of the assembler: the compiler made a wrong program."""
 
 _MANY = 400
 """Nodes of a graph from which on a search takes longer than processes take to begin."""
@@ -126,6 +130,7 @@ def best(compiler: Compiler, record: Record | None) -> Program:
         try:
             program = compiler.program(plan, plan_record, owners=owners)
         except NeffCompileError as failure:
+            _warn_of_failed_proof(plan, failure)
             failures.append(failure)
             continue
         candidates.append((estimate(program).total.value, program, plan_record))
@@ -185,9 +190,20 @@ def _planned(work: _Work) -> tuple[float, bytes] | None:
         compiler = Compiler(module, target_of(work.target), work.options, work.root)
         try:
             program = compiler.program(compiler.plans[work.number], Record(), owners=False)
-        except NeffCompileError:
+        except NeffCompileError as failure:
+            _warn_of_failed_proof(compiler.plans[work.number], failure)
             return None
         return estimate(program).total.value, pickle.dumps(program, pickle.HIGHEST_PROTOCOL)
+
+
+def _warn_of_failed_proof(plan: Plan, failure: NeffCompileError) -> None:
+    """Report a plan whose program would be wrong: another plan may hide this compiler bug."""
+    if failure.code in PROOF_CODES:
+        warnings.warn(
+            f"[{failure.code}] the plan '{plan.name}' is left out: {failure.message}; "
+            "this is a bug of the compiler; please report it with the module",
+            stacklevel=4,
+        )
 
 
 _FORESEEN = (BrokenExecutor, CodedError, NkiError, pickle.PicklingError)

@@ -16,8 +16,12 @@ from neff.compiler.assembly.overwrites import require_values
 from neff.compiler.graph import blocks
 from neff.compiler.graph.blocks import Loop
 from neff.compiler.graph.nodes import Node
+from neff.compiler.planned import Compiler
+from neff.compiler.plans import Plan
+from neff.compiler.record import Record
 from neff.errors import NeffCompileError
-from neff.program import Variable
+from neff.options import CompileOptions
+from neff.program import Program, Variable
 from nki_lang.base.dtypes import BY_NAME
 from tests.compiler.compiling import lowered
 from tests.compiler.loop_nests import (
@@ -116,6 +120,20 @@ def test_writes_that_come_too_early_are_refused(
     with pytest.raises(NeffCompileError) as failure:
         compile(module, target="trn2")
     assert failure.value.code == "NEFF-STALE-READ"
+
+
+def test_level_3_warns_of_a_plan_that_fails_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = Compiler.program
+
+    def program(self: Compiler, plan: Plan, record: Record, *, owners: bool) -> Program:
+        if plan.name == "all rules":
+            raise NeffCompileError("a value is gone", code="NEFF-STALE-READ")
+        return complete(self, plan, record, owners=owners)
+
+    monkeypatch.setattr(Compiler, "program", program)
+    options = CompileOptions(optlevel=3)
+    with pytest.warns(UserWarning, match=r"\[NEFF-STALE-READ\] the plan 'all rules' is left out"):
+        compile(lowered(_read_across, *_GIVEN), target="trn2", options=options)
 
 
 def test_memory_that_is_used_again_too_early_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
