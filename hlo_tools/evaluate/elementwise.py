@@ -176,13 +176,38 @@ def remainder(x: Array, y: Array) -> Array:
 def _float_power(x: Array, y: Array) -> Array:
     """C's ``pow``: for a repeated exponent 0.5 NumPy takes the root, which differs for -0.0 and -inf."""
     powers = np.power(x, y)
-    if powers.dtype.kind == "c" or not np.any(y == 0.5):
+    if not np.any(y == 0.5):
         return powers
     return np.where((y == 0.5) & ((x == 0) | (x == -np.inf)), np.abs(x), powers)
 
 
+def _complex_power(x: Array, y: Array) -> Array:
+    """Power in polar form with XLA's special values; NumPy has NaN for 1**inf and others.
+
+    x**0 and 1**y are 1. Where the exponent is a real number: a zero to a positive one is 0, and a
+    real infinity is 0 or infinity by the sign of the exponent. complex64 is computed in double
+    precision.
+    """
+    wide = np.result_type(x.dtype, np.complex128)
+    base, exponent = x.astype(wide), y.astype(wide)
+    radius, angle = np.hypot(base.real, base.imag), np.arctan2(base.imag, base.real)
+    size = np.power(radius, exponent.real) * np.exp(-exponent.imag * angle)
+    rotated = exponent.real * angle + exponent.imag * np.log(radius)
+    result = np.empty(np.broadcast_shapes(x.shape, y.shape), wide)
+    result.real, result.imag = size * np.cos(rotated), size * np.sin(rotated)
+    is_real = exponent.imag == 0
+    positive, negative = is_real & (exponent.real > 0), is_real & (exponent.real < 0)
+    is_infinite = (base.imag == 0) & (base.real == np.inf)
+    result[(base == 0) & positive | is_infinite & negative] = 0
+    result[is_infinite & positive] = np.inf
+    result[(base == 1) | (exponent == 0)] = 1
+    return result.astype(x.dtype)
+
+
 def power(x: Array, y: Array) -> Array:
     """Integer powers wrap; a negative exponent results in 0 except for a base of 1 or -1."""
+    if x.dtype.kind == "c":
+        return _complex_power(x, y)
     if x.dtype.kind not in "iu":
         return _float_power(x, y)
     result = np.power(x, np.where(y < 0, 0, y).astype(x.dtype))

@@ -3,6 +3,8 @@ IEEE 754 or integers leave no choice."""
 
 from __future__ import annotations
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -284,3 +286,26 @@ def test_more_bits_than_a_number_has_change_nothing(bits: tuple[int, int]) -> No
     )
     given = np.array([2e-38, -0.1, 3e38, np.inf], np.float32)
     assert np.array_equal(evaluate(module, [given])[0], given)
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("element", ["c64", "c128"])
+def test_complex_powers_of_special_values_are_those_of_xla(element: str) -> None:
+    """All pairs of complex numbers from 0, 1, infinity, NaN and others, of both signs."""
+    import jax
+
+    parts = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, math.inf, -math.inf, math.nan]
+    dtype = np.dtype({"c64": np.complex64, "c128": np.complex128}[element])
+    numbers = np.array([complex(real, imaginary) for real in parts for imaginary in parts], dtype)
+    base, exponent = np.repeat(numbers, len(numbers)), np.tile(numbers, len(numbers))
+    text = f"""HloModule m
+ENTRY e {{
+  x = {element}[6561] parameter(0)
+  y = {element}[6561] parameter(1)
+  ROOT r = {element}[6561] power(x, y)
+}}"""
+    (result,) = evaluate(hlo_tools.load(text.encode()), [base, exponent])
+    with jax.enable_x64(True):
+        expected = np.asarray(jax.jit(jax.lax.pow)(base, exponent))
+    for got, right in ((result.real, expected.real), (result.imag, expected.imag)):
+        np.testing.assert_allclose(got, right, rtol=2e-6, atol=5e-5)
