@@ -35,7 +35,7 @@ class Computation:
 
     __slots__ = (
         "_by_id", "_changed", "_gone", "_instructions", "_next_id", "_ordered", "_proto", "_tuple",
-        "module",
+        "_waited_ids", "module",
     )  # fmt: skip
 
     def __init__(self, proto: HloComputationProto, module: Module) -> None:
@@ -48,6 +48,7 @@ class Computation:
         self._changed = False
         self._ordered = False
         self._gone: dict[int, Instruction] = {}
+        self._waited_ids: frozenset[int] | None = None
 
     @property
     def proto(self) -> HloComputationProto:
@@ -80,7 +81,7 @@ class Computation:
 
     @property
     def is_asynchronous(self) -> bool:
-        """True for what an async-start runs: one operation, as a rule. Looks at all callers."""
+        """True for what an async-start runs: one operation, as a rule."""
         return any(caller.proto.opcode == "async-start" for caller in self.callers)
 
     @property
@@ -188,10 +189,21 @@ class Computation:
         Raises:
             HloFileError: instructions depend on each other in a circle (HLO-CYCLE).
         """
-        if self._changed:
+        if self._changed and not self._ordered:
             from hlo_tools.ir import editing
 
             editing.put_in_order(self)
+
+    def waited_ids(self) -> frozenset[int]:
+        """Local ids of the instructions that others wait for by a control edge."""
+        waited_ids = self._waited_ids
+        if waited_ids is None:
+            waited_ids = self._waited_ids = frozenset(
+                number & LOCAL_MASK
+                for view in self.views()
+                for number in view.proto.control_predecessor_ids
+            )
+        return waited_ids
 
     def index_users(self) -> None:
         """Fill in who uses whom, for every instruction of the computation."""
@@ -296,6 +308,7 @@ class Computation:
 
     def forget(self) -> None:
         """Drop what was derived from the message; views of instructions still in it stay."""
+        self.module.forget_callers()
         if self._instructions is not None:
             views_by_proto = {id(view.proto): view for view in self.views()}
             self._instructions = [
@@ -304,7 +317,7 @@ class Computation:
             ]
             for view in self._instructions:
                 view._operands = view._users = None
-        self._by_id = self._tuple = None
+        self._by_id = self._tuple = self._waited_ids = None
         self._next_id = 0
         self._ordered = False
 

@@ -87,6 +87,10 @@ def add(
     index[proto.id & LOCAL_MASK] = view
     if len(index) == 1:
         computation._proto.root_id = proto.id
+    if proto.called_computation_ids:
+        computation.module.add_calls(view)
+    if proto.control_predecessor_ids:
+        computation._waited_ids = None
     _edited(computation)
     return view
 
@@ -134,7 +138,10 @@ def drop_operand(instruction: Instruction, index: int) -> None:
     _count(operands.pop(index), instruction, -1)
     instruction._operands = tuple(operands)
     del instruction.proto.operand_ids[index]
-    _edited(instruction.computation)
+    computation = instruction.computation
+    ordered = computation._ordered
+    _edited(computation)
+    computation._ordered = ordered  # an order stays one with an operand less
 
 
 def replace_uses(instruction: Instruction, replacement: Instruction) -> None:
@@ -158,6 +165,7 @@ def set_control_predecessors(instruction: Instruction, predecessors: Iterable[In
     for predecessor in needed:
         _check_here(predecessor, instruction.computation)
     instruction.proto.control_predecessor_ids[:] = [predecessor.proto.id for predecessor in needed]
+    instruction.computation._waited_ids = None
     _edited(instruction.computation)
 
 
@@ -173,7 +181,10 @@ def set_called(instruction: Instruction, computations: Iterable[Computation]) ->
                 code="HLO-EDIT",
                 remedy="module.computation(NAME) finds one, module.add_computation creates one",
             )
+    module = instruction.module
+    module.drop_calls(instruction)
     instruction.proto.called_computation_ids[:] = [computation.id for computation in called]
+    module.add_calls(instruction)
     _edited(instruction.computation)
 
 
@@ -205,6 +216,10 @@ def remove_all(computation: Computation, doomed: set[Instruction]) -> None:
     for instruction in doomed:
         for operand in instruction.operands:
             _count(operand, instruction, -1)
+        if instruction.proto.called_computation_ids:
+            computation.module.drop_calls(instruction)
+        if instruction.proto.control_predecessor_ids:
+            computation._waited_ids = None
         number = instruction.local_id
         gone[number] = index.pop(number)
         if stored_constants:
@@ -221,6 +236,7 @@ def sweep(computation: Computation, views: list[Instruction]) -> list[Instructio
     for view in left:
         if view.proto.control_predecessor_ids:
             _lead_past(view, gone)
+            computation._waited_ids = None
     computation._instructions = left
     computation._gone = {}
     return left

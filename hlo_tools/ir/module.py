@@ -55,6 +55,7 @@ class Module:
 
     __slots__ = (
         "_behind",
+        "_callers",
         "_computations",
         "_envelope",
         "_given",
@@ -95,6 +96,7 @@ class Module:
         self.pass_rows: dict[int, Any] | None = None
         self._unsettled: list[Computation] = []
         self._places: dict[int, int] | None = None
+        self._callers: dict[int, dict[Instruction, None]] | None = None
         self._envelope = envelope
         self.path = path
 
@@ -222,9 +224,17 @@ class Module:
         ]
 
     def callers_of(self, computation: Computation) -> tuple[Instruction, ...]:
-        """The instructions that call ``computation``."""
-        number = computation.id
-        return tuple(i for i in self.instructions if number in i.proto.called_computation_ids)
+        """The instructions that call ``computation``; takes time in proportion to their number.
+
+        The first question reads the module once; edits keep the answer right.
+        """
+        callers = self._callers
+        if callers is None:
+            callers = self._callers = {}
+            for instruction in self.instructions:
+                for called in instruction.proto.called_computation_ids:
+                    callers.setdefault(called, {})[instruction] = None
+        return tuple(callers.get(computation.id, ()))
 
     def computations_in_order(self) -> list[Computation]:
         """Computations, called ones first.
@@ -292,7 +302,7 @@ class Module:
         self._settle()
         self._has_known_fields = False
         self.mark_changed()
-        self._names = self._next_legacy_id = self._places = None
+        self._names = self._next_legacy_id = self._places = self._callers = None
         computations_by_id = self._computations
         if computations_by_id is None:
             return
@@ -484,6 +494,24 @@ class Module:
         """The message without waiting edits: what is read or set besides its computations."""
         return self._proto
 
+    def forget_callers(self) -> None:
+        """Calls were changed in messages directly: the callers are read anew when asked for."""
+        self._callers = None
+
+    def add_calls(self, instruction: Instruction) -> None:
+        """An instruction calls what its message says from now on."""
+        callers = self._callers
+        if callers is not None:
+            for called in instruction.proto.called_computation_ids:
+                callers.setdefault(called, {})[instruction] = None
+
+    def drop_calls(self, instruction: Instruction) -> None:
+        """An instruction no longer calls what its message says."""
+        callers = self._callers
+        if callers is not None:
+            for called in instruction.proto.called_computation_ids:
+                callers.get(called, {}).pop(instruction, None)
+
     def keep_constant(self, computation_id: int, local_id: int, stored: LiteralRange) -> None:
         """A constant of the module is in a file."""
         self._kept[computation_id, local_id] = stored
@@ -508,7 +536,7 @@ class Module:
             del proto.schedule.sequences[number]
         self._made -= ids
         self._computations = {c.id: c for c in remaining}
-        self._places = None
+        self._places = self._callers = None
         self.mark_changed()
 
     def _behind_length(self, message: bytes) -> bytes:

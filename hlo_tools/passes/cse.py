@@ -136,6 +136,7 @@ def _share_calls(computation: Computation, rows: Rows, same: dict[int, int]) -> 
                 row.called_computation_ids[:] = shared
                 changed = True
     if changed:
+        computation.module.forget_callers()
         computation.module.mark_changed()
     return changed
 

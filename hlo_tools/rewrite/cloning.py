@@ -28,8 +28,9 @@ def clone_instruction(
     """
     copy = clone_sharing(instruction, operands, into)
     if copy.opcode == "fusion":
-        bodies = [clone_computation(body) for body in instruction.called_computations]
-        copy.proto.called_computation_ids[:] = [body.id for body in bodies]
+        copy.set_called_computations(
+            [clone_computation(body) for body in instruction.called_computations]
+        )
     return copy
 
 
@@ -45,6 +46,7 @@ def clone_sharing(
     copy.proto.name, copy.proto.id = identity[:2]
     copy.proto.operand_ids[:] = identity[2]
     del copy.proto.control_predecessor_ids[:]
+    instruction.module.add_calls(copy)
     if stored is not None:
         instruction.module.keep_constant(into.id, copy.local_id, stored)
     return copy
@@ -121,12 +123,13 @@ def _clone_computation_into(
         literal = view.literal
         if literal is not None:
             new.proto.literal.CopyFrom(literal.proto)
-        new.proto.called_computation_ids[:] = [
-            copied[number].id for number in view.proto.called_computation_ids
-        ]
+        new.set_called_computations(
+            [copied[number] for number in view.proto.called_computation_ids]
+        )
     for view in computation.instructions:
-        predecessors = [clones[predecessor].id for predecessor in view.control_predecessors]
-        clones[view].proto.control_predecessor_ids.extend(predecessors)
+        predecessors = [clones[predecessor] for predecessor in view.control_predecessors]
+        if predecessors:
+            clones[view].set_control_predecessors(predecessors)
     target.set_root(clones[computation.root])
     target.raw_proto.is_fusion_computation = computation.is_fusion
     return target

@@ -8,7 +8,6 @@ from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.rewrite.effects import effectful_computations, has_effect_within, is_pure
-from hlo_tools.types.ids import LOCAL_MASK
 
 __all__ = ["UnusedRemover", "remove_dead", "remove_unreachable"]
 
@@ -35,19 +34,14 @@ def remove_dead(computation: Computation) -> int:
 class UnusedRemover:
     """Removes instructions that lost their users, and what only they used, during a rewriting.
 
-    Costs as much as it removes and what that calls, once it is made. Made, it has brought the
-    computation into order: new instructions take the places of those that they replace.
+    Costs as much as it removes and what that calls. To create it brings the computation into order: new instructions take the places of those that they replace.
     """
 
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
         self._acting: dict[int, bool] = {}
         computation.put_in_order()
-        self._waited = {
-            number & LOCAL_MASK
-            for view in computation.views()
-            for number in view.proto.control_predecessor_ids
-        }
+        self._waited = computation.waited_ids()
 
     def drop(self, views: Iterable[Instruction]) -> None:
         """Remove those of ``views`` that nothing uses, waits for or needs done."""
