@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.values import Array, Value, wide
@@ -188,12 +189,12 @@ def _complex_power(x: Array, y: Array) -> Array:
     real infinity is 0 or infinity by the sign of the exponent. complex64 is computed in double
     precision.
     """
-    wide = np.result_type(x.dtype, np.complex128)
-    base, exponent = x.astype(wide), y.astype(wide)
+    base: NDArray[np.complex128] = x.astype(np.complex128)
+    exponent: NDArray[np.complex128] = y.astype(np.complex128)
     radius, angle = np.hypot(base.real, base.imag), np.arctan2(base.imag, base.real)
     size = np.power(radius, exponent.real) * np.exp(-exponent.imag * angle)
     rotated = exponent.real * angle + exponent.imag * np.log(radius)
-    result = np.empty(np.broadcast_shapes(x.shape, y.shape), wide)
+    result = np.empty(rotated.shape, np.complex128)
     result.real, result.imag = size * np.cos(rotated), size * np.sin(rotated)
     is_real = exponent.imag == 0
     positive, negative = is_real & (exponent.real > 0), is_real & (exponent.real < 0)
