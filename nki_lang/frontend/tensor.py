@@ -6,11 +6,10 @@ takes its :attr:`NkiTensor.access`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nki_lang.base.dtypes import dtype_of
-from nki_lang.base.errors import fail
 from nki_lang.base.memory import ON_CHIP, MemoryRegion
 from nki_lang.frontend import indexing
 from nki_lang.frontend import strides as stride_rules
@@ -19,7 +18,10 @@ from nki_lang.frontend.builder import active, current
 from nki_lang.frontend.view import View
 from nki_lang.ir import Tensor
 
-__all__ = ["NkiTensor"]
+__all__ = ["NkiTensor", "define_assignment"]
+
+_ASSIGNMENT: list[Callable[[NkiTensor, object, object], None]] = []
+"""The function of the language, a higher layer, that computes ``tensor[key] = value``."""
 
 
 class NkiTensor(View):
@@ -89,19 +91,9 @@ class NkiTensor(View):
                 return view
         return indexing.index_view(self, key)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(value, NkiTensor):
-            target = self[key]
-            same = target.storage is value.storage and target.access == value.access
-            if same:  # Python assigns the result of ``t[i] += x`` after the in-place operation
-                return
-        fail(
-            f"tensor {self.name!r} cannot be assigned to",
-            "NKI-ASSIGN",
-            "write it with an instruction: nisa.dma_copy(dst=t[...], src=...),"
-            " nisa.tensor_copy(dst=t[...], src=...) or nisa.memset",
-            "KLR Trace/NKI.lean: no assignment to a tile",
-        )
+    def __setitem__(self, key: object, value: object) -> None:
+        """Copy ``value`` into the view ``self[key]``, broadcast as NumPy does."""
+        _ASSIGNMENT[0](self, key, value)
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
         """Elements ``start:end:step`` of one dimension."""
@@ -147,3 +139,8 @@ class NkiTensor(View):
         return indexing.reinterpret_view(self, dtype_of(dtype))
 
     reinterpret_cast = view
+
+
+def define_assignment(assign: Callable[[NkiTensor, object, object], None]) -> None:
+    """Set the function that :meth:`NkiTensor.__setitem__` calls with tensor, key and value."""
+    _ASSIGNMENT[:] = [assign]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nki_lang.base.dtypes import DTypeLike
-from nki_lang.frontend.tensor import NkiTensor
+from nki_lang.frontend.tensor import NkiTensor, define_assignment
 
 __all__ = [
     "broadcast_to", "dropout", "expand_dims", "gather_flattened", "matmul", "rms_norm",
@@ -266,3 +266,12 @@ def gather_flattened(
     from nki_lang.language import composed
 
     return composed.gather_flattened(data, indices, axis, dtype)
+
+
+def _assign(tensor: NkiTensor, key: object, value: object) -> None:
+    from nki_lang.language import assignment
+
+    assignment.assign(tensor, key, value)
+
+
+define_assignment(_assign)

@@ -221,13 +221,6 @@ def test_an_index_may_be_empty_but_no_instruction_takes_what_it_gives():
             nisa.dma_copy(dst=tile[0, 0:16], src=row)
 
 
-def test_assigning_to_a_tensor_is_refused():
-    with tracing():
-        t = nl.ndarray((128, 64), nl.float32)
-        with refused("NKI-ASSIGN", "tensor_copy"):
-            t[:, 0] = 1.0
-
-
 # -- runtime indices --------------------------------------------------------------------------
 
 
