@@ -69,10 +69,15 @@ def _reduced(call: Call) -> list[Array]:
     contributions = _exchange(call, _members(call))
     if not contributions:
         return list(call.operands)
-    totals = contributions[0]
-    for contribution in contributions[1:]:
-        totals = [combine(call, 0, [a], [b])[0] for a, b in zip(totals, contribution, strict=True)]
-    return [np.asarray(total) for total in totals]
+    return [_folded(call, list(parts)) for parts in zip(*contributions, strict=True)]
+
+
+def _folded(call: Call, parts: list[Array]) -> Array:
+    """Apply the computation to the members' arrays in the group's order."""
+    total = parts[0]
+    for addend in parts[1:]:
+        total = combine(call, 0, [total], [addend])[0]
+    return np.asarray(total)
 
 
 @operation("all-reduce all-reduce-start")
@@ -122,10 +127,57 @@ def _split(call: Call, value: Array, count: int, axis: int) -> list[Array]:
 
 @operation("collective-broadcast")
 def _broadcast(call: Call) -> Value:
+    """Send the root's operands; a device outside of all groups receives zeros."""
     contributions = _exchange(call, _members(call))
+    if not contributions:
+        return _zeros(call)
+    roots = _roots(call, contributions)
+    return _one_or_more([contributions[root][place] for place, root in enumerate(roots)])
+
+
+@operation("collective-reduce")
+def _collective_reduce(call: Call) -> Value:
+    """Reduce to the root; every other device receives zeros (StableHLO, ``collective_reduce``)."""
+    members = _members(call)
+    contributions = _exchange(call, members)
+    if not contributions:
+        return _zeros(call)
+    position = members.index(call.evaluator.device.number)
     return _one_or_more(
-        contributions[0] if contributions else [np.zeros_like(operand) for operand in call.operands]
+        [
+            _folded(call, [parts[place] for parts in contributions])
+            if root == position
+            else np.zeros_like(call.operands[place])
+            for place, root in enumerate(_roots(call, contributions))
+        ]
     )
+
+
+def _zeros(call: Call) -> Value:
+    data = call.operands[:-1] if call.row.has_dynamic_root else call.operands
+    return _one_or_more([np.zeros_like(operand) for operand in data])
+
+
+def _roots(call: Call, contributions: list[list[Array]]) -> list[int]:
+    """For each operand that is data, the position of the root in the group.
+
+    With ``has_dynamic_root`` the last operand states them, otherwise the first member is the root
+    (XLA, ``CollectiveReduceThunk``).
+    """
+    if not call.row.has_dynamic_root:
+        return [0] * len(call.operands)
+    stated = [[int(root) for root in np.ravel(parts[-1])] for parts in contributions]
+    roots, count = stated[0], len(contributions)
+    if any(member_roots != roots for member_roots in stated):
+        raise call.fail(f"has members with different roots: {stated}", "HLO-COLLECTIVE")
+    if len(roots) != len(call.operands) - 1:
+        raise call.fail(
+            f"has {len(roots)} roots for {len(call.operands) - 1} operands", "HLO-COLLECTIVE"
+        )
+    for root in roots:
+        if not 0 <= root < count:
+            raise call.fail(f"has root {root} in a group of {count}", "HLO-COLLECTIVE")
+    return roots
 
 
 @operation("collective-permute collective-permute-start")

@@ -111,6 +111,16 @@ def _all_reduce(call: Call) -> Type:
     return call.one_or_tuple(list(call.operands))
 
 
-@rule("collective-broadcast")
-def _collective_broadcast(call: Call) -> Type:
-    return call.one_or_tuple(list(call.operands))
+@rule("collective-broadcast collective-reduce")
+def _rooted(call: Call) -> Type:
+    """Return the types of the data; a dynamic root is a last operand with one number for each."""
+    data = list(call.operands)
+    if call.row.has_dynamic_root:
+        roots = call.array(len(data) - 1)
+        del data[-1]
+        call.check(
+            roots in (Array(_S32, (len(data),)), *([Array(_S32)] if len(data) == 1 else [])),
+            f"has {roots} as roots of {counted(len(data), 'operand')}, not s32[{len(data)}]",
+        )
+    call.check(bool(data), "has no operand to send")
+    return call.one_or_tuple(data)

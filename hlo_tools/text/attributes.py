@@ -117,7 +117,7 @@ READERS["index"] = _into("tuple_index", INT64)
 for _name in (
     "constrain_layout", "use_global_device_ids", "is_host_transfer", "is_stable", "largest",
     "is_composite", "custom_call_has_side_effect", "indices_are_sorted", "unique_indices",
-    "is_reverse",
+    "is_reverse", "has_dynamic_root",
 ):  # fmt: skip
     READERS[_name] = _into(_name, Cursor.boolean)
 for _name in ("custom_call_target", "async_execution_thread"):

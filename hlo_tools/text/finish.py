@@ -230,6 +230,7 @@ _FINISHERS: dict[str, Finisher] = {
             "all-to-all",
             "ragged-all-to-all",
             "collective-broadcast",
+            "collective-reduce",
         ),
         _collective,
     ),

@@ -352,7 +352,8 @@ class _Parser:
             inner = word.removesuffix(f"-{suffix}")
             if inner != word and inner in OPCODES:
                 return OPCODES[f"async-{suffix}"], inner
-        message, hint = missing_opcode(word), did_you_mean(word, OPCODES)
+        hint = did_you_mean(word, OPCODES)
+        message = missing_opcode(word, misspelled=bool(hint))
         raise self.cursor.error(message, pos=pos, code="HLO-TEXT-OPCODE", hint=hint)
 
     def _operands(

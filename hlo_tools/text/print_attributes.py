@@ -11,7 +11,7 @@ from hlo_tools.text.print_values import bracket, enum_name, print_typed_literal,
 from hlo_tools.types.comparison import default_comparison_order, default_comparison_type
 from hlo_tools.types.shape_text import print_shape
 
-__all__ = ["print_attributes", "print_called", "print_sugar"]
+__all__ = ["print_accuracy", "print_attributes", "print_called", "print_sugar"]
 
 Message = Any
 Pair = tuple[str, str]
@@ -20,7 +20,7 @@ PRINTERS: dict[str, Printer] = {}
 
 _COLLECTIVES = (
     "all-gather all-gather-start all-reduce all-reduce-start reduce-scatter all-to-all "
-    "ragged-all-to-all collective-broadcast"
+    "ragged-all-to-all collective-broadcast collective-reduce"
 )
 
 
@@ -312,6 +312,17 @@ def _scatter(row: Message) -> Iterator[Pair]:
         yield "unique_indices", "true"
 
 
+def print_accuracy(accuracy: Message) -> str:
+    """``{mode=highest}`` or ``{tolerance={atol=0,rtol=0.1,ulps=2}}``; "" for the default."""
+    if accuracy.HasField("tolerance"):
+        bounds = accuracy.tolerance
+        limits = f"atol={bounds.atol:.6g},rtol={bounds.rtol:.6g},ulps={bounds.ulps}"
+        return f"{{tolerance={{{limits}}}}}"
+    if not accuracy.mode:
+        return ""
+    return f"{{mode={enum_name(schema.ResultAccuracy.Mode, accuracy.mode).lower()}}}"
+
+
 def _channel(row: Message) -> Iterator[Pair]:
     if row.channel_id:
         yield "channel_id", str(row.channel_id)
@@ -332,6 +343,8 @@ def _collective(row: Message) -> Iterator[Pair]:
         yield "dimensions", bracket(row.dimensions)
     if row.use_global_device_ids and gathers:
         yield "use_global_device_ids", "true"
+    if row.has_dynamic_root:
+        yield "has_dynamic_root", "true"
 
 
 @_prints("collective-permute collective-permute-start")

@@ -14,7 +14,12 @@ from hlo_tools.errors import HloFileError
 from hlo_tools.schema.unknown import are_allowed, refuse, unknown_fields
 from hlo_tools.text.options import DEFAULT, PrintOptions
 from hlo_tools.text.origin import original_value, print_array
-from hlo_tools.text.print_attributes import print_attributes, print_called, print_sugar
+from hlo_tools.text.print_attributes import (
+    print_accuracy,
+    print_attributes,
+    print_called,
+    print_sugar,
+)
 from hlo_tools.text.print_lines import Lines
 from hlo_tools.text.print_sharding import print_metadata, print_sharding
 from hlo_tools.text.print_values import print_literal, quote
@@ -332,6 +337,9 @@ class _Printer:
                 for replicated in row.parameter_replication.replicated_at_leaf_buffers
             )
             yield "parameter_replication", "{" + ",".join(flags) + "}"
+        accuracy = print_accuracy(row.result_accuracy) if row.HasField("result_accuracy") else ""
+        if accuracy:
+            yield "result_accuracy", accuracy
         origin = _origin(row.original_value) if row.original_value else ""
         if origin:
             yield "origin", origin

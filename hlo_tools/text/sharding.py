@@ -20,6 +20,9 @@ _KINDS = {
     "unknown": "UNKNOWN",
     "unreduced": "UNREDUCED",
 }
+_ONE_DEVICE = ("maximal_mesh", "single_device")
+"""Words for the mesh of one device: jaxlib 0.10's, which the printer writes, and 0.12's."""
+_MESHES = ("mesh[", *(f"{word}[" for word in _ONE_DEVICE))
 _LAST_TILE = {word: kind for word, kind in _KINDS.items() if word != "unknown"}
 
 
@@ -51,7 +54,7 @@ class ShardingReader:
     def _single(self) -> Message:
         """The inside of one sharding; its opening brace was read."""
         cursor = self.cursor
-        if cursor.text.startswith(("mesh[", "maximal_mesh["), _skipped(cursor)):
+        if cursor.text.startswith(_MESHES, _skipped(cursor)):
             return self._named()
         sharding = schema.OpSharding(type="OTHER")
         kind = ""
@@ -140,8 +143,9 @@ class ShardingReader:
         sharding = schema.OpSharding()
         named = sharding.named_sharding
         names = self._mesh(named.mesh)
-        cursor.accept(",")
-        if cursor.word("replicated") or (named.mesh.device_ids and not names):
+        if cursor.accept(",") and cursor.peek("metadata="):
+            self._named_axes(named, names)
+        elif cursor.word("replicated") or (named.mesh.device_ids and not names):
             pass
         elif cursor.word("unreduced"):
             named.unreduced_axes.extend(self._all_axes(names))
@@ -170,8 +174,9 @@ class ShardingReader:
 
     def _mesh(self, mesh: Message) -> list[str]:
         cursor = self.cursor
-        if cursor.word("maximal_mesh"):
-            cursor.expect("[", "after maximal_mesh")
+        one_device = next((word for word in _ONE_DEVICE if cursor.word(word)), "")
+        if one_device:
+            cursor.expect("[", f"after {one_device}")
             if cursor.attribute_name() != "device_id":
                 raise cursor.error("expected device_id=")
             mesh.device_ids.append(cursor.integer())

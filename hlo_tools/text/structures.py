@@ -297,6 +297,8 @@ def _result_accuracy(pending: Pending, instruction: Message) -> None:
         else:
             raise cursor.error(f"a result accuracy has no property '{name}'")
         cursor.accept(",")
+    if not accuracy.mode and not accuracy.HasField("tolerance"):
+        instruction.ClearField("result_accuracy")
 
 
 def _tolerance(cursor: Cursor, tolerance: Message) -> None:

@@ -32,8 +32,8 @@ _BITS = "pred int uint"
 
 _ELEMENTWISE = (
     Row(
-        "acos acosh asin asinh atanh cbrt cosh cosine exponential exponential-minus-one log "
-        "log-plus-one logistic rsqrt sine sinh sqrt tan tanh",
+        "acos acosh asin asinh atanh cbrt cosh cosine exp2 exponential "
+        "exponential-minus-one log log2 log-plus-one logistic rsqrt sine sinh sqrt tan tanh",
         "elementwise",
         1,
         "transcendental",
@@ -273,7 +273,17 @@ _COLLECTIVES = (
         "collective",
         None,
         traits="participant",
-        optional="replica_groups channel_id",
+        optional="replica_groups channel_id has_dynamic_root",
+        infers_shape=False,
+    ),
+    Row(
+        "collective-reduce",
+        "collective",
+        None,
+        "applied",
+        traits="participant",
+        required="to_apply",
+        optional=_COLLECTIVE + " has_dynamic_root",
         infers_shape=False,
     ),
     Row(

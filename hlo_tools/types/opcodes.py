@@ -10,6 +10,7 @@ which opcodes may leave out their result shape); costs as XLA's ``HloCostAnalysi
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast, get_args
 
@@ -17,6 +18,7 @@ from hlo_tools.types.opcode_table import OPCODE_ROWS
 
 __all__ = [
     "COMMON_ATTRIBUTES",
+    "NEWER",
     "OPCODES",
     "Cost",
     "Kind",
@@ -148,17 +150,22 @@ def _opcode_table() -> dict[str, Opcode]:
 
 OPCODES: dict[str, Opcode] = _opcode_table()
 
-_NEWER_OPCODES = frozenset(
-    {"collective-reduce", "collective-reduce-done", "collective-reduce-start", "exp2", "log2"}
-)
-"""Opcodes of XLA since 2026-08, which jaxlib 0.12 has."""
+NEWER = "newer than this version"
+"""How messages call an opcode that only later versions know."""
+
+_OPCODE_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+"""The form of all names of opcodes; a damaged name rarely has it."""
 
 
-def missing_opcode(name: str) -> str:
-    """Return the statement that this version lacks an opcode: a newer one, or none of XLA's."""
-    if name in _NEWER_OPCODES:
-        return f"the opcode '{name}' is newer than this version"
-    return f"there is no opcode '{name}'"
+def missing_opcode(name: str, *, misspelled: bool = False) -> str:
+    """Return the statement that this version lacks an opcode: a newer one, or none of XLA's.
+
+    Args:
+        misspelled: a person may have written the name; it resembles that of an opcode.
+    """
+    if misspelled or not _OPCODE_NAME.fullmatch(name):
+        return f"there is no opcode '{name}'"
+    return f"the opcode '{name}' is {NEWER}"
 
 
 def opcodes_of_kind(*kinds: Kind, arity: int | None = None) -> frozenset[str]:

@@ -17,11 +17,14 @@ from hlo_tools.verify.structure import Message
 __all__ = ["check_attributes"]
 
 _GLOBAL = frozenset(
-    {"all-reduce", "all-reduce-start", "all-gather", "all-gather-start", "reduce-scatter"}
-)
+    {
+        "all-reduce", "all-reduce-start", "all-gather", "all-gather-start", "collective-reduce",
+        "reduce-scatter",
+    }
+)  # fmt: skip
 """Collectives that can number devices across replicas and partitions."""
 _GROUPED = _GLOBAL | {"all-to-all", "ragged-all-to-all"}
-_UNEVEN = frozenset({"all-reduce", "all-reduce-start"})
+_UNEVEN = frozenset({"all-reduce", "all-reduce-start", "collective-reduce"})
 _PERMUTES = frozenset({"collective-permute", "collective-permute-start"})
 _COMPARED_AS = {"int": "SIGNED", "uint": "UNSIGNED", "pred": "UNSIGNED", "complex": "FLOAT"}
 _COPIED = (".remat", ".clone")

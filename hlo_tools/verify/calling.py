@@ -15,7 +15,8 @@ _SAME_THREAD = frozenset({"while", "conditional", "fusion"})
 _EFFECTS = frozenset(
     {"send", "send-done", "recv", "recv-done", "rng", "rng-get-and-update-state", "infeed",
      "outfeed", "all-reduce-start", "all-reduce-done", "all-gather-start", "all-gather-done",
-     "collective-broadcast", "collective-permute-start", "collective-permute-done"}
+     "collective-broadcast", "collective-reduce", "collective-permute-start",
+     "collective-permute-done"}
 )  # fmt: skip
 _EFFECTS_IF_LAID_OUT = frozenset({"all-to-all", "all-gather", "all-reduce", "reduce-scatter"})
 _REDUCING = frozenset({"all-reduce", "all-reduce-start"})

@@ -108,8 +108,14 @@ def _all_reduce(call: Call) -> None:
     _states(call, call.one_or_tuple(list(call.operands)))
 
 
-def _reduces(call: Call) -> None:
-    for operand in call.arrays():
+@_check("collective-reduce")
+def _collective_reduce(call: Call) -> None:
+    _groups(call)
+    _reduces(call, len(call.operands) - call.row.has_dynamic_root)
+
+
+def _reduces(call: Call, stop: int | None = None) -> None:
+    for operand in call.arrays(0, stop):
         check_reducer(call, [operand])
 
 

@@ -26,6 +26,7 @@ _MIXING = frozenset(
         "all-reduce",
         "all-reduce-start",
         "all-reduce-done",
+        "collective-reduce",
         "all-gather",
         "all-gather-start",
         "all-gather-done",

@@ -34,6 +34,7 @@ _CALLED = {
     "while": (2, 2), "reduce": (1, 1), "reduce-window": (1, 1), "call": (1, 1), "map": (1, 1),
     "fusion": (1, 1), "sort": (1, 1), "scatter": (1, 1), "select-and-scatter": (2, 2),
     "all-reduce": (1, 1), "all-reduce-start": (1, 1), "reduce-scatter": (1, 1), "scan": (1, 1),
+    "collective-reduce": (1, 1),
     "async-start": (1, 1), "conditional": (1, None), "custom-call": (0, None),
     "async-update": (0, 1), "async-done": (0, 1), "topk": (0, 1),
 }  # fmt: skip

@@ -10,6 +10,7 @@ from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloError, HloVerifyError
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
+from hlo_tools.types.opcodes import NEWER
 from hlo_tools.verify.attributes import check_attributes
 from hlo_tools.verify.buffers import check_buffers
 from hlo_tools.verify.calling import check_calling
@@ -24,6 +25,7 @@ from hlo_tools.verify.shardings import check_shardings
 from hlo_tools.verify.structure import calls_of, check_structure
 from hlo_tools.verify.types import check_types
 from hlo_tools.verify.whole import check_whole
+from nki_lang.base.unknown_fields import UPDATE
 
 __all__ = ["check", "verify"]
 
@@ -63,6 +65,9 @@ def _connections(index: Index, options: Options) -> Iterator[Finding]:
         yield from check_deadlocks(index)
 
 
+_REMEDY = "the module was damaged or written wrongly; nki-hlo verify lists all findings"
+
+
 def check(module: Module) -> None:
     """Raise the first error of a module.
 
@@ -75,8 +80,7 @@ def check(module: Module) -> None:
                 finding.message,
                 code=finding.code,
                 place=":".join(text for text in (module.path, finding.place) if text),
-                remedy=finding.remedy
-                or "the module was damaged or written wrongly; nki-hlo verify lists all findings",
+                remedy=finding.remedy or (UPDATE if NEWER in finding.message else _REMEDY),
             )
 
 

@@ -607,8 +607,8 @@ def factored_by_reflections(dtype: str, shape: Shape) -> str:
 
 _UNARY = (
     "abs", "acos", "acosh", "asin", "asinh", "atanh", "cbrt", "ceil", "copy", "cosh", "cosine",
-    "count-leading-zeros", "erf", "exponential", "exponential-minus-one", "floor", "log",
-    "log-plus-one", "logistic", "negate", "not", "popcnt", "round-nearest-afz",
+    "count-leading-zeros", "erf", "exp2", "exponential", "exponential-minus-one", "floor", "log",
+    "log-plus-one", "log2", "logistic", "negate", "not", "popcnt", "round-nearest-afz",
     "round-nearest-even", "rsqrt", "sign", "sine", "sinh", "sqrt", "tan", "tanh",
 )  # fmt: skip
 _BINARY = (
@@ -645,6 +645,7 @@ PROGRAMS: dict[str, dict[str, Maker]] = {
     "collective-permute": {"": collective("collective-permute", _PAIRS)},
     "collective-permute-done": {"": started("collective-permute", _PAIRS)},
     "collective-permute-start": {"": started("collective-permute", _PAIRS)},
+    "collective-reduce": {"": collective("collective-reduce", _SUM)},
     "compare": {"": binary("compare", ", direction=LT", "pred")},
     "concatenate": {"2": concatenated(2), "100": concatenated(100)},
     "conditional": {"": branches},

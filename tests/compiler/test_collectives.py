@@ -87,6 +87,10 @@ REPLICAS = {
     "nobody": root("f32[4,2]", "collective-permute(p), source_target_pairs={}"),
     "broadcast": root("f32[4,2]", "collective-broadcast(p), replica_groups={{3,0,1}}"),
     "broadcast 2": root("f32[4,2]", "collective-broadcast(p), replica_groups={{3,0},{1,2}}"),
+    "to the first": root("f32[4,2]", "collective-reduce(p), replica_groups={{2,0},{1,3}}, to_apply=f"),
+    "to device 0": root("f32[4,2]", "collective-reduce(p), replica_groups={}, to_apply=f"),
+    "tuple to the first": "p = f32[4,2] parameter(0)\nq = f32[2] parameter(1)\n"
+    "ROOT r = (f32[4,2], f32[2]) collective-reduce(p, q), replica_groups={{1},{3,0,2}}, to_apply=f",
     "number": "p = f32[4,2] parameter(0)\ni = u32[] replica-id()\nROOT r = f32[] convert(i)",
     "tuple": "p = f32[4,2] parameter(0)\nq = f32[2] parameter(1)\nROOT r = (f32[4,2], f32[2], f32[4,2])"
     " all-reduce(p, q, p), replica_groups={{0,1},{2,3}}, to_apply=f",
@@ -121,6 +125,11 @@ PARTITIONS = {
     "permute": root("f32[4,2]", "collective-permute(p), channel_id=1, source_target_pairs={{0,1}}"),
     "exchange": root("f32[4,2]", "all-to-all(p), channel_id=2, replica_groups={{1,0}}, dimensions={0}"),
     "broadcast": root("f32[4,2]", "collective-broadcast(p), channel_id=2, replica_groups={{1,0}}"),
+    "to the first": root(
+        "f32[4,2]",
+        "collective-reduce(p), channel_id=1, replica_groups={{0,3},{2,1}}, use_global_device_ids=true,"
+        " to_apply=f",
+    ),
     "number": "p = f32[4,2] parameter(0)\ni = u32[] partition-id()\nROOT r = f32[] convert(i)",
     "numbers": "p = f32[4,2] parameter(0)\ni = u32[] partition-id()\nj = u32[] replica-id()\n"
     "t = u32[] constant(10)\nk = u32[] multiply(t, j)\nROOT r = u32[] add(i, k)",

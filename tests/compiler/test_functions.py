@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 
 import hlo_tools
+from hlo_tools.evaluate import evaluate
 from neff.compiler import compile
 from tests.compiler.compiling import Array, check, run
 
@@ -18,7 +19,8 @@ pytestmark = pytest.mark.jax
 _few = hypothesis.settings(max_examples=5, deadline=None, derandomize=True)
 _RANGES = {
     "acos": (-1.0, 1.0), "acosh": (1.0, 40.0), "asin": (-1.0, 1.0), "asinh": (-40.0, 40.0),
-    "atanh": (-0.999, 0.999), "cosh": (-30.0, 30.0), "sinh": (-30.0, 30.0),
+    "atanh": (-0.999, 0.999), "cosh": (-30.0, 30.0), "exp2": (-120.0, 127.5),
+    "log2": (0.02, 90.0), "sinh": (-30.0, 30.0),
 }  # fmt: skip
 
 
@@ -43,11 +45,40 @@ def test_functions_are_numpys_far_outside(opcode: str) -> None:
     x = np.concatenate([-sizes, sizes]).astype(np.float32)
     text = f"HloModule m ENTRY e {{ x = f32[124] parameter(0) ROOT r = f32[124] {opcode}(x) }}"
     names = {"acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh,
-             "atanh": np.arctanh, "cosh": np.cosh, "sinh": np.sinh}  # fmt: skip
+             "atanh": np.arctanh, "cosh": np.cosh, "exp2": np.exp2, "log2": np.log2,
+             "sinh": np.sinh}  # fmt: skip
     with np.errstate(all="ignore"):
         wanted = names[opcode](x.astype(np.float64)).astype(np.float32)
     (found,) = run(compile(hlo_tools.load(text.encode()), target="trn2"), [x])
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-37)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_powers_of_two_are_exact(target: str) -> None:
+    exponents = np.arange(-126, 128, dtype=np.float32)
+    powers = np.ldexp(np.float32(1), exponents.astype(int)).astype(np.float32)
+    for opcode, arrays, expected in (("exp2", exponents, powers), ("log2", powers, exponents)):
+        text = f"HloModule m ENTRY e {{ x = f32[254] parameter(0) ROOT r = f32[254] {opcode}(x) }}"
+        module = hlo_tools.load(text.encode())
+        (result,) = run(compile(module, target=target), [arrays])
+        np.testing.assert_array_equal(result, expected)
+        np.testing.assert_array_equal(evaluate(module, [arrays])[0], expected)
+
+
+@pytest.mark.parametrize("element", ["bfloat16", "float16"])
+def test_short_floats_have_powers_and_logarithms_of_two(element: str) -> None:
+    x = np.linspace(0.1, 12.0, 90).astype(jnp.dtype(element))
+    name = {"bfloat16": "bf16", "float16": "f16"}[element]
+    for opcode, function in (("exp2", np.exp2), ("log2", np.log2)):
+        text = (
+            f"HloModule m ENTRY e {{ x = {name}[90] parameter(0) ROOT r = {name}[90] {opcode}(x) }}"
+        )
+        module = hlo_tools.load(text.encode())
+        expected = function(x.astype(np.float64)).astype(x.dtype)
+        for result in (run(compile(module, target="trn2"), [x])[0], evaluate(module, [x])[0]):
+            assert result.dtype == x.dtype
+            steps = np.abs(result.view(np.int16).astype(int) - expected.view(np.int16))
+            assert steps.max() <= 1
 
 
 def _bytes(*shape: int) -> Array:

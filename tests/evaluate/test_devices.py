@@ -93,6 +93,58 @@ def test_the_first_of_a_group_is_heard_by_all() -> None:
         np.testing.assert_array_equal(one, other)
 
 
+def test_the_root_has_the_sum_and_every_other_device_zeros() -> None:
+    """StableHLO's interpreter test of ``collective_reduce`` states the zeros."""
+    body = root("f32[4,2]", "collective-reduce(p), replica_groups={{2,0},{1}}, to_apply=add")
+    arrays = inputs(4)
+    result = [results[0] for results in evaluate_devices(program(body), arrays)]
+    zeros = np.zeros((4, 2))
+    np.testing.assert_array_equal(result[2], arrays[2][0] + arrays[0][0])
+    np.testing.assert_array_equal(result[1], arrays[1][0])
+    np.testing.assert_array_equal(result[0], zeros)
+    np.testing.assert_array_equal(result[3], zeros)
+
+
+_DYNAMIC = "p = f32[4,2] parameter(0)\nq = f32[4,2] negate(p)\ni = s32[2] parameter(1)\nROOT r = " \
+    "(f32[4,2], f32[4,2]) {}, has_dynamic_root=true, replica_groups={{{{1,0}}}}"  # fmt: skip
+
+
+def _with_roots(call: str, roots: list[list[int]]) -> list[list[Any]]:
+    applied = ", to_apply=add" if "reduce" in call else ""
+    module = module_of(f"HloModule m\n{ADD}ENTRY e {{\n{_DYNAMIC.format(call)}{applied} }}")
+    arrays = [
+        [array, np.array(numbers, np.int32)]
+        for (array,), numbers in zip(inputs(2), roots, strict=True)
+    ]
+    return evaluate_devices(module, arrays)
+
+
+def test_a_dynamic_root_is_a_position_in_the_group() -> None:
+    """As XLA's ``CollectiveReduceThunk`` reads the last operand: one number for each of the others."""
+    (first,), (second,) = inputs(2)
+    results = _with_roots("collective-reduce(p, q, i)", [[0, 1], [0, 1]])
+    zeros = np.zeros((4, 2))
+    for result, expected in zip(results[0], (zeros, -(first + second)), strict=True):
+        np.testing.assert_array_equal(result, expected)
+    for result, expected in zip(results[1], (first + second, zeros), strict=True):
+        np.testing.assert_array_equal(result, expected)
+    for sent in _with_roots("collective-broadcast(p, q, i)", [[1, 0], [1, 0]]):
+        for result, expected in zip(sent, (first, -second), strict=True):
+            np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("roots", "message"), [([[0, 2], [0, 2]], "root 2"), ([[0, 1], [1, 1]], "different roots")]
+)
+@pytest.mark.parametrize("opcode", ["collective-reduce", "collective-broadcast"])
+def test_roots_that_do_not_fit_are_refused(
+    opcode: str, roots: list[list[int]], message: str
+) -> None:
+    with pytest.raises(HloError, match=message) as caught:
+        _with_roots(f"{opcode}(p, q, i)", roots)
+    assert caught.value.code == "HLO-COLLECTIVE"
+
+
 def test_rows_of_different_numbers_are_exchanged() -> None:
     """Device 0 sends one row to itself and two to device 1, which sends three and none."""
     body = root(

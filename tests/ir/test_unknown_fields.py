@@ -236,11 +236,13 @@ def run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]
 
 def test_opcodes_of_newer_versions_are_told_as_such() -> None:
     proto = parse(text())
-    last(proto).opcode = "exp2"
+    last(proto).opcode = "exp10"
     (finding, *_) = verify(Module(proto))
     assert (finding.code, finding.message) == (
         "HLO-V011",
-        "the opcode 'exp2' is newer than this version",
+        "the opcode 'exp10' is newer than this version",
     )
     with pytest.raises(hlo_tools.HloTextError, match="newer than this version"):
-        parse("HloModule m\nENTRY e { p = f32[] parameter(0)\n ROOT r = f32[] log2(p) }")
+        parse("HloModule m\nENTRY e { p = f32[] parameter(0)\n ROOT r = f32[] bessel(p) }")
+    last(proto).opcode = "ex\x07"
+    assert verify(Module(proto))[0].message.startswith("there is no opcode")

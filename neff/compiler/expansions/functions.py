@@ -170,6 +170,18 @@ def _atanh(x: Node) -> Node:
     return _signed(_product(_number(x, 0.5), _difference(above, below)), x)
 
 
+def _exp2(x: Node) -> Node:
+    """Return the power of two, which is exact for integers; e^(x ln 2) is not."""
+    return x.like("power", _number(x, 2), x)
+
+
+def _log2(x: Node) -> Node:
+    """Return log(x) / ln 2, and the exponent itself where x is a power of two."""
+    ratio = _product(x.like("log", x), _number(x, 1 / np.log(2)))
+    exponent = x.like("round-nearest-even", ratio)
+    return x.like("select", _compare("EQ", _exp2(exponent), x), exponent, ratio)
+
+
 FUNCTIONS: dict[str, Callable[[Node], Node]] = {
     "acos": _in_float32(_acos),
     "acosh": _in_float32(_acosh),
@@ -178,6 +190,8 @@ FUNCTIONS: dict[str, Callable[[Node], Node]] = {
     "atan2": _arctan2,
     "atanh": _in_float32(_atanh),
     "cosh": _in_float32(_cosh),
+    "exp2": _in_float32(_exp2),
+    "log2": _in_float32(_log2),
     "sinh": _in_float32(_sinh),
 }
 """Opcode -> its expansion."""

@@ -337,6 +337,7 @@ def _broadcast(call: Collective) -> list[Node]:
     """Send from the first member of each group, doubling the members that have the data in each
     step.
     """
+    _refuse_dynamic_root(call)
     groups = call.groups(complete=False)
     first = [(group[0], group[0]) for group in groups if group]
     results: list[Node] = []
@@ -351,6 +352,30 @@ def _broadcast(call: Collective) -> list[Node]:
             received = permuted(call.node, received, received, pairs)
             reached *= 2
         results.append(received)
+    return results
+
+
+def _refuse_dynamic_root(call: Collective) -> None:
+    if call.row.has_dynamic_root:
+        raise call.refuse(
+            "it chooses its root while it runs, which is not covered",
+            "fix the root: the first device of each group; NKI_HLO_EXECUTOR=cpu runs every collective",
+        )
+
+
+def _collective_reduce(call: Collective) -> list[Node]:
+    """Reduce on every member; devices that are not the first of their group return zeros."""
+    _refuse_dynamic_root(call)
+    first = {group[0] for group in call.groups()}
+    is_root = [int(device in first) for device in range(call.known_devices().count)]
+    takes = looked_up(call, is_root, "pred")
+    results: list[Node] = []
+    for total in _all_reduce(call):
+        chosen = derived(
+            call.node, "broadcast", (takes,), total.shape, BY_NAME["pred"], dimensions=()
+        )
+        operands = (chosen, total, _zeros(call.node, total))
+        results.append(derived(call.node, "select", operands, total.shape, total.element))
     return results
 
 
@@ -374,6 +399,7 @@ _RESULTS_BY_OPCODE: dict[str, Callable[[Collective], list[Node]]] = {
     "all-to-all": _all_to_all,
     "collective-broadcast": _broadcast,
     "collective-permute": _permute,
+    "collective-reduce": _collective_reduce,
     "partition-id": _number,
     "reduce-scatter": _reduce_scatter,
     "replica-id": _number,

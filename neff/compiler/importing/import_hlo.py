@@ -90,6 +90,10 @@ _IMPORTS: dict[str, Import] = {
     "collective-permute": Import("a fill, and an instruction between devices", Importer.collective),
     "collective-permute-done": Import("its operand's result", _second_element),
     "collective-permute-start": Import("as `collective-permute`", Importer.collective),
+    "collective-reduce": Import(
+        "as `all-reduce`, and zeros on devices that are not the first of their group",
+        Importer.collective,
+    ),
     "conditional": Import(
         "the branch taken if that is known; else a branch on the device, or a choice between results that cost little",
         Importer.conditional,
