@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 __all__ = ["ROOT", "circles", "edges", "modules", "top_module"]
 
 ROOT = Path(__file__).resolve().parents[2]
 Edge = tuple[str, str]
+STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""Nodes that may contain an import; expressions contain none."""
 
 
 def modules(package: str) -> dict[str, Path]:
@@ -26,6 +29,7 @@ def top_module(module: str, package: str) -> str:
     return module.removeprefix(f"{package}.").split(".")[0]
 
 
+@cache
 def edges(package: str, *, typing: bool) -> list[Edge]:
     """(importer, imported) among the files of a package, imports inside functions included.
 
@@ -62,6 +66,8 @@ def _imported(tree: ast.AST, known: dict[str, Path], typing: bool) -> Iterator[s
 
 def _statements(tree: ast.AST, typing: bool) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(tree):
+        if not isinstance(child, STATEMENTS):
+            continue
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING" and not typing:
             for other in child.orelse:
                 yield from _statements(other, typing)
