@@ -17,13 +17,16 @@ _METADATA = (
     ("op_type", True), ("op_name", True), ("source_file", True), ("source_line", False),
     ("source_end_line", False), ("source_column", False), ("source_end_column", False),
     ("stack_frame_id", False), ("profile_type", False), ("deduplicated_name", True),
-    ("size_of_generated_code_in_bytes", False), ("size_of_memory_working_set_in_bytes", False),
     ("scheduling_name", True),
 )  # fmt: skip
 
 
 def print_metadata(metadata: Message) -> str:
-    """``{op_name="..." source_line=3}``, or "" when nothing is set."""
+    """``{op_name="..." source_line=3}``, or "" when nothing is set.
+
+    Sizes of generated code and of the working set are left out: XLA's text has no place for them,
+    and its parser refuses them.
+    """
     parts: list[str] = []
     for name, quoted in _METADATA:
         value = getattr(metadata, name)

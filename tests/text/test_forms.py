@@ -76,6 +76,20 @@ def test_metadata() -> None:
     assert list(named.metadata.profile_type) == [1]
 
 
+@pytest.mark.parametrize(
+    "size", ["size_of_generated_code_in_bytes", "size_of_memory_working_set_in_bytes"]
+)
+def test_sizes_that_a_backend_adds_to_metadata_are_left_out(size: str) -> None:
+    """Compiled TPU programs have them; XLA's parser refuses the words (jaxlib 0.10.2)."""
+    from jaxlib import _hlo
+
+    proto = parse(one(f'negate(a), metadata={{op_name="x" {size}=2048}}'))
+    assert getattr(proto.computations[0].instructions[1].metadata, size) == 2048
+    printed = print_module(Module(proto))
+    assert 'metadata={op_name="x"}' in printed
+    _hlo.hlo_module_from_text(printed)
+
+
 def value(text: str) -> Any:
     return Literal(root(f"HloModule m\nENTRY e {{ ROOT c = {text} }}").literal).numpy()
 
