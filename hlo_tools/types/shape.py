@@ -127,15 +127,15 @@ class Shape:
             for index, leaf in element.leaves():
                 yield (number, *index), leaf
 
-    def same_array(self, shape: Shape) -> bool:
+    def same_array(self, other: Shape) -> bool:
         """Return True if both are equal without layouts and dynamic marks."""
-        left, right = self.proto, shape.proto
+        left, right = self.proto, other.proto
         if left.element_type != right.element_type or left.dimensions != right.dimensions:
             return False
         if len(left.tuple_shapes) != len(right.tuple_shapes):
             return False
         return all(
-            a.same_array(b) for a, b in zip(self.tuple_shapes, shape.tuple_shapes, strict=True)
+            a.same_array(b) for a, b in zip(self.tuple_shapes, other.tuple_shapes, strict=True)
         )
 
     def __str__(self) -> str:
