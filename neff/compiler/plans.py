@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["PLANS", "SIZES", "Plan", "Tuning"]
+__all__ = ["PLANS", "SIZES", "SMALLER", "Plan", "Tuning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,20 @@ class Tuning:
     blocked: int = 64 * 1024
     elements: int = 4096
 
+    def divided(self, share: int) -> Tuning:
+        """Return sizes of which a kernel needs about a ``share``-th of the memory in flight."""
+        return replace(
+            self,
+            at_once=max(1, self.at_once // share),
+            wide=max(1, self.wide // share),
+            ahead=max(1, self.ahead // share),
+            blocked=max(1, self.blocked // share),
+            elements=max(1, self.elements // share),
+        )
+
+
+SMALLER = (2, 4, 8, 64)
+"""Divisors of the sizes that are tried, in order, for a unit whose kernel exceeds SBUF or PSUM."""
 
 SIZES: dict[str, tuple[int, ...]] = {
     "at_once": (4, 12),

@@ -14,18 +14,14 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
+from neff.compiler.assembly.budget import ALIGNMENT, Budget, DoesNotFitError
 from neff.compiler.assembly.live_ranges import LiveRange, live_ranges
 from neff.compiler.assembly.packing import QUADRANT, pack, quadrants_of
-from neff.errors import NeffCompileError
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.targets import Target
-from nki_lang.ir import Block, Tensor
+from nki_lang.ir import Block, KernelIR, Tensor
 
-__all__ = ["Arena", "ChipMemory"]
-
-ALIGNMENT = 64
-"""Bytes. Addresses on chip and in scratch are multiples of it (our choice: a cache line of the
-machine that simulates; the documented minimum is lower)."""
+__all__ = ["Arena", "ChipMemory", "require_room"]
 
 _RESTING_SHARE = 3
 """One part in this many of a memory may hold dead tensors that are not handed out yet."""
@@ -129,8 +125,8 @@ class ChipMemory:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        usable = target.sbuf_usable_bytes // ALIGNMENT * ALIGNMENT
-        psum = target.psum_partition_bytes
+        budget = Budget(target)
+        usable, psum = map(budget.capacity, (MemoryRegion.sbuf, MemoryRegion.psum))
         self._sizes = {MemoryRegion.sbuf: usable, MemoryRegion.psum: psum}
         self._arenas = {
             MemoryRegion.sbuf: Arena(usable, 0, usable // _RESTING_SHARE),
@@ -149,7 +145,7 @@ class ChipMemory:
             The placed tensor by its name in the kernel.
 
         Raises:
-            NeffCompileError: ``NEFF-SBUF`` or ``NEFF-PSUM``; it does not fit. The message has
+            DoesNotFitError: ``NEFF-SBUF`` or ``NEFF-PSUM``; it does not fit. The message has
                 the size requested, the size available, and the holders at that point.
         """
         ranges = live_ranges(body)
@@ -223,16 +219,33 @@ class ChipMemory:
         """Addresses with small tiles side by side in the quadrants.
 
         Raises:
-            NeffCompileError: it does not fit that way either.
+            DoesNotFitError: it does not fit that way either.
         """
         arena, size = self._arenas[region], self._sizes[region]
         addresses, missing = pack(
             body, moving, fixed, size=size, page=arena.page, alignment=ALIGNMENT
         )
-        if missing is not None:
-            raise _does_not_fit(region, missing, moving, fixed, size)
         arena.settle()
+        if missing is not None:
+            # Without bytes that rest the order of first use may succeed, as on an empty chip.
+            in_order = self._place_all(region, moving, False)
+            if in_order is None:
+                raise _does_not_fit(region, missing, moving, fixed, size)
+            return in_order
         return addresses
+
+
+def require_room(kernel: KernelIR, target: Target) -> None:
+    """Place a kernel on an empty chip.
+
+    A kernel that passes can be placed behind any other kernel: placement falls back to that of an
+    empty chip.
+
+    Raises:
+        DoesNotFitError: ``NEFF-SBUF`` or ``NEFF-PSUM``; its tiles exceed a memory.
+    """
+    for body in kernel.bodies:
+        ChipMemory(target).plan(body, "")
 
 
 def _ranges(tensors: list[Tensor]) -> list[tuple[int, int]]:
@@ -254,7 +267,7 @@ def _does_not_fit(
     moving: list[LiveRange],
     fixed: list[Tensor],
     size: int,
-) -> NeffCompileError:
+) -> DoesNotFitError:
     """The error at the first tensor that is too much, or at the one that found no gap."""
     live, total = _first_excess(moving, fixed, size) or (missing, 0)
     holders = [
@@ -271,7 +284,7 @@ def _does_not_fit(
     lines += [f"{_share(tensor)}, at the address that the kernel set" for tensor in fixed[:8]]
     tensor = live.tensor
     free = max(0, _WIDTH * size - (total - _area(tensor))) // _WIDTH
-    return NeffCompileError(
+    return DoesNotFitError(
         f"tensor {tensor.name} {list(tensor.shape)} {tensor.dtype} needs {tensor.free_bytes} bytes "
         f"in each of its partitions of {region}; of {size} bytes of all {QUADRANT * _WIDTH} "
         f"partitions {free} are free, in pieces that may be smaller. Held at this point:\n    "

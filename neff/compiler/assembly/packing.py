@@ -158,6 +158,8 @@ def _columns(body: Block, tensors: list[Tensor], names: _Groups) -> _Columns:
         if len(sides) < 2 or any(side.tensor.buffer is not MemoryRegion.sbuf for side in sides):
             continue
         root, joined_root = (groups.of(names.of(side.tensor.name)) for side in sides)
+        if not {root, joined_root} <= starts.keys():  # tiles of the other memory
+            continue
         # Alignment is wished for, not needed: a pair that cannot have it is left as it is.
         common = starts[root] & starts[joined_root]
         if common and len({_lane(side) for side in sides}) == 1:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from neff.compiler.assembly.budget import Budget
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.views import View
 from neff.compiler.lowering.balance import Balance
@@ -165,7 +166,7 @@ def _tile_limit(group: Group, target: Target, elements: int, skipped_elements: i
     alive = _max_live_values(group) + skipped_elements
     if any(node.opcode not in _NO_TEMPORARY_OPCODES for node in group.nodes):
         alive += _MAX_TEMPORARIES
-    tile_elements = target.sbuf_usable_bytes * 2 // 3 // (4 * alive)
+    tile_elements = Budget(target).working_bytes() // (4 * alive)
     return max(16, min(elements, 1 << (tile_elements.bit_length() - 1)))
 
 

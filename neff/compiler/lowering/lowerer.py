@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from neff.compiler.assembly.assemble import Parts
+from neff.compiler.assembly.budget import DoesNotFitError
 from neff.compiler.assembly.history import History, Renamed, Used
 from neff.compiler.assembly.link import Call, Window
 from neff.compiler.assembly.verify import cores_are_apart
@@ -333,13 +334,20 @@ class Lowerer:
 
     # -- kernels ---------------------------------------------------------------------------
 
-    def call_best(self, variants: Iterable[Variant], node: Node) -> None:
+    def call_best(
+        self, variants: Iterable[Variant], node: Node, smaller: Iterable[Variant] = ()
+    ) -> None:
         """Append the fastest variant of a kernel by the timing model; the first if the plan does
         not search.
 
         Args:
             variants: the variants, the default first.
             node: the node, for messages and profiles.
+            smaller: variants that need less memory, in the order in which they are tried when the
+                chosen one does not fit.
+
+        Raises:
+            DoesNotFitError: none of them fits.
         """
         variant_items = iter(variants)
         name, make = next(variant_items)
@@ -351,9 +359,19 @@ class Lowerer:
                 price = self._price(candidate)
                 if price < best * _MAX_TIME_RATIO:
                     best, name, task = price, variant, candidate
-        if self._unit is not None:
-            self._unit.choice = name
-        self.call(task, node)
+        failure: DoesNotFitError | None = None
+        for choice, make in ((name, lambda: task), *smaller):
+            try:
+                self.call(make(), node)
+            except DoesNotFitError as error:
+                failure = failure or error
+                continue
+            if self._unit is not None:
+                cores = self._unit.choice
+                self._unit.choice = ", ".join(filter(None, (choice, cores)))
+            return
+        assert failure is not None
+        raise failure
 
     def _price(self, task: Task) -> float:
         """Return the nanoseconds of a kernel alone; infinite for a kernel that cannot be built."""
@@ -377,7 +395,10 @@ class Lowerer:
         reads, writes = set(map(self.base, task.reads)), set(map(self.base, task.writes))
         if cores < 2 or not task.divides or self._depth or reads & writes:
             return kernel
-        divided = self._traced(task, cores)
+        try:
+            divided = self._traced(task, cores)
+        except DoesNotFitError:
+            return kernel
         written = list(map(self.history.memory, task.writes))
         if not all(divided.bodies) or not cores_are_apart(divided.bodies, written):
             return kernel
@@ -395,6 +416,7 @@ class Lowerer:
             everywhere: every core runs it.
 
         Raises:
+            DoesNotFitError: its tiles exceed SBUF or PSUM.
             NeffCompileError: ``NEFF-SIZE``; it has more tiles than can be compiled.
         """
         try:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from neff.compiler.assembly.assemble import assemble, kernel_parts
 from neff.compiler.lowering.task import Task
-from neff.compiler.plans import SIZES, Tuning
+from neff.compiler.plans import SIZES, SMALLER, Tuning
 from neff.errors import NeffCompileError
 from neff.timing import estimate
 from nki_lang.base.targets import Target
 from nki_lang.ir import KernelIR
 
-__all__ = ["Variant", "priced", "variants"]
+__all__ = ["Variant", "priced", "smaller_variants", "variants"]
 
 Variant = tuple[str, Callable[[], Task]]
 """(description of the difference, function that returns its task)."""
@@ -42,3 +42,15 @@ def variants(
         for size in SIZES[field]:
             changed = replace(default, **{field: size})
             yield f"{field} {size}", lambda changed=changed: make(changed)
+
+
+def smaller_variants(make: Callable[[Tuning], Task], default: Tuning) -> Iterator[Variant]:
+    """Yield tasks that need less memory on chip each time.
+
+    Args:
+        make: returns a task from sizes.
+        default: the default sizes.
+    """
+    for share in SMALLER:
+        reduced = default.divided(share)
+        yield f"sizes divided by {share} to fit", lambda reduced=reduced: make(reduced)

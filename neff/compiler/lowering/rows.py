@@ -23,6 +23,7 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
+from neff.compiler.assembly.budget import Budget
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import Dim, merge
@@ -194,7 +195,7 @@ def fits(group: RowGroup, target: Target, resident: int = 0) -> bool:
     """Return True if tiles of full rows fit into SBUF, with ``resident`` bytes of a partition in
     use.
     """
-    return group.alive() <= (target.sbuf_usable_bytes - resident) * 2 // 3
+    return group.alive() <= Budget(target).working_bytes(resident)
 
 
 def rows_task(name: str, group: RowGroup, target: Target, tuning: Tuning) -> Task:
@@ -251,7 +252,7 @@ class _RowKernel:
             or self.group.over
         ):
             return 1
-        max_row_bytes = self.target.sbuf_usable_bytes * 2 // 3 // 4
+        max_row_bytes = Budget(self.target).working_bytes() // 4
         inner = max((len(reach.columns) for reach in self.reaches.values()), default=1)
         inner = max([inner, *(len(reach.columns) for _, reach in self.stored)])
         if inner + 4 > _DMA_DIMENSIONS and len(self.dims) > 1:
@@ -272,7 +273,7 @@ class _RowKernel:
             pieces = self._own(pieces)
         shared.loads = loads = self._loads(tensors, [piece for piece, _ in pieces])
         resident = sum(map(self._resident, group.products)) + loads.resident
-        free_bytes = (self.target.sbuf_usable_bytes - resident) * 2 // 3
+        free_bytes = Budget(self.target).working_bytes(resident)
         depth = max(
             1, min(self.tuning.at_once, free_bytes // max(1, group.alive() * self.together))
         )

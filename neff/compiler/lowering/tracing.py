@@ -7,6 +7,8 @@ from math import prod
 from typing import Any
 
 import nki_lang
+from neff.compiler.assembly.budget import DoesNotFitError
+from neff.compiler.assembly.memory import require_room
 from neff.compiler.lowering.task import WORD_DTYPES, Task
 from neff.errors import NeffCompileError
 from neff.program import Variable
@@ -16,6 +18,9 @@ from nki_lang.ir import KernelIR
 from nki_lang.tracing.arguments import TensorSpec
 
 __all__ = ["trace_task"]
+
+_CAPACITY_CODES = frozenset({"NKI-CAPACITY"})
+"""Codes of the language for kernels whose tiles exceed a memory."""
 
 
 def trace_task(
@@ -27,6 +32,7 @@ def trace_task(
     target.
 
     Raises:
+        DoesNotFitError: its tiles exceed SBUF or PSUM.
         NeffCompileError: ``NEFF-LOWERING``; the kernel breaks a rule of the language.
     """
     names = list(dict.fromkeys((*task.reads, *task.writes)))
@@ -37,14 +43,20 @@ def trace_task(
     kernel.__name__ = task.name
     specs = tuple(_flat(variables[name]) for name in names)
     try:
-        return nki_lang.trace(kernel, specs, target=target, grid=cores if cores > 1 else ())
+        traced = nki_lang.trace(kernel, specs, target=target, grid=cores if cores > 1 else ())
     except NkiError as error:
+        if error.code in _CAPACITY_CODES:
+            raise DoesNotFitError(
+                error.message, place=str(error.location or task.name), remedy=error.remedy
+            ) from error
         raise NeffCompileError(
             f"the compiler's own kernel {task.name} breaks a rule: {error.message}",
             code="NEFF-LOWERING",
             place=str(error.location or task.name),
             remedy="this is a bug in the compiler; please report it with the module",
         ) from error
+    require_room(traced, target)
+    return traced
 
 
 def _flat(variable: Variable) -> TensorSpec:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from hlo_tools.kernels.calls import resolve
 from neff.compiler.assembly.assemble import Parts
+from neff.compiler.assembly.budget import DoesNotFitError
 from neff.compiler.assembly.history import History
 from neff.compiler.graph.blocks import Block, blocks_of
 from neff.compiler.graph.nodes import Graph, Node, uncovered
@@ -22,7 +23,7 @@ from neff.compiler.lowering import LOWERINGS
 from neff.compiler.lowering.elementwise import Group, group_task
 from neff.compiler.lowering.families import row_contraction, row_product
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.pricing import Variant, variants
+from neff.compiler.lowering.pricing import Variant, smaller_variants, variants
 from neff.compiler.lowering.reaches import best_rows
 from neff.compiler.lowering.rows import (
     RowGroup,
@@ -38,11 +39,11 @@ from neff.compiler.rewrites.paired import with_pairs
 from neff.compiler.rewrites.simplify import simplified
 from neff.compiler.rewrites.wide_integers import input_bounds
 from neff.compiler.units.fuse import Reasons, Unit, fuse, is_column_sum
+from neff.compiler.units.kernel_calls import lower_kernel
 from neff.compiler.units.lower_loops import Around, lower_loop, share_memory
 from neff.compiler.units.parts import place_parts
 from neff.errors import NeffCompileError
 from nki_lang.base.targets import Target
-from nki_lang.ir import KernelIR
 
 __all__ = ["lower"]
 
@@ -77,7 +78,32 @@ def lower(
     """
     record = record or Record()
     graph = simplified(with_pairs(graph), plan.level, record)
-    parts = Parts(graph.name, target, cores)
+    separated: frozenset[int] = frozenset()
+    while True:
+        record.units.clear()
+        parts = Parts(graph.name, target, cores)
+        oversized = _lower_into(parts, graph, root, dot_cast, record, plan, separated)
+        if not oversized:
+            return parts
+        separated |= oversized
+
+
+def _lower_into(
+    parts: Parts,
+    graph: Graph,
+    root: Path | None,
+    dot_cast: str,
+    record: Record,
+    plan: Plan,
+    separated: frozenset[int],
+) -> frozenset[int]:
+    """Lower a graph whose nodes in ``separated`` are in no unit over rows.
+
+    Returns:
+        The ``id`` of members of units that do not fit on chip in any size, which have to be apart;
+        ``parts`` is complete if there are none.
+    """
+    target = parts.target
     users, reasons = _users(graph), Reasons()
     parts.history = History()
     lowerer = Lowerer(
@@ -86,18 +112,19 @@ def lower(
     )  # fmt: skip
     _declare(graph, lowerer)
     _check_sizes(graph, target)
+    oversized: set[int] = set()
 
     def work(block: Block) -> list[Unit]:
-        return _units(replace(graph, nodes=block.nodes), target, reasons, plan.tuning)
+        return _units(replace(graph, nodes=block.nodes), target, reasons, plan.tuning, separated)
 
     def run(block: Block, units: list[Unit]) -> None:
         for unit in units:
             node = unit.nodes[0]
             with lowerer.unit(_kind(unit), unit.nodes):
                 if unit.elementwise:
-                    _group(unit, users, lowerer)
+                    oversized.update(_group_or_oversized(unit, users, lowerer, separated))
                 elif node.opcode == "kernel":
-                    _kernel(node, graph, root, lowerer)
+                    lower_kernel(node, graph, root, lowerer)
                 elif node.opcode == "turn":
                     lower_loop(block.loops[id(node)], lowerer, Around(users, work, run))
                 else:
@@ -111,8 +138,31 @@ def lower(
     run(outermost, units)
     with lowerer.unit("results", ()):
         _finish(graph, lowerer)
-    _complete(parts, cores)
-    return parts
+    _complete(parts, parts.cores)
+    return frozenset(oversized)
+
+
+def _group_or_oversized(
+    unit: Unit, users: Users, lowerer: Lowerer, separated: frozenset[int]
+) -> frozenset[int]:
+    """Lower a unit that was fused.
+
+    Returns:
+        Nothing; or, when it does not fit on chip, the ``id`` of members that have to be apart: its
+        sums and products over all rows, which hold PSUM, at first, and then all of them.
+
+    Raises:
+        DoesNotFitError: the unit does not fit, and cannot be divided any more.
+    """
+    try:
+        _group(unit, users, lowerer)
+    except DoesNotFitError:
+        members = frozenset(map(id, unit.nodes))
+        oversized = (_sums(unit) | unit.over) - separated or members - separated
+        if not oversized or unit.rows is None:
+            raise
+        return oversized
+    return frozenset()
 
 
 def _complete(parts: Parts, cores: int) -> None:
@@ -210,9 +260,11 @@ def _readers(node: Node, users: Users) -> list[tuple[Node | None, str]]:
     return readers
 
 
-def _units(graph: Graph, target: Target, why: Reasons, tuning: Tuning) -> list[Unit]:
-    """The units, those over rows as far as whole rows fit into SBUF."""
-    excluded: set[int] = set()
+def _units(
+    graph: Graph, target: Target, why: Reasons, tuning: Tuning, separated: frozenset[int]
+) -> list[Unit]:
+    """The units, those over rows as far as whole rows fit into SBUF, without ``separated``."""
+    excluded = set(separated)
     while True:
         units = fuse(graph, frozenset(excluded), why=why, resident=tuning.resident)
         large = [unit for unit in units if unit.rows is not None and not _fits(unit, target)]
@@ -304,32 +356,60 @@ def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
             unit.nodes, rows, inputs, outputs, sources, products, _sums(unit), unit.over, over
         )
         inputs.update(_walkable(group, lowerer, last, 1 if unit.is_blocked else None))
-        lowerer.call_best(_row_variants(unit, group, lowerer), last)
+        smaller = _smaller_rows(unit, group, lowerer)
+        if unit.rows is None:
+            smaller = chain(smaller, _flat_variants(unit, group, lowerer)[1])
+        lowerer.call_best(_row_variants(unit, group, lowerer), last, smaller)
         return
-    flat, usual = Group(unit.nodes, inputs, outputs, sources), lowerer.plan.tuning
+    usual, smaller = _flat_variants(unit, Group(unit.nodes, inputs, outputs, sources), lowerer)
+    lowerer.call_best(usual, last, smaller)
 
-    read = {port.view.buffer for port in inputs.values() if isinstance(port, Port)}
-    in_place = lowerer.shares_memory(read, {port.view.buffer for _, port in outputs})
 
-    def build(sizes: Tuning) -> Task:
+def _flat_variants(
+    unit: Unit, data: Group | RowGroup, lowerer: Lowerer
+) -> tuple[Iterator[Variant], Iterator[Variant]]:
+    """The kernels of an elementwise unit without rows, and those that need less memory each time."""
+    flat = Group(unit.nodes, data.inputs, data.outputs, data.sources)
+    target, usual = lowerer.parts.target, lowerer.plan.tuning
+    read = {port.view.buffer for port in flat.inputs.values() if isinstance(port, Port)}
+    in_place = lowerer.shares_memory(read, {port.view.buffer for _, port in flat.outputs})
+
+    def sized_task(sizes: Tuning) -> Task:
         return group_task(_title(unit), flat, target, sizes.elements, in_place=in_place)
 
-    lowerer.call_best(variants(build, usual, ("elements",)), last)
+    return variants(sized_task, usual, ("elements",)), smaller_variants(sized_task, usual)
 
 
 def _row_variants(unit: Unit, group: RowGroup, lowerer: Lowerer) -> Iterator[Variant]:
     """The kernel of a unit over rows, the usual one first."""
-    target, usual = lowerer.parts.target, lowerer.plan.tuning
+    usual = lowerer.plan.tuning
     has_blocks = unit.is_blocked or _has_long_rows(unit, group)
 
-    def build(sizes: Tuning, in_blocks: bool = has_blocks) -> Task:
-        block = column_block(group, sizes.blocked) if in_blocks else 0
-        return rows_task(_title(unit), replace(group, block=block), target, sizes)
+    def sized_task(sizes: Tuning) -> Task:
+        return _rows_task(unit, group, lowerer, sizes, in_blocks=has_blocks)
 
     fields = ("at_once", "ahead") if group.products else ("at_once", "wide")
-    yield from variants(build, usual, (*fields, "blocked") if has_blocks else fields)
+    yield from variants(sized_task, usual, (*fields, "blocked") if has_blocks else fields)
     if has_blocks and not unit.is_blocked:
-        yield "whole rows", lambda: build(usual, False)
+        yield "whole rows", lambda: _rows_task(unit, group, lowerer, usual, in_blocks=False)
+
+
+def _smaller_rows(unit: Unit, group: RowGroup, lowerer: Lowerer) -> Iterator[Variant]:
+    """Kernels of a unit over rows that need less memory each time."""
+    has_blocks = unit.is_blocked or _has_long_rows(unit, group)
+
+    def sized_task(sizes: Tuning) -> Task:
+        return _rows_task(unit, group, lowerer, sizes, in_blocks=has_blocks)
+
+    return smaller_variants(sized_task, lowerer.plan.tuning)
+
+
+def _rows_task(
+    unit: Unit, group: RowGroup, lowerer: Lowerer, sizes: Tuning, *, in_blocks: bool
+) -> Task:
+    """The kernel of a unit over rows with these sizes."""
+    block = column_block(group, sizes.blocked) if in_blocks else 0
+    return rows_task(_title(unit), replace(group, block=block), lowerer.parts.target, sizes)
 
 
 def _inputs(
@@ -432,72 +512,6 @@ def _single(node: Node, lowerer: Lowerer) -> None:
         lowering(lowerer, node)
     else:
         lowerer.home(node)
-
-
-def _kernel(node: Node, graph: Graph, root: Path | None, lowerer: Lowerer) -> None:
-    """A kernel call: its operands become whole variables, its results too."""
-    call = resolve(node.attributes["backend_config"], root)
-    kernel = call.kernel
-    tensors = {tensor.name: tensor for tensor in kernel.inputs}
-    tensors |= {constant.tensor.name: constant.tensor for constant in kernel.constants}
-    names = list(call.config.input_names)
-    if len(node.operands) > len(names):
-        raise uncovered(
-            node,
-            f"kernel {kernel.name} takes {len(names)} operands, the call has {len(node.operands)}",
-            "trace the program again: the kernel file and the module do not match",
-        )
-    bindings: dict[str, str] = {}
-    for name, operand in zip(names, node.operands, strict=False):
-        tensor = tensors.get(name)
-        if tensor is None or tensor.elements != operand.size:
-            raise uncovered(
-                node, f"operand {name} does not fit kernel {kernel.name}",
-                "trace the program again: the kernel file and the module do not match",
-            )  # fmt: skip
-        bindings[name] = lowerer.row_major_variable(operand, tensor.dtype)
-    for constant in kernel.constants:
-        if constant.tensor.name not in bindings:
-            variable = lowerer.variable(
-                lowerer.fresh("c"), "constant", constant.tensor.dtype, constant.tensor.shape
-            )
-            variable.value = constant.value
-            bindings[constant.tensor.name] = variable.name
-    _bind_results(node, graph, kernel, list(call.config.output_names), bindings, lowerer)
-    lowerer.call_kernel(kernel, bindings, node)
-
-
-def _bind_results(
-    node: Node,
-    graph: Graph,
-    kernel: KernelIR,
-    names: list[str],
-    bindings: dict[str, str],
-    lowerer: Lowerer,
-) -> None:
-    """Variables for a kernel's results; one written in place gets a copy of its operand."""
-    results = {
-        result.attributes["index"]: result
-        for result in graph.nodes
-        if result.opcode == "result" and result.operands[0] is node
-    }
-    tensors = {tensor.name: tensor for tensor in kernel.outputs}
-    named = [tensors[name] for name in names if name in tensors]
-    for index, tensor in enumerate(named if len(named) == len(tensors) else kernel.outputs):
-        result = results.get(index)
-        home = lowerer.homes.get(id(result)) if result is not None else None
-        if home is None or lowerer.parts.variables[home].dtype != tensor.dtype:
-            home = lowerer.scratch(tensor.shape, tensor.dtype).buffer
-        else:
-            home = lowerer.version(home)
-        view = View(home, tensor.shape, row_major(tensor.shape))
-        if tensor.name in bindings:
-            old = bindings[tensor.name]
-            source = View(old, tensor.shape, row_major(tensor.shape))
-            lowerer.copy(source, view, node)
-        bindings[tensor.name] = home
-        if result is not None:
-            lowerer.located[id(result)] = view.reshape(result.shape) or view
 
 
 def _finish(graph: Graph, lowerer: Lowerer) -> None:
