@@ -11,6 +11,7 @@ from hlo_tools._messages import did_you_mean
 from hlo_tools.cli.shared import completion, console
 from hlo_tools.cli.shared.inputs import module_files, open_module, open_outline
 from hlo_tools.cli.shared.options import AsJson
+from hlo_tools.cli.shared.selection import module_target
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import KERNEL_TARGET, Module
@@ -143,6 +144,7 @@ def _facts(outline: ModuleOutline) -> dict[str, Any]:
     return {
         "name": outline.name,
         "file": outline.path,
+        "target": module_target(outline.path) if outline.path else "",
         "ids": outline.id_scheme,
         "entry": entry.name,
         "parameters": [
@@ -180,6 +182,9 @@ def _print_summary(facts: dict[str, Any], full: bool) -> None:
     parameters = ", ".join([*names, *([f"{left} more"] if left else [])])
     opcodes = ", ".join(f"{name} {count}" for name, count in facts["opcodes"].items())
     console.line(f"module        {facts['name']}")
+    for fact in ("file", "target"):
+        if facts[fact]:
+            console.line(f"{fact:<13} {facts[fact]}")
     console.line(
         f"entry         %{facts['entry']}({parameters}) -> {_short(facts['result'], full)}"
     )

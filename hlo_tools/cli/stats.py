@@ -10,6 +10,7 @@ import typer
 from hlo_tools.cli.shared import console
 from hlo_tools.cli.shared.inputs import module_files, open_module, open_outline
 from hlo_tools.cli.shared.options import AsJson
+from hlo_tools.cli.shared.selection import module_target
 from hlo_tools.cli.shared.targets import TargetName, target_for
 from hlo_tools.stats import Statistics, statistics
 
@@ -160,6 +161,9 @@ def _statistics(name: str) -> Statistics:
 def _print_totals(files: list[str], all_statistics: list[Statistics]) -> None:
     if len(all_statistics) == 1:
         console.line(f"module           {all_statistics[0].name}")
+        console.line(f"file             {'<stdin>' if files[0] == '-' else files[0]}")
+        if target := module_target(files[0]):
+            console.line(f"target           {target}")
         for title, field in _TOTAL_FIELDS:
             console.line(f"{title:<16} {_number(getattr(all_statistics[0], field))}")
         return

@@ -14,6 +14,7 @@ from hlo_tools.cli.shared import console, failures
 from hlo_tools.cli.shared.configuration import read_configuration
 from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.cli.shared.progress import shown, step
+from hlo_tools.cli.shared.selection import options_to_choose
 from hlo_tools.errors import HloFileError
 from hlo_tools.store import Action, open_store
 from neff.builds import (
@@ -148,7 +149,7 @@ def _build(request: Request) -> int:
     """
     given_flags(request.flags)  # a wrong one is refused once, before anything runs
     sources = _sources(request)
-    folder = _folder(request, len(sources))
+    folder = _folder(request, sources)
     if folder is None:
         return _build_file(sources[0], request)
     return _build_folder(sources, folder, request)
@@ -187,9 +188,9 @@ def _of_script(script: Path, request: Request) -> list[Source]:
     return [source for folder in folders for source in sources_of(folder)]
 
 
-def _folder(request: Request, count: int) -> Path | None:
+def _folder(request: Request, sources: Sequence[Source]) -> Path | None:
     """The folder for the NEFFs; None when one is written to a file."""
-    output = request.output
+    output, count = request.output, len(sources)
     is_folder = bool(output) and (output.endswith(("/", os.sep)) or Path(output).is_dir())
     for_one = not request.jobs or output.endswith(".neff")
     if count == 1 and not is_folder and for_one and not request.scheduler:
@@ -199,8 +200,8 @@ def _folder(request: Request, count: int) -> Path | None:
             f"{console.counted(count, 'module')} cannot be built into one file",
             code="NEFF-MODULES",
             place=output,
-            remedy="pass a folder with -o, or choose one module with --latest, --kernels-only "
-            "or --name GLOB",
+            remedy="pass a folder with -o, or select a module: "
+            + options_to_choose([str(source.file) for source in sources]),
         )
     return Path(output or DEFAULT_FOLDER)
 

@@ -92,3 +92,49 @@ def test_every_command_on_modules_has_the_options(name: str) -> None:
     entry = next(one for one in PROGRAM.commands if one.name == name)
     names = {option for parameter in load_command(entry).params for option in parameter.opts}
     assert {"--latest", "--kernels-only", "--name", "--stale"} <= names
+
+
+@pytest.fixture(scope="module")
+def two_targets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with one script's module for trn1 and for trn2."""
+    folder = tmp_path_factory.mktemp("targets")
+    script = folder / "script.py"
+    script.write_text(SCRIPT.replace("COLUMNS", "8"))
+    for target in ("trn1", "trn2"):
+        words = ["extract", str(script), "--platform", target, "-o", str(folder / "modules")]
+        assert main(words) == 0
+    return folder / "modules"
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_target_selects_the_modules_of_a_folder(
+    target: str, two_targets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    modules = str(two_targets)
+    assert main(["show", "-s", modules, "--target", target]) == 0
+    out = capsys.readouterr().out
+    assert out.count("module  ") == 1 and f"\ntarget        {target}\n" in out
+    assert f"\nfile          {modules}" in out
+    assert main(["lint", modules, "--target", target]) == 0
+    assert main(["convert", modules, "--target", target, "-o", str(tmp_path / "m.hlo")]) == 0
+
+
+def test_a_target_that_no_module_was_extracted_for_selects_all(
+    two_targets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(shapes(capsys, str(two_targets), "--target", "trn3")) == 2
+
+
+@pytest.mark.parametrize("command", [["stats", "-m"], ["convert", "--to", "text"]])
+def test_an_unknown_target_is_refused(
+    command: list[str], two_targets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, str(two_targets), "--target", "trn9"]) != 0
+    assert "trn9" in capsys.readouterr().err
+
+
+def test_several_targets_are_named_where_one_module_is_needed(
+    two_targets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", str(two_targets), "--to", "text"]) == 3
+    assert "they are for trn1 and trn2: choose with --target trn2" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hlo_tools._messages import counted
 from hlo_tools.cli.shared.failures import report
 from hlo_tools.cli.shared.progress import step
-from hlo_tools.cli.shared.selection import chosen
+from hlo_tools.cli.shared.selection import chosen, options_to_choose
 from hlo_tools.errors import HloError, HloFileError
 
 if TYPE_CHECKING:
@@ -141,8 +141,7 @@ def _only_file(name: str) -> str:
         f"the folder contains {len(files)} modules, but one is expected",
         code="HLO-MODULES",
         place=name,
-        remedy=f"name one, for instance {files[0]}; or choose with --latest, --kernels-only, "
-        "--name GLOB",
+        remedy=f"{options_to_choose(files)}; or name the file, for instance {files[0]}",
     )
 
 

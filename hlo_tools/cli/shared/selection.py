@@ -1,7 +1,8 @@
 """Which modules of a folder a command takes: options that all commands on modules have.
 
-``--latest``, ``--kernels-only``, ``--name GLOB`` and ``--stale`` are added to a command's own
-options by :func:`with_selection`; :func:`chosen` applies them to the files of a folder.
+``--latest``, ``--kernels-only``, ``--name GLOB``, ``--stale`` and ``--target`` are added to a
+command's own options by :func:`with_selection`; :func:`chosen` applies them to the files of a folder.
+A command that has a ``--target`` of its own selects by it too.
 """
 
 from __future__ import annotations
@@ -11,18 +12,28 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.targets import checked_target, extracted_target
 from hlo_tools.errors import HloError
 from hlo_tools.schema.unknown import ALLOW
+from nki_lang.base.errors import NkiError
+from nki_lang.base.targets import TARGETS, target_of
 
-__all__ = ["Selection", "chosen", "in_effect", "with_selection"]
+__all__ = [
+    "Selection",
+    "chosen",
+    "in_effect",
+    "module_target",
+    "options_to_choose",
+    "with_selection",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,8 @@ class Selection:
         kernels_only: those that call a kernel.
         name: those whose name matches, "" for all.
         stale: also those that a later extraction of their script no longer compiled.
+        target: those that were extracted for this target, "" for all. Modules that name no target
+            are taken too, and all modules if none was extracted for it.
         allow_unknown_fields: modules with fields that this version does not know are not refused.
     """
 
@@ -41,6 +54,7 @@ class Selection:
     kernels_only: bool = False
     name: str = ""
     stale: bool = False
+    target: str = ""
     allow_unknown_fields: bool = False
 
 
@@ -58,6 +72,15 @@ Stale = Annotated[
     bool,
     typer.Option("--stale", help="Of a folder: also what its script no longer compiles."),
 ]
+TargetOption = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        help="Of a folder: the modules that were extracted for trn1, trn2 or trn3.",
+        metavar="TARGET",
+        autocompletion=completion.words(*TARGETS),
+    ),
+]
 AllowUnknownFields = Annotated[
     bool,
     typer.Option(
@@ -67,7 +90,7 @@ AllowUnknownFields = Annotated[
 ]
 _OPTIONS = {
     "latest": Latest, "kernels_only": KernelsOnly, "name": Name, "stale": Stale,
-    "allow_unknown_fields": AllowUnknownFields,
+    "target": TargetOption, "allow_unknown_fields": AllowUnknownFields,
 }  # fmt: skip
 
 _current: ContextVar[Selection] = ContextVar("nki_hlo_selection")
@@ -85,6 +108,7 @@ def with_selection(function: Callable[..., int | None]) -> Callable[..., int | N
             annotation=annotation,
         )
         for name, annotation in _OPTIONS.items()
+        if name not in original.parameters
     ]
     parameters = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
@@ -92,7 +116,11 @@ def with_selection(function: Callable[..., int | None]) -> Callable[..., int | N
     ]
 
     def command(**values: Any) -> int | None:
-        selection = Selection(**{name: values.pop(name) for name in _OPTIONS})
+        selection = Selection(**{name: values[name] for name in _OPTIONS})
+        selection = replace(selection, target=checked_target(selection.target) or "")
+        for name in _OPTIONS:
+            if name not in original.parameters:
+                del values[name]
         with in_effect(selection):
             return function(**values)
 
@@ -147,9 +175,36 @@ def chosen(folder: str, files: Sequence[str]) -> list[str]:
     if selection.latest:
         latest = _members(selected, latest_entries)
         selected = [file for file in selected if file in latest or _entry_of(file) is None]
+    if selection.target:
+        selected = _for_target(selected, selection.target)
     if selection.kernels_only or selection.name:
         selected = [file for file in selected if _fits(file, selection)]
     return selected
+
+
+def _for_target(files: list[str], target: str) -> list[str]:
+    """Return the files that were extracted for a target; all of them if none was."""
+    targets = {file: module_target(file) for file in files}
+    if target not in targets.values():
+        return files
+    return [file for file, extracted in targets.items() if extracted in (target, "")]
+
+
+def module_target(file: str) -> str:
+    """Return the target that a module was extracted for, "" if nothing names it."""
+    name = extracted_target(Path(file).parent)
+    try:
+        return target_of(name).name if name else ""
+    except NkiError:
+        return name
+
+
+def options_to_choose(files: Sequence[str]) -> str:
+    """Return the options that choose one of several modules; ``--target`` where targets differ."""
+    targets = sorted({target for file in files if (target := module_target(file))})
+    if len(targets) < 2:
+        return "choose one with --latest, --kernels-only or --name GLOB"
+    return f"they are for {' and '.join(targets)}: choose with --target {targets[-1]}"
 
 
 def _members(files: Sequence[str], entries_in: Callable[[Path], frozenset[str]]) -> frozenset[str]:

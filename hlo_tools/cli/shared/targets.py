@@ -20,7 +20,14 @@ from hlo_tools.files.plain import read_beside
 from nki_lang.base.errors import NkiError
 from nki_lang.base.targets import DEFAULT_TARGET, TARGETS, Target, target_of
 
-__all__ = ["ChosenTarget", "TargetName", "checked_target", "target_for"]
+__all__ = [
+    "FLAGS_FILE",
+    "ChosenTarget",
+    "TargetName",
+    "checked_target",
+    "extracted_target",
+    "target_for",
+]
 
 PLATFORM: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 FLAGS_FILE: Final = "compile_flags.json"
@@ -71,7 +78,7 @@ def target_for(option: str = "", folder: Path | None = None) -> ChosenTarget:
     """
     if option:
         return ChosenTarget(target_of(option), "--target")
-    if folder is not None and (name := _of_flags(folder / FLAGS_FILE)):
+    if folder is not None and (name := extracted_target(folder)):
         return ChosenTarget(target_of(name), FLAGS_FILE)
     if name := os.environ.get(PLATFORM):
         return ChosenTarget(target_of(name), PLATFORM)
@@ -95,16 +102,16 @@ def checked_target(name: str) -> str | None:
         raise typer.BadParameter(f"{error.message}; {error.remedy}") from error
 
 
-def _of_flags(path: Path) -> str:
-    """The target among the flags that a module was extracted with, "" for none.
+def extracted_target(folder: Path) -> str:
+    """Return the target that the module in a folder was extracted for, "" if it names none.
 
-    A damaged file names none here: who uses the flags reports it.
+    A damaged ``compile_flags.json`` names none here: who uses the flags reports it.
 
     Raises:
         HloFileError: ``HLO-SIDE-FILE``: it is no plain file, or very large.
     """
     try:
-        flags: object = json.loads(read_beside(path))
+        flags: object = json.loads(read_beside(folder / FLAGS_FILE))
     except (OSError, ValueError, RecursionError):
         return ""
     words = [str(flag) for flag in cast("list[object]", flags)] if isinstance(flags, list) else []
