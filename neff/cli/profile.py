@@ -31,7 +31,6 @@ from neff.profile import (
 from neff.profile.memory import memory_document
 from neff.profile.roofline import roofline_document
 from neff.profile.text import (
-    APPROXIMATE_LINES,
     Table,
     engine_table,
     headline,
@@ -241,9 +240,7 @@ def _source(lines: list[Share], root: Path) -> None:
             continue
         console.line()
         calls = ", the same with calls" if has_calls else ""
-        is_approximate = any(share.is_approximate for share in costs.values())
-        remark = f" (~ {APPROXIMATE_LINES})" if is_approximate else ""
-        console.line(f"{name}: self µs, µs of the critical path{calls}{remark}")
+        console.line(f"{name}: self µs, µs of the critical path{calls}")
         _annotated(texts, costs, has_calls)
 
 
@@ -273,8 +270,7 @@ def _annotated(texts: list[str], costs: dict[int, Share], has_calls: bool) -> No
         cells = " ".join(f"{_us(nanoseconds):>9}" for nanoseconds in figures).ljust(
             39 if has_calls else 19
         )
-        mark = "~" if cost and cost.is_approximate else " "
-        console.line(f"{cells} {number:>5}{mark}| {text}".rstrip())
+        console.line(f"{cells} {number:>5} | {text}".rstrip())
 
 
 def _us(nanoseconds: float) -> str:

@@ -90,8 +90,6 @@ class Compiler:
             dot_cast=self._casting.dots, record=record, plan=plan,
         )  # fmt: skip
         parts.metadata = metadata_of(self.target, self.options) | _names(parts, self.module)
-        if fused := _fused(parts, record):
-            parts.metadata["fused"] = fused
         if devices and any(node.opcode in COMMUNICATION for node in self.graph.nodes):
             parts.metadata["devices"] = asdict(devices)
         if not any(call.op for call in parts.calls):
@@ -230,14 +228,16 @@ _LAUNCHER = os.path.join("hlo_tools", "extract", "launcher.py")
 
 
 def _names(parts: Parts, module: Module) -> dict[str, object]:
-    """Names that instructions do not have: of kernels by their label; of the HLO instructions what
-    the framework calls them (``op_name``), and the frames around their line: of a kernel's call
-    with that line, since its instructions have lines of the kernel.
+    """Names that instructions do not have: of kernels by their label (of the compiler's kernels the
+    last HLO instruction that they compute); of the HLO instructions what the framework calls them
+    (``op_name``), and the frames around their line: of a kernel's call with that line, since its
+    instructions have lines of the kernel.
     """
     kernels = {call.label: call.kernel.name for call in parts.calls if call.op}
+    kernels |= {call.label: call.location.function for call in parts.calls if call.location}
     ops = {call.label: call.op for call in parts.calls if call.op}
     called = set(ops.values())
-    used = {*called, *(call.location.function for call in parts.calls if call.location)}
+    used = called | _computed_ops(parts)
     scopes: dict[str, str] = {}
     frames: dict[str, list[str]] = {}
     for computation in module.proto.computations:
@@ -255,16 +255,16 @@ def _names(parts: Parts, module: Module) -> dict[str, object]:
     return {name: names for name, names in tables.items() if names}
 
 
-def _fused(parts: Parts, record: Record) -> list[str]:
-    """HLO instructions that stand for a unit with instructions of several lines of the user."""
-    labels = {
-        label
-        for unit in record.units
-        if len({member.place for member in unit.members}) > 1
-        for label in unit.labels
+def _computed_ops(parts: Parts) -> set[str]:
+    """HLO instructions that the compiler's own kernels compute."""
+    kernels = (call.kernel for call in parts.calls if call.location)
+    locations = {
+        id(instruction.location): instruction.location
+        for kernel in kernels
+        for instruction in kernel.instructions()
     }
-    calls = (call for call in parts.calls if call.label in labels and not call.op)
-    return sorted({call.location.function for call in calls if call.location})
+    ops = {location.function for location in locations.values() if location}
+    return ops | {call.location.function for call in parts.calls if call.location}
 
 
 def _cores(family: Target, options: CompileOptions) -> int:

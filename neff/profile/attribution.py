@@ -15,7 +15,6 @@ from neff.profile.table import Profile
 
 __all__ = [
     "GROUPINGS",
-    "SPLIT_BY_FUSION",
     "Cells",
     "Kinds",
     "Share",
@@ -37,9 +36,6 @@ GROUPINGS: dict[str, Callable[[Site, str, str], str]] = {
 }
 """Criteria of attribution; a lane is an engine or one of its queues."""
 
-SPLIT_BY_FUSION = frozenset({"line", "op", "scope"})
-"""Groupings that would have to divide the time of fused instructions."""
-
 
 @dataclass(slots=True)
 class Share:
@@ -56,7 +52,6 @@ class Share:
         flops: of the tensor engine.
         cumulative_ns, cumulative_path_ns: ``self_ns`` and ``path_ns`` of a line together with the
             functions that it calls; of other groups the same as those.
-        is_approximate: it has the time of instructions of other lines that the compiler fused.
     """
 
     name: str
@@ -68,7 +63,6 @@ class Share:
     flops: int = 0
     cumulative_ns: float = 0.0
     cumulative_path_ns: float = 0.0
-    is_approximate: bool = False
 
 
 Cells = dict[tuple[Site, str, str], Share]
@@ -94,7 +88,6 @@ def grouped(cells: Cells, grouping: str) -> list[Share]:
     for key, cell in cells.items():
         name = name_of(*key)
         _add_to(shares.setdefault(name, Share(name)), cell)
-        shares[name].is_approximate |= key[0].is_fused and grouping in SPLIT_BY_FUSION
         frames = key[0].frames if grouping == "line" else ()
         for place in dict.fromkeys((name, *frames)):
             share = shares.setdefault(place, Share(place))
@@ -113,7 +106,6 @@ def by_line_and_opcode(cells: Cells) -> dict[tuple[str, str, str], Share]:
     for (site, lane, opcode), cell in cells.items():
         share = shares.setdefault((site.place, lane, opcode), Share(opcode))
         _add_to(share, cell)
-        share.is_approximate |= site.is_fused
     return shares
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neff.profile.analysis import Analysis, analysis_of
-from neff.profile.arrays import EventArrays, Floats, Ints, as_numbers, whole
-from neff.profile.attribution import GROUPINGS, SPLIT_BY_FUSION
+from neff.profile.arrays import EventArrays, Ints, as_numbers, whole
+from neff.profile.attribution import GROUPINGS
 from neff.profile.stalls import slowest_core
 from neff.profile.table import Profile
 from neff.timing import Event, Parameters
@@ -22,20 +23,31 @@ __all__ = ["Roof", "RooflineRow", "roof_of", "roofline", "roofline_document"]
 _TENSOR_ROWS, _TENSOR_COLUMNS = 128, 128
 """Size of the tensor engine; each element does two operations a cycle."""
 
+_FULL = "tensor.fp32_cycles"
+
+_FASTEST = {
+    "trn2": ("tensor.double_cycles",),
+    "trn3": ("tensor.double_cycles", "tensor.mx_cycles"),
+}
+"""Cycles of the products that are faster than those of 16-bit operands, by target."""
+
 _MIN_BUSY_SHARE = 0.5
 """A group whose busiest lane works for a smaller share of the time is bound by waiting."""
 
 
-_RELATIVE_ROUNDING_ERROR = 1e-9
-"""Rounding error of sums of times."""
-
-
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """The peak rates of one core: FLOPs and bytes of HBM a nanosecond."""
+    """The peak rates of one core: FLOPs and bytes a nanosecond.
+
+    Attributes:
+        half, full: of products of 16-bit and of fp32 operands.
+        peak: of the fastest products that the target has: of 8-bit or microscaling operands.
+        bandwidth: of transfers from and to HBM.
+    """
 
     half: float
     full: float
+    peak: float
     bandwidth: float
 
     @property
@@ -47,9 +59,11 @@ class Roof:
 def roof_of(parameters: Parameters, cores: int) -> Roof:
     """The roof of one of the cores that share an HBM."""
     half = parameters["tensor.clock_ghz"].value * 2 * _TENSOR_ROWS * _TENSOR_COLUMNS
-    full = half / (2 * parameters["tensor.fp32_cycles"].value)
+    cycles = (_cycles(parameters, name) for name in _FASTEST.get(parameters.target, ()))
     hbm = parameters["dma.hbm_gb_per_s"].value / max(1, cores)
-    return Roof(half, full, min(hbm, LANES * parameters["dma.bytes_per_ns"].value))
+    bandwidth = min(hbm, LANES * parameters["dma.bytes_per_ns"].value)
+    full = half / _cycles(parameters, _FULL)
+    return Roof(half, full, half / min(cycles, default=1.0), bandwidth)
 
 
 @dataclass(slots=True)
@@ -59,10 +73,11 @@ class RooflineRow:
     Attributes:
         name: of the group.
         flops: of the tensor engine; ``full_flops`` are those of fp32.
-        nbytes: from and to HBM.
+        nbytes: from and to HBM; a copy within HBM counts once.
         time_ns: of the critical path.
+        active_ns: for which at least one engine or transfer of the row works.
+        product_ns: that the products would take at the peak rate of their operands' types.
         busy_ns: of each engine, and of the DMA engines as ``DMA``.
-        is_fused: it has the work of other HLO instructions, which the compiler fused with it.
     """
 
     name: str
@@ -70,8 +85,9 @@ class RooflineRow:
     full_flops: int = 0
     nbytes: int = 0
     time_ns: float = 0.0
+    active_ns: float = 0.0
+    product_ns: float = 0.0
     busy_ns: dict[str, float] = field(default_factory=dict[str, float])
-    is_fused: bool = False
 
     @property
     def intensity(self) -> float:
@@ -87,18 +103,10 @@ class RooflineRow:
         return name if busy >= _MIN_BUSY_SHARE * self.time_ns else "waiting"
 
     def share(self, roof: Roof) -> float:
-        """Return the share of the time that a perfect machine would need."""
-        return min(1.0, self._least_ns(roof) / self.time_ns) if self.time_ns else 0.0
-
-    def is_approximate(self, roof: Roof) -> bool:
-        """True above the roof: a part of the row's work overlaps the time of other rows."""
-        return self.is_fused or self._least_ns(roof) > self.time_ns * (1 + _RELATIVE_ROUNDING_ERROR)
-
-    def _least_ns(self, roof: Roof) -> float:
-        """Return the time of the products or the bytes on a perfect machine."""
-        half = self.flops - self.full_flops
-        products = half / roof.half + self.full_flops / roof.full
-        return max(products, self.nbytes / roof.bandwidth)
+        """Return the share of its engines' time that a perfect machine would need."""
+        if not self.active_ns:
+            return 0.0
+        return max(self.product_ns, self.nbytes / roof.bandwidth) / self.active_ns
 
 
 def roofline(profile: Profile | Analysis, grouping: str = "kernel") -> list[RooflineRow]:
@@ -124,43 +132,52 @@ def roofline(profile: Profile | Analysis, grouping: str = "kernel") -> list[Roof
         rows, np.bincount(group_of_kind[kinds.number], times, len(rows)), strict=True
     ):
         row.time_ns = float(path_ns)
-    shares = analysis.shares[core]
+    shares, half = analysis.shares[core], roof_of(profile.parameters, 1).half
     for event, number, share in zip(firsts, whole(group_of_kind), shares, strict=True):
-        rows[number].flops += share.flops
-        rows[number].full_flops += share.flops * _is_full(event)
-        if event.lane.startswith(QUEUE):
-            rows[number].nbytes += share.nbytes * _crossings(event)
-    if grouping in SPLIT_BY_FUSION:
-        for index, number in zip(kinds.first, whole(group_of_kind), strict=True):
-            rows[number].is_fused |= profile.sites[sites[index]].is_fused
+        if share.flops:
+            cycles = _cycles_of(event)
+            rows[number].flops += share.flops
+            rows[number].full_flops += share.flops * (cycles == _FULL)
+            product_ns = share.flops * _cycles(profile.parameters, cycles) / half
+            rows[number].product_ns += product_ns
+        if event.lane.startswith(QUEUE) and _crosses_hbm(event):
+            rows[number].nbytes += share.nbytes
     _add_busy(rows, columns, group_of_kind[kinds.number])
     return sorted(rows, key=lambda row: (-row.time_ns, row.name))
 
 
 def _add_busy(rows: list[RooflineRow], columns: EventArrays, row_of: Ints) -> None:
-    """Add the busy time of each row's engines, in order of first use, and DMA last."""
+    """Add the time of each row's engines, in order of first use, and of DMA, which is last."""
     is_queue = columns.of_lanes(lane for lane in columns.lanes if lane.startswith(QUEUE))
-    computes = np.flatnonzero(~is_queue & ~columns.of_lanes([DESCRIPTORS]))
+    is_work = ~columns.of_lanes([DESCRIPTORS])
+    computes = np.flatnonzero(~is_queue & is_work)
     keys = row_of[computes] * len(columns.lanes) + columns.lane[computes]
     keys, first, groups = np.unique(keys, return_index=True, return_inverse=True)
     busy = np.bincount(groups, (columns.self_ns * columns.turns)[computes], len(keys))
     for place in whole(np.argsort(first)):
         row, lane = divmod(int(keys[place]), len(columns.lanes))
         rows[row].busy_ns[columns.lanes[lane]] = float(busy[place])
-    for number in whole(np.unique(row_of[is_queue])):
-        moves = is_queue & (row_of == number)
-        rows[number].busy_ns["DMA"] = _occupied(
-            columns.start[moves], columns.end[moves], columns.turns[moves]
-        )
+    for row, busy_ns in _occupied(columns, is_queue, row_of):
+        rows[row].busy_ns["DMA"] = busy_ns
+    for row, active_ns in _occupied(columns, is_work, row_of):
+        rows[row].active_ns = active_ns
 
 
-def _occupied(start: Floats, end: Floats, turns: Floats) -> float:
-    """Return the time in which something moves; overlaps count once."""
-    order = np.lexsort((turns, end, start))
-    start, end, turns = start[order], end[order], turns[order]
-    last = np.concatenate([[0.0], np.maximum(np.maximum.accumulate(end)[:-1], 0.0)])
-    busy_ns = np.where(end > last, (end - np.maximum(start, last)) * turns, 0.0)
-    return float(np.cumsum(busy_ns)[-1])
+def _occupied(
+    columns: EventArrays, selected: NDArray[np.bool_], row_of: Ints
+) -> Iterator[tuple[int, float]]:
+    """Yield each row's time in which one of its selected events runs; overlaps count once."""
+    events = np.flatnonzero(selected)
+    order = np.lexsort(
+        (columns.turns[events], columns.end[events], columns.start[events], row_of[events])
+    )
+    events = events[order]
+    rows, first = np.unique(row_of[events], return_index=True)
+    for row, row_events in zip(whole(rows), np.split(events, first[1:]), strict=True):
+        start, end = columns.start[row_events], columns.end[row_events]
+        last = np.concatenate([[0.0], np.maximum(np.maximum.accumulate(end)[:-1], 0.0)])
+        alone = (end - np.maximum(start, last)) * columns.turns[row_events]
+        yield row, float(np.cumsum(np.where(end > last, alone, 0.0))[-1])
 
 
 def _accesses(event: Event) -> Iterator[Access]:
@@ -170,17 +187,30 @@ def _accesses(event: Event) -> Iterator[Access]:
                 yield value
 
 
-def _crossings(event: Event) -> int:
-    """How often a transfer's bytes cross the border of HBM."""
-    return sum(not access.tensor.on_chip for access in _accesses(event))
+def _crosses_hbm(event: Event) -> bool:
+    """Return True for a transfer that reads or writes HBM."""
+    return any(not access.tensor.on_chip for access in _accesses(event))
 
 
-def _is_full(event: Event) -> bool:
-    return any(
-        access.element_type.itemsize >= 4
-        for access in _accesses(event)
-        if access.tensor.buffer.value == "sbuf"
-    )
+def _cycles_of(event: Event) -> str:
+    """Return the name of the parameter with the cycles of a product's column, "" for one cycle."""
+    if event.opcode.startswith("nc_matmul_mx"):
+        return "tensor.mx_cycles"
+    if type(event.source) is Instruction and event.source.operands.get("perf_mode") == "double_row":
+        return "tensor.double_cycles"
+    return _FULL if any(map(_is_full, _accesses(event))) else ""
+
+
+def _is_full(access: Access) -> bool:
+    """Return True for an operand of four bytes an element."""
+    return access.element_type.itemsize >= 4 and access.tensor.buffer.value == "sbuf"
+
+
+def _cycles(parameters: Parameters, name: str) -> float:
+    """Return the cycles of a column of a product; fp32 takes two passes."""
+    if not name:
+        return 1.0
+    return parameters[name].value * (2 if name == _FULL else 1)
 
 
 def roofline_document(source: Profile | Analysis) -> dict[str, object]:
@@ -194,6 +224,7 @@ def roofline_document(source: Profile | Analysis) -> dict[str, object]:
         "roof": {
             "tflops": round(roof.half / 1e3, 3),
             "tflops_fp32": round(roof.full / 1e3, 3),
+            "tflops_peak": round(roof.peak / 1e3, 3),
             "gb_per_s": round(roof.bandwidth, 3),
             "ridge_flops_per_byte": round(roof.ridge, 3),
         },
@@ -205,17 +236,17 @@ def roofline_document(source: Profile | Analysis) -> dict[str, object]:
 
 
 def _document(row: RooflineRow, roof: Roof) -> dict[str, object]:
-    time = row.time_ns or 1.0
+    time = row.active_ns or 1.0
     return {
         "name": row.name,
         "flops": row.flops,
         "bytes": row.nbytes,
         "flops_per_byte": round(row.intensity, 3),
         "time_us": round(row.time_ns / 1e3, 3),
-        "tflops": round(row.flops / time / 1e3, 4) if row.time_ns else 0.0,
-        "gb_per_s": round(row.nbytes / time, 3) if row.time_ns else 0.0,
+        "active_us": round(row.active_ns / 1e3, 3),
+        "tflops": round(row.flops / time / 1e3, 4),
+        "gb_per_s": round(row.nbytes / time, 3),
         "bound": row.bound,
         "share_of_roof": round(row.share(roof), 4),
-        "approximate": row.is_approximate(roof),
         "busy_us": {name: round(busy_ns / 1e3, 3) for name, busy_ns in row.busy_ns.items()},
     }

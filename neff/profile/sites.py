@@ -12,7 +12,7 @@ from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.source import SourceLocation
 from nki_lang.ir import Access, Instruction, Register
 
-__all__ = ["APPROXIMATE", "Site", "Sites"]
+__all__ = ["Site", "Sites"]
 
 _MEMORY_NAMES = {MemoryRegion.sbuf: "SBUF", MemoryRegion.psum: "PSUM"}
 _ELEMENTS_PER_OPERAND = {"nc_matmul": 1, "nc_matmul_mx": 4}
@@ -37,8 +37,6 @@ class Site(NamedTuple):
         frames: ``file:line`` of the calls around the line, innermost first: of functions that the
             kernel calls, of the kernel, of functions around the HLO instruction.
         functions: the functions around the line and around each frame, "" when not known.
-        is_fused: the compiler fused instructions of several lines, and all have the line and the
-            HLO instruction of one of them.
     """
 
     opcode: str
@@ -53,16 +51,12 @@ class Site(NamedTuple):
     scope: str
     frames: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
-    is_fused: bool = False
 
     @property
     def place(self) -> str:
         """``file:line``, else the scope, else "(unknown)"."""
         return f"{self.file}:{self.line}" if self.line else self.scope or "(unknown)"
 
-
-APPROXIMATE = " (approximate)"
-"""Suffix of a line or HLO instruction whose time includes other instructions fused with it."""
 
 _LABEL = re.compile(r"k\d+")
 """Prefix that the compiler puts before the names of a call's tensors, followed by a dot."""
@@ -81,7 +75,6 @@ class Sites:
         names = [_names(metadata or {}, name) for name in ("kernels", "kernel_ops", "scopes")]
         self._kernel_names, self._kernel_ops, self._scopes = names
         self._frames = _frames(metadata or {})
-        self._fused = _fused(metadata or {})
         self.sites: list[Site] = []
         self._numbers: dict[Site, int] = {}
         self._by_instruction: dict[int, int] = {}
@@ -135,7 +128,6 @@ class Sites:
         return Site(
             instruction.op, instruction.engine.name, ", ".join(texts), flops, passes,
             file, where.line, op, kernel, self._scopes.get(op, scope), frames, functions,
-            label not in self._kernel_ops and op in self._fused,
         )  # fmt: skip
 
     def _label(self, name: str) -> str:
@@ -178,14 +170,6 @@ def _frames(metadata: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _fused(metadata: Mapping[str, object]) -> frozenset[str]:
-    """Return the HLO instructions that combine several lines."""
-    names = metadata.get("fused")
-    if not isinstance(names, list):
-        return frozenset()
-    return frozenset(name for name in cast("list[object]", names) if isinstance(name, str))
-
-
 def _flops(instruction: Instruction) -> tuple[int, int]:
     """Return 2 K M N of a matrix product and its passes (fp32 has several); 0 for a transpose."""
     factor = _ELEMENTS_PER_OPERAND.get(instruction.op)
@@ -199,6 +183,8 @@ def _flops(instruction: Instruction) -> tuple[int, int]:
         return 0, 1
     contracted = factor * stationary.pattern[0][1]
     count = 2 * contracted * _columns(stationary) * _columns(moving)
+    if operands.get("perf_mode") == "double_row":
+        count //= 2  # both operands have the second row beside their columns
     return count, sum(type(work) is Matmul for work in works_of(instruction))
 
 

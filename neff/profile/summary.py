@@ -54,7 +54,6 @@ def _share(share: Share) -> dict[str, object]:
         "flops": share.flops,
         "cumulative_us": _us(share.cumulative_ns),
         "cumulative_path_us": _us(share.cumulative_path_ns),
-        "approximate": share.is_approximate,
     }
 
 
@@ -76,5 +75,4 @@ def _step(profile: Profile, step: PathStep) -> dict[str, object]:
         "op": profile.sites[step.site].op,
         "count": step.count,
         "path_us": _us(step.path_ns),
-        "approximate": profile.sites[step.site].is_fused,
     }

@@ -10,12 +10,10 @@ from neff.profile.analysis import Analysis, analysis_of
 from neff.profile.attribution import Share, by_line_and_opcode
 from neff.profile.memory import MEMORIES, peak
 from neff.profile.roofline import roof_of, roofline
-from neff.profile.sites import APPROXIMATE
 from neff.profile.stalls import critical_path, engine_splits
 from neff.profile.table import Profile
 
 __all__ = [
-    "APPROXIMATE_LINES",
     "Table",
     "as_html",
     "as_text",
@@ -31,12 +29,8 @@ __all__ = [
 _MAX_HOLDER_ROWS = 12
 """Tensors of a memory's peak that the text shows; the documents hold all."""
 
-APPROXIMATE_LINES = (
-    "approximate: the compiler fused instructions of several lines; the time of all of them is here"
-)
-APPROXIMATE_POINTS = (
-    "approximate: above the roof, or with the work of other instructions that are fused with it"
-)
+_MAX_NAME_CHARACTERS = 60
+"""Longer names of the framework lose their middle in tables; the documents hold them whole."""
 
 _MAX_PATH_ROWS = 12
 """Steps of the critical path that the text shows; the documents hold all."""
@@ -63,13 +57,21 @@ def headline(profile: Profile) -> str:
     return f"{profile.name}, {total.target}, {total.statistic}: {bound}{total} (estimated)"
 
 
+def shortened(name: str) -> str:
+    """Return a name without its middle if it is too long for a table."""
+    if len(name) <= _MAX_NAME_CHARACTERS:
+        return name
+    kept = _MAX_NAME_CHARACTERS - 1
+    return f"{name[: kept - kept // 2]}…{name[-(kept // 2) :]}"
+
+
 def share_table(name: str, shares: Sequence[Share]) -> Table:
     """Return the costs of each group of a grouping; with calls, if any line calls functions."""
     has_calls = any(share.cumulative_ns != share.self_ns for share in shares)
     total = sum(share.path_ns for share in shares) or 1.0
     rows = [
         (
-            share.name + APPROXIMATE * share.is_approximate,
+            shortened(share.name),
             str(share.events),
             _us(share.self_ns),
             _us(share.path_ns),
@@ -83,15 +85,14 @@ def share_table(name: str, shares: Sequence[Share]) -> Table:
     ]
     columns = ("events", "self µs", "path µs", "share", "waiting µs", "bytes", "FLOPs")
     calls = ("with calls µs", "path with calls µs") if has_calls else ()
-    note = APPROXIMATE_LINES if any(share.is_approximate for share in shares) else ""
-    return Table((name, *columns, *calls), rows, note)
+    return Table((name, *columns, *calls), rows)
 
 
 def cost_table(profile: Profile) -> Table:
     """Return the engine time of each line's instructions, equal ones in one row."""
     texts = [
         (
-            place + APPROXIMATE * row.is_approximate, lane, opcode, f"{row.events:,}", f"{row.self_ns / max(1, row.events):,.0f}",
+            place, lane, opcode, f"{row.events:,}", f"{row.self_ns / max(1, row.events):,.0f}",
             _us(row.self_ns), f"{row.nbytes:,}", f"{row.flops:,}",
         )
         for (place, lane, opcode), row in by_line_and_opcode(Analysis(profile).cells).items()
@@ -131,7 +132,7 @@ def path_table(profile: Profile | Analysis, core: int) -> Table:
             steps[index].opcode,
             str(steps[index].count),
             _us(steps[index].path_ns),
-            sites[steps[index].site].place + APPROXIMATE * sites[steps[index].site].is_fused,
+            shortened(sites[steps[index].site].place),
         )
         for index in sorted(shown)
     ]
@@ -175,24 +176,31 @@ def roofline_tables(source: Profile | Analysis) -> Iterator[Table]:
     for grouping in ("kernel", "op"):
         rows = [
             (
-                row.name,
+                shortened(row.name),
                 _us(row.time_ns),
+                _us(row.active_ns),
                 f"{row.flops:,}",
                 f"{row.nbytes:,}",
                 f"{row.intensity:.1f}",
                 row.bound,
-                f"{row.share(roof):.1%}" + APPROXIMATE * row.is_approximate(roof),
+                f"{row.share(roof):.1%}",
             )
             for row in roofline(analysis, grouping)
         ]
-        approximate = any(row[-1].endswith(APPROXIMATE) for row in rows)
         note = (
             f"roof: {roof.half / 1e3:.1f} TFLOP/s ({roof.full / 1e3:.1f} in fp32), "
             f"{roof.bandwidth:.0f} GB/s, ridge {roof.ridge:.0f} FLOPs a byte"
-            + f"\n{APPROXIMATE_POINTS}"
-            * approximate
         )
-        columns = (grouping, "µs", "FLOPs", "bytes", "FLOPs/byte", "bound by", "of the roof")
+        columns = (
+            grouping,
+            "path µs",
+            "active µs",
+            "FLOPs",
+            "bytes",
+            "FLOPs/byte",
+            "bound by",
+            "of the roof",
+        )
         yield Table(columns, rows, note)
 
 

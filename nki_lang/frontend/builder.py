@@ -153,10 +153,13 @@ class TraceBuilder:
         entry: code that calls the kernel's function; each location records the user's frames
             inside it. None records only the innermost frame, as the eager interpreter does, which
             reports one finding per line.
+        origin: location of every instruction, in kernels that a compiler emits; None for the
+            user's lines.
     """
 
     eager = False
     entry: CodeType | None = None
+    origin: SourceLocation | None = None
 
     def __init__(
         self,
@@ -230,7 +233,9 @@ class TraceBuilder:
         self.named[name] = instruction
 
     def location(self) -> SourceLocation | None:
-        """Return the user's line that is running now."""
+        """Return the user's line that is running now, or ``origin`` if it is set."""
+        if self.origin is not None:
+            return self.origin
         frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         while frame is not None and in_package(frame.f_code):
             frame = frame.f_back

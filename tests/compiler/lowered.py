@@ -12,7 +12,7 @@ from nki_lang.base.targets import target_of
 
 __all__ = ["kernels_of"]
 
-_PLACE = re.compile(r'(?: from)? @"[^"]*":\d+ in (?:\w+|"[^"]*")')
+_PLACE = re.compile(r'(?: from)? @"[^"]*":\d+ in (?:[\w.]+|"[^"]*")')
 _DEFAULTS = re.compile(r", (priority=None|oob_mode=error|dge_mode=unknown)(?=[,)])")
 
 

@@ -79,8 +79,7 @@ class Call:
         bindings: HBM tensor of the kernel -> variable of the program. Tensors that are not in
             it are the kernel's own.
         label: unique in the program; in front of the names of what the kernel allocates.
-        location: put on every instruction, for kernels that the compiler wrote; None keeps
-            the kernel's own lines.
+        location: of kernels that the compiler wrote: the line of the last node that it computes.
         op: the HLO instruction that calls it, "" for kernels that the compiler wrote.
         windows: HBM tensor of the kernel -> the part of its variable that it stands for.
         registers: those of the kernel that are the program's, and keep their names.
@@ -308,7 +307,7 @@ class _Renamer:
                 {name: self._operand(value) for name, value in statement.operands.items()},
                 statement.engine,
                 self._names + statement.name if statement.name else "",
-                self._call.location or statement.location,
+                statement.location or self._call.location,
                 tuple(self._names + name for name in statement.depends_on),
             )
         if isinstance(statement, ForLoop):
@@ -318,7 +317,7 @@ class _Renamer:
                 self._operand(statement.stop),
                 self._operand(statement.step),
                 self.block(statement.body),
-                self._call.location or statement.location,
+                statement.location or self._call.location,
             )
         if isinstance(statement, WhileLoop):
             condition = self._operand(statement.condition)

@@ -13,6 +13,7 @@ from neff.compiler.graph.views import View
 from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Emitter, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
+from neff.compiler.lowering.origins import computing
 from neff.compiler.lowering.spreads import RowEmitter
 from neff.compiler.lowering.task import MAX_SPARSE_STEP, Port, Task, core_share
 from neff.compiler.lowering.tiling import Piece, nest, stacked, tiles
@@ -128,10 +129,11 @@ class _Tile:
         values = Evaluator(facts, lambda _: self._emitter, self._load, numbers, balance)
         for node in self._group.nodes:
             values.compute(node)
-            for number, port in stores.get(id(node), ()):
-                tensor = self._tensors[port.view.buffer]
-                tile = values.result(node)
-                store_value(self._emitter, tensor, port, self._piece, number, tile)
+            with computing(node):
+                for number, port in stores.get(id(node), ()):
+                    tensor = self._tensors[port.view.buffer]
+                    tile = values.result(node)
+                    store_value(self._emitter, tensor, port, self._piece, number, tile)
 
     def _load(self, key: int) -> Value:
         source = self._group.inputs[key]

@@ -20,6 +20,7 @@ from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Tile, Value
 from neff.compiler.lowering.operands import PSUM_COLUMNS
 from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS, reciprocal_of
+from neff.compiler.lowering.origins import computing
 from neff.compiler.lowering.reduction import REDUCERS, is_neutral
 from neff.compiler.lowering.spreads import Lazy, RowEmitter, Spread, Step
 from nki_lang.base.dtypes import DType, dtype_of
@@ -191,7 +192,8 @@ class Evaluator:
     def compute(self, node: Node) -> None:
         """Compute a node whose operands are computed."""
         if id(node) not in self.values:
-            self.values[id(node)] = self._node(node)
+            with computing(node):
+                self.values[id(node)] = self._node(node)
 
     def in_sbuf(self, operand: Node, dtype: DType | None = None) -> Tile:
         """Return an operand's rows as a tile in SBUF for the tensor engine, in ``dtype`` if not
@@ -481,7 +483,8 @@ class Evaluator:
         return self._product(node)
 
     def _in_psum(self, node: Node) -> Tile:
-        ((_, total),) = self._pieces(node)
+        with computing(node):
+            ((_, total),) = self._pieces(node)
         return total
 
     def _apart(self, e: RowEmitter, operands: list[Value]) -> list[Value]:

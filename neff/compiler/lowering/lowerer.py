@@ -6,7 +6,6 @@ to the functions of this folder.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from neff.compiler.lowering.control import Term, offset_task
 from neff.compiler.lowering.elementwise import copy_task
 from neff.compiler.lowering.exchanges import exchange_of, exchange_task
 from neff.compiler.lowering.movement import fill_task, move_task
+from neff.compiler.lowering.origins import location_of
 from neff.compiler.lowering.pricing import Variant, priced
 from neff.compiler.lowering.task import Port, Task
 from neff.compiler.lowering.tiling import TooLarge
@@ -37,10 +37,9 @@ from neff.errors import NeffCompileError
 from neff.program import Variable
 from neff.timing import Parameters
 from nki_lang.base.dtypes import Array, DType
-from nki_lang.base.source import SourceLocation
 from nki_lang.ir import KernelIR
 
-__all__ = ["Lowerer", "location_of"]
+__all__ = ["Lowerer"]
 
 _DEFAULT_PLAN = PLANS[2][0]
 _MAX_TIME_RATIO = 0.995
@@ -353,10 +352,10 @@ class Lowerer:
         name, make = next(variant_items)
         task = make()
         if self.plan.search and not self.windows.keys() & {*task.reads, *task.writes}:
-            best = self._price(task)
+            best = self._price(task, node)
             for variant, make_other in variant_items:
                 candidate = make_other()
-                price = self._price(candidate)
+                price = self._price(candidate, node)
                 if price < best * _MAX_TIME_RATIO:
                     best, name, task = price, variant, candidate
         failure: DoesNotFitError | None = None
@@ -373,19 +372,19 @@ class Lowerer:
         assert failure is not None
         raise failure
 
-    def _price(self, task: Task) -> float:
+    def _price(self, task: Task, node: Node) -> float:
         """Return the nanoseconds of a kernel alone; infinite for a kernel that cannot be built."""
         try:
-            return priced(self._traced(task), self.parts.target)
+            return priced(self._traced(task, node), self.parts.target)
         except (TooLarge, NeffCompileError):
             return float("inf")
 
-    def _traced(self, task: Task, cores: int = 1) -> KernelIR:
+    def _traced(self, task: Task, node: Node, cores: int = 1) -> KernelIR:
         task = task.renamed(self.history.memory)
         sizes = {name: self.parts.variables[name] for name in (*task.reads, *task.writes)}
-        return trace_task(task, sizes, self.parts.target, cores)
+        return trace_task(task, sizes, self.parts.target, location_of(node), cores)
 
-    def _divided(self, task: Task, kernel: KernelIR) -> KernelIR:
+    def _divided(self, task: Task, node: Node, kernel: KernelIR) -> KernelIR:
         """Return the kernel, or its division over both cores if that is faster with its two
         meetings.
 
@@ -396,7 +395,7 @@ class Lowerer:
         if cores < 2 or not task.divides or self._depth or reads & writes:
             return kernel
         try:
-            divided = self._traced(task, cores)
+            divided = self._traced(task, node, cores)
         except DoesNotFitError:
             return kernel
         written = list(map(self.history.memory, task.writes))
@@ -420,7 +419,7 @@ class Lowerer:
             NeffCompileError: ``NEFF-SIZE``; it has more tiles than can be compiled.
         """
         try:
-            kernel = self._divided(task, self._traced(task))
+            kernel = self._divided(task, node, self._traced(task, node))
         except TooLarge as error:
             raise NeffCompileError(
                 f"{node.describe()}: {error}",
@@ -486,11 +485,3 @@ class Lowerer:
             self._count += 1
             if f"{base}{self._count}" not in self.parts.variables:
                 return f"{base}{self._count}"
-
-
-def location_of(node: Node) -> SourceLocation:
-    """Return the user's line without the folder, which would make outputs depend on its path."""
-    file, _, line = node.place.rpartition(":")
-    if file and line.isdigit():
-        return SourceLocation(os.path.basename(file), int(line), node.name)
-    return SourceLocation(node.place, 0, node.name)

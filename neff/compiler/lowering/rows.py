@@ -32,6 +32,7 @@ from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.loads import Loads
 from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, transposed_blocks
+from neff.compiler.lowering.origins import computing
 from neff.compiler.lowering.over_rows import Contraction, OverRows
 from neff.compiler.lowering.reaches import Reach, tight
 from neff.compiler.lowering.spreads import RowEmitter, Spread
@@ -289,7 +290,8 @@ class _RowKernel:
             )
         for node, port in group.outputs:
             if id(node) in group.sums:
-                self._store_sum(shared, node, port)
+                with computing(node):
+                    self._store_sum(shared, node, port)
 
     def _loads(self, tensors: dict[str, Tile], pieces: list[Piece]) -> Loads:
         row_reaches = [reach for reach in self.reaches.values() if reach.kind != "column"]
@@ -448,11 +450,15 @@ class _RowTile:
             if node.opcode == "dot" and self._transposes_left(node):
                 yield
             self._values.compute(node)
-            for reach in stores.get(id(node), ()):
-                nisa.dma_copy(self._window(reach), self._values.result(node))
-                self._shared.balance.spend_store()
+            self._store(node, stores.get(id(node), ()))
             if always or node.opcode == "reduce" or self._values.is_done(node):
                 yield
+
+    def _store(self, node: Node, reaches: Sequence[Reach]) -> None:
+        with computing(node):
+            for reach in reaches:
+                nisa.dma_copy(self._window(reach), self._values.result(node))
+                self._shared.balance.spend_store()
 
     def _transposes_left(self, node: Node) -> bool:
         """Transpose a left operand that a member computed, so that other tiles multiply meanwhile.
@@ -465,9 +471,9 @@ class _RowTile:
         left = self._values.left(node)
         if left is None:
             return False
-        self._transposed_lefts[id(node)] = transposed_blocks(
-            left, product.dtype, exact=self._kernel.exact
-        )
+        with computing(node):
+            blocks_of_left = transposed_blocks(left, product.dtype, exact=self._kernel.exact)
+        self._transposed_lefts[id(node)] = blocks_of_left
         return True
 
     def _emitter(self, node: Node) -> RowEmitter:
@@ -533,13 +539,17 @@ class _RowTile:
         ones = e.filled(np.float32(1), tile.dtype)[0 : self._partitions]
         for first in range(0, total.shape[1], _MAX_MOVING_COLUMNS):
             last = min(first + _MAX_MOVING_COLUMNS, total.shape[1])
-            nisa.nc_matmul(total[:, first:last], ones, tile[:, first:last], accumulate=not is_first)
+            with computing(node):
+                nisa.nc_matmul(
+                    total[:, first:last], ones, tile[:, first:last], accumulate=not is_first
+                )
 
     def _contract(self, node: Node) -> None:
         """Add a tile's rows to the sums of a product that contracts the rows."""
         dtype = self._kernel.group.contractions[id(node)].dtype
         left, right = (self._values.in_sbuf(operand, dtype) for operand in node.operands)
-        self._shared.over[id(node)].add(self._where, left, right)
+        with computing(node):
+            self._shared.over[id(node)].add(self._where, left, right)
 
     # -- products --------------------------------------------------------------------------
 

@@ -13,7 +13,10 @@ import numpy as np
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
+from neff.compiler.lowering.origins import issued_at
 from nki_lang.base.dtypes import DType, dtype_of
+from nki_lang.base.source import SourceLocation
+from nki_lang.frontend.builder import current
 
 __all__ = ["Lazy", "RowEmitter", "Spread", "Step"]
 
@@ -42,12 +45,16 @@ class Step:
 
 @dataclass(slots=True)
 class Lazy:
-    """A tile and at most two steps that are not emitted yet: a reader may include them."""
+    """A tile and at most two steps that are not emitted yet: a reader may include them.
+
+    ``origin`` is the location of the last step, for an instruction of its own.
+    """
 
     base: Tile
     steps: list[Step]
     dtype: DType
     tile: Tile = field(default=None)
+    origin: SourceLocation | None = field(default_factory=lambda: current().origin)
 
 
 class RowEmitter(Emitter):
@@ -147,14 +154,15 @@ class RowEmitter(Emitter):
             second_step: tuple[Tile, ...] = ()
             if second is not None:
                 second_step = (getattr(nl, second.op), second.operand, second.reverse)
-            nisa.tensor_scalar(
-                value.tile,
-                value.base,
-                getattr(nl, first.op),
-                first.operand,
-                first.reverse,
-                *second_step,
-            )
+            with issued_at(value.origin):
+                nisa.tensor_scalar(
+                    value.tile,
+                    value.base,
+                    getattr(nl, first.op),
+                    first.operand,
+                    first.reverse,
+                    *second_step,
+                )
         return value.tile
 
     def affine(self, value: Value) -> tuple[Tile, Tile, Tile]:

@@ -9,10 +9,12 @@ from typing import Any
 import nki_lang
 from neff.compiler.assembly.budget import DoesNotFitError
 from neff.compiler.assembly.memory import require_room
+from neff.compiler.lowering.origins import issued_at
 from neff.compiler.lowering.task import WORD_DTYPES, Task
 from neff.errors import NeffCompileError
 from neff.program import Variable
 from nki_lang.base.errors import NkiError
+from nki_lang.base.source import SourceLocation
 from nki_lang.base.targets import Target
 from nki_lang.ir import KernelIR
 from nki_lang.tracing.arguments import TensorSpec
@@ -24,12 +26,17 @@ _CAPACITY_CODES = frozenset({"NKI-CAPACITY"})
 
 
 def trace_task(
-    task: Task, variables: Mapping[str, Variable], target: Target, cores: int = 1
+    task: Task,
+    variables: Mapping[str, Variable],
+    target: Target,
+    location: SourceLocation,
+    cores: int = 1,
 ) -> KernelIR:
     """Return the kernel of a task; each buffer is a flat tensor with the variable's name.
 
-    With two ``cores`` each has a body of its own. The language's checks of a kernel run here, for this
-    target.
+    Instructions have the ``location``, unless the body names another one
+    (:mod:`neff.compiler.lowering.origins`). With two ``cores`` each has a body of its own. The
+    language's checks of a kernel run here, for this target.
 
     Raises:
         DoesNotFitError: its tiles exceed SBUF or PSUM.
@@ -38,7 +45,8 @@ def trace_task(
     names = list(dict.fromkeys((*task.reads, *task.writes)))
 
     def kernel(*buffers: Any) -> None:
-        task.body(dict(zip(names, buffers, strict=True)))
+        with issued_at(location):
+            task.body(dict(zip(names, buffers, strict=True)))
 
     kernel.__name__ = task.name
     specs = tuple(_flat(variables[name]) for name in names)

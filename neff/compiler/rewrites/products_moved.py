@@ -93,7 +93,7 @@ def exchanged(node: Node, uses: Uses) -> Node | None:
         return None
     swapped = (*range(batch), *range(middle, rank), *range(batch, middle))
     product_swapped = derived(
-        node, "dot", (right, left), [product.shape[dim] for dim in swapped], product.element,
+        product, "dot", (right, left), [product.shape[dim] for dim in swapped], product.element,
         lhs_batch=fields["rhs_batch"], rhs_batch=fields["lhs_batch"],
         lhs_contracting=fields["rhs_contracting"], rhs_contracting=fields["lhs_contracting"],
     )  # fmt: skip
@@ -179,4 +179,4 @@ def division_after_product(node: Node, uses: Uses) -> Node | None:
     front = rank - len(contracting)
     line = derived(node, "reshape", (source,), node.shape[:front])
     spread = derived(node, "broadcast", (line,), node.shape, dimensions=tuple(range(front)))
-    return node.like("divide", product, spread)
+    return derived(left, "divide", (product, spread), node.shape, node.element)

@@ -12,13 +12,12 @@ function fillSource(panel) {
       profile.sources[file].forEach((html, k) => {
         const cost = costs.get(`${file}:${k + 1}`), text = make("td");
         text.innerHTML = html || " ";
-        const heat = make("td", { class: "cost heat" }, cost ? `${cost.approximate ? "≈ " : ""}${digits(cost.path_us, 2)}` : "");
+        const heat = make("td", { class: "cost heat" }, cost ? digits(cost.path_us, 2) : "");
         if (cost) heat.style.setProperty("--a", (.05 + .55 * cost.cumulative_path_us / most).toFixed(3));
         const line = make("tr", { id: `${profile.number}:${file}:${k + 1}`, class: cost ? "hot" : "" }, heat, make("td", { class: "cost" }, cost ? digits(cost.self_us, 2) : ""), make("td", { class: "cost" }, cost && cost.waiting_us ? digits(cost.waiting_us, 2) : ""), calls ? make("td", { class: "cost" }, cost ? digits(cost.cumulative_path_us, 2) : "") : null, make("td", { class: "cost" }, String(k + 1)), text);
-        if (cost) { line.title = `${cost.approximate ? `${APPROXIMATE_LINES}; ` : ""}${digits(cost.path_us / total * 100, 1)} % of the critical path${calls ? `, ${digits(cost.cumulative_path_us / total * 100, 1)} % with calls` : ""}, ${digits(cost.events, 0)} events; click to show them`; line.onclick = () => markBy(profile, "line", `${file}:${k + 1}`); }
+        if (cost) { line.title = `${digits(cost.path_us / total * 100, 1)} % of the critical path${calls ? `, ${digits(cost.cumulative_path_us / total * 100, 1)} % with calls` : ""}, ${digits(cost.events, 0)} events; click to show them`; line.onclick = () => markBy(profile, "line", `${file}:${k + 1}`); }
         body.append(line);
       });
-      if ([...costs.values()].some(row => row.approximate)) panel.append(make("p", { class: "note" }, `≈ ${APPROXIMATE_LINES}`));
       panel.append(make("h2", {}, `${file}: µs of the critical path, self, waiting${calls ? ", critical path with calls" : ""}`), make("div", { class: "code" }, make("table", {}, body)));
     }
   }

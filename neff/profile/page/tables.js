@@ -1,5 +1,3 @@
-const APPROXIMATE_LINES = "approximate: the compiler fused instructions of several lines; the time of all of them is here";
-const APPROXIMATE_POINTS = "approximate: above the roof, or with the work of other instructions that are fused with it";
 // Tables: a cell is a text, a number, or [share, text], which has a bar behind it.
 function table(names, rows, { small = false, links = null, most = 500 } = {}) {
   const body = make("tbody");
@@ -42,10 +40,10 @@ function fillTables(panel) {
     const summary = profile.summary, total = profile.total_us || 1, place = make("div");
     if (profiles.length > 1) panel.append(make("h3", {}, `${profile.role}: ${profile.name}`));
     const fill = name => {
-      const rows = summary.by[name], calls = rows.some(row => row.cumulative_us !== row.self_us), approximate = rows.some(row => row.approximate);
-      place.replaceChildren(table([name, "path µs", ...(calls ? ["path with calls µs"] : []), "self µs", "waiting µs", "events", "bytes", "FLOPs", ...(approximate ? ["attribution"] : [])], rows.map(row => [row.name, [row.path_us / total, digits(row.path_us, 2)], ...(calls ? [[row.cumulative_path_us / total, digits(row.cumulative_path_us, 2)]] : []), row.self_us, row.waiting_us, row.events, row.bytes, row.flops, ...(approximate ? [row.approximate ? "approximate" : ""] : [])]), {
+      const rows = summary.by[name], calls = rows.some(row => row.cumulative_us !== row.self_us);
+      place.replaceChildren(table([name, "path µs", ...(calls ? ["path with calls µs"] : []), "self µs", "waiting µs", "events", "bytes", "FLOPs"], rows.map(row => [row.name, [row.path_us / total, digits(row.path_us, 2)], ...(calls ? [[row.cumulative_path_us / total, digits(row.cumulative_path_us, 2)]] : []), row.self_us, row.waiting_us, row.events, row.bytes, row.flops]), {
         links: row => name === "line" && /:\d+$/.test(row[0]) ? () => openSource(profile, row[0].replace(/:\d+$/, ""), +row[0].match(/\d+$/)[0]) : () => markBy(profile, name, row[0]),
-      }), approximate ? make("p", { class: "note" }, APPROXIMATE_LINES) : "");
+      }));
     };
     panel.append(picker(Object.keys(summary.by), "line", fill), place);
     fill("line");
@@ -54,7 +52,7 @@ function fillTables(panel) {
     const name = summary.engines.some(one => one.core) ? one => `${one.engine}, core ${one.core}` : one => one.engine;
     panel.append(table(["engine", "busy µs", ...causes.map(one => `waits for ${one}`), "issue µs", "idle µs"], summary.engines.map(one => [name(one), [one.busy_us / total, digits(one.busy_us, 2)], ...causes.map(cause => one.waiting_us[cause] || 0), one.issue_us, one.idle_us])));
     panel.append(make("h2", {}, "Critical path, in order"));
-    panel.append(table(["lane", "opcode", "events", "µs", "line", "op"], summary.critical_path.map(one => [one.lane, one.opcode, one.count, [one.path_us / total, digits(one.path_us, 2)], one.approximate ? `${one.place} (approximate)` : one.place, one.op])));
+    panel.append(table(["lane", "opcode", "events", "µs", "line", "op"], summary.critical_path.map(one => [one.lane, one.opcode, one.count, [one.path_us / total, digits(one.path_us, 2)], one.place, one.op])));
   }
 }
 function markBy(profile, name, value) {
