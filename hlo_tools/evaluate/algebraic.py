@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hlo_tools.evaluate.applying import combine, fold, in_order, reduced, simple_reducer
+from hlo_tools.evaluate.factorizations import triangular_solution
 from hlo_tools.evaluate.operation import Call, operation, product_type
 from hlo_tools.evaluate.values import Array, Value, wide
 
@@ -176,35 +177,16 @@ def _factored(matrices: Array) -> Array:
         return np.stack([_factored(matrix) for matrix in matrices])
 
 
-def _solved(matrix: Array, b: Array) -> Array:
-    """x of ``matrix x = b``, row after row, so that a zero on the diagonal results in infinities."""
-    try:
-        return np.linalg.solve(matrix, b)
-    except np.linalg.LinAlgError:
-        rows = range(matrix.shape[-1])
-        lower = not np.triu(matrix, 1).any()
-        x = np.zeros(np.broadcast_shapes(b.shape, (*matrix.shape[:-1], b.shape[-1])), b.dtype)
-        for row in rows if lower else reversed(rows):
-            partial_sum = np.matmul(matrix[..., row : row + 1, :], x)[..., 0, :]
-            x[..., row, :] = (b[..., row, :] - partial_sum) / matrix[..., row, row, None]
-        return x
-
-
 @operation("triangular-solve")
 def _triangular(call: Call) -> Value:
-    a, b = call.operands
     options = call.row.triangular_solve_options
-    matrix = np.tril(a) if options.lower else np.triu(a)
-    if options.unit_diagonal:
-        size = a.shape[-1]
-        matrix = matrix * (1 - np.eye(size, dtype=a.dtype)) + np.eye(size, dtype=a.dtype)
-    if options.transpose_a in (2, 3):
-        matrix = np.swapaxes(matrix, -1, -2)
-        matrix = matrix.conj() if options.transpose_a == 3 else matrix
-    if options.left_side:
-        return _solved(matrix, b).astype(call.dtype)
-    transposed = _solved(np.swapaxes(matrix, -1, -2), np.swapaxes(b, -1, -2))
-    return np.swapaxes(transposed, -1, -2).astype(call.dtype)
+    return triangular_solution(
+        *call.operands,
+        lower=options.lower,
+        unit_diagonal=options.unit_diagonal,
+        transpose={2: "T", 3: "C"}.get(options.transpose_a, "N"),
+        left_side=options.left_side,
+    ).astype(call.dtype)
 
 
 @operation("batch-norm-training")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from hlo_tools.evaluate.custom_calls import REFERENCES, evaluate_reference
 from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.sorting import largest
 from hlo_tools.evaluate.values import Array, Value, parts_of
@@ -137,6 +138,9 @@ def _custom_call(call: Call) -> Value:
     if target == "TopK":
         return _largest(call)
     runner = call.evaluator.custom_calls.get(target)
+    reference = REFERENCES.get(target)
+    if runner is None and reference is not None:
+        return evaluate_reference(call, reference)
     if runner is None:
         raise call.fail(
             f"calls {target!r}, which cannot be evaluated",

@@ -393,9 +393,18 @@ def _clamp(call: Call) -> Value:
     return BINARY["minimum"](BINARY["maximum"](low, value), high).astype(call.dtype)
 
 
-@operation("copy opt-barrier domain")
+@operation("opt-barrier domain")
 def _same(call: Call) -> Value:
     return call.values[0]
+
+
+@operation("copy")
+def _copy(call: Call) -> Value:
+    """The operand; the TPU compiler lets a copy convert between types of floats, too."""
+    value = call.values[0]
+    if isinstance(value, np.ndarray) and not call.row.shape.tuple_shapes:
+        return value if value.dtype == call.dtype else convert(value, call.dtype)
+    return value
 
 
 # -- conversions ---------------------------------------------------------------------------------

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hlo_tools.evaluate.operation import Call, operation
-from hlo_tools.evaluate.values import Array, Value
+from hlo_tools.evaluate.tiled_memory import from_memory, to_memory
+from hlo_tools.evaluate.values import Array, Value, undefined
 from hlo_tools.types.literal import Literal
+
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import ShapeProto
 
 __all__: list[str] = []
 
@@ -63,16 +68,28 @@ def _reshape(call: Call) -> Value:
 def _bitcast(call: Call) -> Value:
     """The same bytes, read by another layout: elements in the order in which memory has them."""
     operand = call.operands[0]
+    source = call.evaluator.shape_of(call.row.operand_ids[0])
+    if source is not None and (source.layout.tiles or call.row.shape.layout.tiles):
+        return _tiled_bitcast(call, source)
     size = math.prod(call.extents) * call.dtype.itemsize
     if operand.nbytes != size:
         raise call.fail(f"makes {size} bytes of {operand.nbytes}")
-    source = call.evaluator.shape_of(call.row.operand_ids[0])
     stored = _in_memory_order(
         operand, list(source.layout.minor_to_major) if source is not None else []
     )
     order = list(reversed(call.row.shape.layout.minor_to_major)) or list(range(len(call.extents)))
     flat: Array = stored.reshape(-1).view(call.dtype)
     return flat.reshape([call.extents[axis] for axis in order]).transpose(np.argsort(order))
+
+
+def _tiled_bitcast(call: Call, source: ShapeProto) -> Value:
+    """Padding of tiles is memory, too: a bitcast may drop it, or read it as undefined elements."""
+    operand = call.operands[0]
+    try:
+        stored = to_memory(operand, source, lambda extents: undefined(extents, operand.dtype))
+        return from_memory(stored.view(call.dtype), call.row.shape)
+    except ValueError as error:
+        raise call.fail(f"cannot be evaluated: {error}") from error
 
 
 def _in_memory_order(value: Array, minor_to_major: list[int]) -> Array:

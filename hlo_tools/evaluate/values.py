@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 import numpy as np
 
 from hlo_tools.errors import HloUnsupportedError
-from hlo_tools.types.element_types import Array
+from hlo_tools.types.element_types import Array, DType, element_of
 
-__all__ = ["Array", "EvaluationError", "Value", "array_parts", "parts_of", "wide"]
+__all__ = ["Array", "EvaluationError", "Value", "array_parts", "parts_of", "undefined", "wide"]
 
 Value: TypeAlias = "Array | tuple[Value, ...] | None"
 """An array, a tuple of values, or None for a token."""
@@ -29,6 +30,13 @@ class EvaluationError(HloUnsupportedError):
     """An instruction whose result is not defined, or not defined on one device."""
 
     default_code = "HLO-EVALUATE"
+
+
+def undefined(extents: Sequence[int], dtype: DType) -> Array:
+    """Elements that nothing wrote: NaN, or the lowest integer, so that a read of them shows."""
+    element = element_of(dtype)
+    lowest = {"int": -(1 << max(element.bits - 1, 0)), "uint": 0, "pred": 0}
+    return np.full(extents, lowest.get(element.kind, np.nan), dtype)
 
 
 def wide(value: Array) -> Array:
