@@ -230,13 +230,18 @@ def _needs(what: str, *names: str) -> Callable[[dict[str, Provider]], Ability]:
 
 
 def _jax_scripts(by_name: dict[str, Provider]) -> Ability:
-    from hlo_tools.frameworks.jax_versions import check_version
+    from hlo_tools.frameworks.jax_versions import check_version, is_untested
 
     ability = _needs("kernels in JAX scripts", "nki", "jax")(by_name)
     if not ability.works:
         return ability
+    version = by_name["jax"].version
+    if is_untested(version):
+        return replace(
+            ability, what=f"{ability.what} (JAX {version} is newer than the tested ones)"
+        )
     try:
-        check_version(by_name["jax"].version)
+        check_version(version)
     except HloError as error:
         return replace(ability, works=False, reason=f"{error.message}; {error.remedy}")
     return ability

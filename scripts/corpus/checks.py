@@ -35,7 +35,7 @@ from hlo_tools.types.literal import Literal
 from hlo_tools.verify import Severity, verify
 from scripts.corpus.jaxlib_server import Server
 from scripts.corpus.several_devices import devices_of, inputs_on, manually_sharded
-from tests.text.comparing import by_name
+from tests.text.comparing import by_name, states_orders
 
 CHECKS: dict[str, Callable[[Case], dict[str, str]]] = {}
 CLOSE = 2e-3
@@ -152,7 +152,8 @@ def check(function: Callable[[Case], dict[str, str]]) -> Callable[[Case], dict[s
 
 def _equal(first: bytes, second: bytes) -> str:
     """Of two modules compared by names: the first place and the first words that differ."""
-    one, other = by_name(first), by_name(second)
+    orders = states_orders(first) or states_orders(second)
+    one, other = by_name(first, orders=orders), by_name(second, orders=orders)
     places = [at for at in (one.keys() | other.keys()) if one.get(at) != other.get(at)]
     if not places:
         return "ok"

@@ -436,12 +436,18 @@ def test_more_releases_than_places_lose_the_oldest_only(own_cache) -> None:
 # ------------------------------------------------------------------------- versions of JAX
 
 
-@pytest.mark.parametrize("version", ["0.6.0", "0.7.2", "0.10.2", "0.10.3.dev20260901"])
+@pytest.mark.parametrize("version", ["0.6.0", "0.10.2", "0.10.3.dev20260901", "0.11.2", "0.12.0.1"])
 def test_versions_of_jax_that_are_taken(version: str) -> None:
     check_version(version)
 
 
-@pytest.mark.parametrize("version", ["0.4.38", "0.5.3", "0.11.0", "1.0.0"])
+@pytest.mark.parametrize("version", ["0.13.0", "0.99.1", "1.0.0"])
+def test_newer_versions_of_jax_run_with_a_warning(version: str) -> None:
+    with pytest.warns(RuntimeWarning, match=rf"HLO-JAX-VERSION\] JAX {version} is newer"):
+        check_version(version)
+
+
+@pytest.mark.parametrize("version", ["0.4.38", "0.5.3"])
 def test_versions_of_jax_that_nobody_tested(version: str) -> None:
     with pytest.raises(HloUnsupportedError, match=rf"HLO-JAX-VERSION\] JAX {version}") as caught:
         check_version(version)

@@ -5,17 +5,55 @@ from __future__ import annotations
 from typing import Any
 
 from hlo_tools import schema
+from hlo_tools.types.comparison import TOTAL, default_comparison_order, is_total_order
 from hlo_tools.types.source_frames import frames_of
 
-__all__ = ["by_name", "differences"]
+__all__ = ["by_name", "differences", "in_older_words", "states_orders"]
 
 _REFERENCES = ("id", "operand_ids", "control_predecessor_ids", "called_computation_ids")
 _LOW = 0xFFFFFFFF
 
 
-def by_name(data: bytes) -> dict[str, Any]:
-    """Everything of a module that does not depend on ids."""
+_ORDER_KEY = b"\xb2\x06"
+"""The key of ``comparison_order``, which jaxlib 0.12 writes."""
+
+
+_SUM_TYPE = "sdy::reduction_op"
+_SUM_TEXT = f' metadata={{op_type="{_SUM_TYPE}" op_name="SUM"}}'
+"""Metadata that jaxlib 0.12 adds to an unreduced sharding."""
+
+
+def in_older_words(text: str) -> str:
+    """Text of jaxlib 0.12 in the words of 0.10, which the printer writes."""
+    return text.replace("{single_device[", "{maximal_mesh[").replace(_SUM_TEXT, "")
+
+
+def states_orders(data: bytes) -> bool:
+    """Return True if a module's comparisons state their orders as jaxlib 0.12 does."""
+    return _ORDER_KEY in data
+
+
+def _state_orders(module: Any) -> None:
+    """State every comparison's order as jaxlib 0.12 does, which drops types that do not fit."""
+    for computation in module.computations:
+        kinds = {inst.id & _LOW: inst.shape.element_type for inst in computation.instructions}
+        for inst in computation.instructions:
+            if inst.opcode == "compare":
+                default = default_comparison_order(kinds[inst.operand_ids[0] & _LOW])
+                is_total = inst.comparison_type in ("SIGNED", "UNSIGNED") or is_total_order(inst)
+                inst.comparison_order = TOTAL if is_total else default
+                inst.ClearField("comparison_type")
+
+
+def by_name(data: bytes, *, orders: bool = False) -> dict[str, Any]:
+    """Everything of a module that does not depend on ids.
+
+    Args:
+        orders: of comparisons, the order alone, however a version of jaxlib states it.
+    """
     module = schema.HloModuleProto.FromString(data)
+    if orders:
+        _state_orders(module)
     names = {row.id: row.name for row in module.computations}
     found: dict[str, Any] = {}
     for row in module.computations:
@@ -23,8 +61,12 @@ def by_name(data: bytes) -> dict[str, Any]:
         for one in row.instructions:
             copy = schema.HloInstructionProto()
             copy.CopyFrom(one)
-            for field in _REFERENCES:
+            for field in (*_REFERENCES, "empty_options"):
                 copy.ClearField(field)
+            if not copy.sparsity_config.ByteSize():
+                copy.ClearField("sparsity_config")
+            if [row.op_type for row in copy.sharding.metadata] == [_SUM_TYPE]:
+                copy.sharding.ClearField("metadata")
             frames = _frames(copy, module.stack_frame_index)
             found[f"{row.name}/{one.name}"] = (
                 [local[number & _LOW] for number in one.operand_ids],
@@ -68,9 +110,14 @@ def _recovery_table(data: bytes) -> str:
     return "".join(sorted(str(entry) for entry in table.entries))
 
 
-def differences(first: bytes, second: bytes) -> list[str]:
-    """The places where two modules differ, with both sides."""
-    one, other = by_name(first), by_name(second)
+def differences(first: bytes, second: bytes, *, orders: bool = False) -> list[str]:
+    """The places where two modules differ, with both sides.
+
+    Args:
+        orders: as in :func:`by_name`; always where one of the modules is of jaxlib 0.12.
+    """
+    orders = orders or states_orders(first) or states_orders(second)
+    one, other = by_name(first, orders=orders), by_name(second, orders=orders)
     return [
         f"{place}:\n  {one.get(place)}\n  {other.get(place)}"
         for place in sorted(one.keys() | other.keys())
