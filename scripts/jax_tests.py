@@ -61,13 +61,13 @@ class Row:
     group: str
     file: str
     executor: str
-    found: Found
+    result: Found
 
     @property
     def kind(self) -> str:
         """The outcome, or ``aside``."""
-        outcome = self.found.outcome
-        return "aside" if aside(outcome, self.found.reason) else outcome
+        outcome = self.result.outcome
+        return "aside" if aside(outcome, self.result.reason) else outcome
 
 
 def sampled(root: Path, group: str, seed: int, size: int) -> dict[str, list[str]]:
@@ -93,11 +93,11 @@ def measured(root: Path, group: str, options: argparse.Namespace) -> Iterator[Ro
     for name, tests in chosen.items():
         file = root / f"{name}.py"
         base = run(file, tests, EXECUTORS["jaxlib"], options.seconds)
-        yield from (Row(group, name, "jaxlib", found) for found in base)
-        good = [found.test for found in base if found.outcome == "passed"]
+        yield from (Row(group, name, "jaxlib", result) for result in base)
+        good = [result.test for result in base if result.outcome == "passed"]
         for executor in options.executors.split(","):
-            for found in run(file, good, EXECUTORS[executor], options.seconds):
-                yield Row(group, name, executor, found)
+            for repeated in run(file, good, EXECUTORS[executor], options.seconds):
+                yield Row(group, name, executor, repeated)
 
 
 def _only(words: Sequence[str]) -> dict[str, list[str]]:
@@ -111,28 +111,30 @@ def _only(words: Sequence[str]) -> dict[str, list[str]]:
 def report(rows: Sequence[Row], executors: Sequence[str]) -> None:
     """Groups by executor, then reasons by frequency."""
     for executor in executors:
-        mine = [row for row in rows if row.executor == executor]
+        executor_rows = [row for row in rows if row.executor == executor]
         print(f"\n{executor}: passed of those that count, then what else came")
-        groups = list(dict.fromkeys(row.group for row in mine))
+        groups = list(dict.fromkeys(row.group for row in executor_rows))
         for group in [*groups, "all"]:
-            kinds = Counter(row.kind for row in mine if group in (row.group, "all"))
+            kinds = Counter(row.kind for row in executor_rows if group in (row.group, "all"))
             counted = sum(kinds.values()) - kinds["aside"] - kinds["skipped"]
             share = 100 * kinds["passed"] / counted if counted else 100.0
-            rest = ", ".join(f"{kind} {n}" for kind, n in kinds.most_common() if kind != "passed")
-            print(f"  {group:18} {kinds['passed']:4}/{counted:<4} {share:5.1f} %   {rest}")
-        _print_reasons([row for row in mine if row.kind not in ("passed", "skipped")])
+            counts_text = ", ".join(
+                f"{kind} {n}" for kind, n in kinds.most_common() if kind != "passed"
+            )
+            print(f"  {group:18} {kinds['passed']:4}/{counted:<4} {share:5.1f} %   {counts_text}")
+        _print_reasons([row for row in executor_rows if row.kind not in ("passed", "skipped")])
 
 
 def _print_reasons(rows: Sequence[Row]) -> None:
     reasons: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        text = row.found.reason
-        short = text.partition(" ")[0] if row.found.outcome == "refused" else text[:70]
+        text = row.result.reason
+        short = text.partition(" ")[0] if row.result.outcome == "refused" else text[:70]
         reasons.setdefault((row.kind, short), []).append(row)
-    for (kind, short), some in sorted(reasons.items(), key=lambda one: -len(one[1])):
-        print(f"  {len(some):4} {kind} {short}")
-        for row in some[:6]:
-            print(f"         {row.file}:{row.found.test}\n             {row.found.reason[:220]}")
+    for (kind, short), reason_rows in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        print(f"  {len(reason_rows):4} {kind} {short}")
+        for row in reason_rows[:6]:
+            print(f"         {row.file}:{row.result.test}\n             {row.result.reason[:220]}")
 
 
 def _options() -> argparse.Namespace:
@@ -164,13 +166,13 @@ def main() -> int:
         for row in measured(root, group, options):
             rows.append(row)
             if options.json:
-                options.json.write_text(json.dumps([_flat(one) for one in rows], indent=0) + "\n")
+                options.json.write_text(json.dumps([_flat(row) for row in rows], indent=0) + "\n")
 
     with ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(work, groups))
     executors = options.executors.split(",")
     report(rows, executors)
-    if not any(row.found.outcome == "passed" and row.executor in executors for row in rows):
+    if not any(row.result.outcome == "passed" and row.executor in executors for row in rows):
         print("no test passed: nothing was compared", file=sys.stderr)
         return 2
     bad = ("wrong", "foreign", "bug", "crash", "hang")
@@ -178,7 +180,7 @@ def main() -> int:
 
 
 def _flat(row: Row) -> dict[str, Any]:
-    return {"group": row.group, "file": row.file, "executor": row.executor} | asdict(row.found)
+    return {"group": row.group, "file": row.file, "executor": row.executor} | asdict(row.result)
 
 
 if __name__ == "__main__":

@@ -163,7 +163,7 @@ def main() -> int:
     if options.json:
         write_json(results, options.json)
     # Some of its tests throw away what specialize found wrong.
-    return code or int(any(each.outcome == "failed" for each in results))
+    return code or int(any(result.outcome == "failed" for result in results))
 
 
 if __name__ == "__main__":

@@ -35,9 +35,9 @@ def copied(checkout: Path, folder: Path) -> Path:
     for name in PROTOS:
         words = ["-m", "grpc_tools.protoc", f"-I{messages}", f"--python_out={messages}", name]
         subprocess.run([sys.executable, *words], check=True, cwd=messages)
-    for made in messages.rglob("*_pb2.py"):
-        text = made.read_text().replace("from xla", "from nkipy.third_party.xla")
-        made.write_text(text)
+    for path in messages.rglob("*_pb2.py"):
+        text = path.read_text().replace("from xla", "from nkipy.third_party.xla")
+        path.write_text(text)
     shutil.copy(ROOT / "compat" / "spike" / "_spike.py", copy / "spike" / "src" / "spike")
     return copy
 
@@ -61,41 +61,43 @@ def environment(copy: Path, folder: Path) -> dict[str, str]:
 
 def outcomes(report: Path) -> dict[str, tuple[str, str]]:
     """Test -> (passed, failed, error or skipped, the first line of why)."""
-    found: dict[str, tuple[str, str]] = {}
+    results: dict[str, tuple[str, str]] = {}
     for case in ET.parse(report).iter("testcase"):
-        child = next((one for one in case if one.tag in ("failure", "error", "skipped")), None)
+        child = next(
+            (element for element in case if element.tag in ("failure", "error", "skipped")), None
+        )
         kind = {"failure": "failed"}.get(child.tag, child.tag) if child is not None else "passed"
         why = (child.get("message") or "").splitlines()[:1] if child is not None else []
-        found[f"{case.get('classname')}::{case.get('name')}"] = (kind, "".join(why))
-    return found
+        results[f"{case.get('classname')}::{case.get('name')}"] = (kind, "".join(why))
+    return results
 
 
 def main() -> int:
     """Run the tests; 0 when all pass."""
-    given = sys.argv[1:]
-    end = given.index("--") if "--" in given else len(given)
+    arguments = sys.argv[1:]
+    end = arguments.index("--") if "--" in arguments else len(arguments)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkout", type=Path)
     parser.add_argument("tests", nargs="*", default=list(SUITES))
     parser.add_argument("--json", type=Path)
-    chosen = parser.parse_args(given[:end])
+    chosen = parser.parse_args(arguments[:end])
     with tempfile.TemporaryDirectory(prefix="nkipy-tests-") as name:
         folder = Path(name)
         copy = copied(chosen.checkout.resolve(), folder)
         report = folder / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "--tb=short", f"--junit-xml={report}",
                    "-p", "no:cacheprovider", "-p", "no:hlo_tools.pytest_plugin",
-                   *given[end + 1 :], *chosen.tests]  # fmt: skip
+                   *arguments[end + 1 :], *chosen.tests]  # fmt: skip
         subprocess.run(command, cwd=copy, env=environment(copy, folder))
-        found = outcomes(report)
-    counts = Counter(kind for kind, _ in found.values())
+        results = outcomes(report)
+    counts = Counter(kind for kind, _ in results.values())
     ran = sum(counts.values()) - counts["skipped"]
-    reasons = Counter(why for kind, why in found.values() if kind in ("failed", "error"))
+    reasons = Counter(why for kind, why in results.values() if kind in ("failed", "error"))
     for why, count in reasons.most_common():
         print(f"{count:5}  {why[:150]}")
     print(f"{counts['passed']} of {ran} passed, {counts['skipped']} skipped")
     if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1))
+        chosen.json.write_text(json.dumps(results, indent=1))
     return 0 if counts["passed"] == ran else 1
 
 

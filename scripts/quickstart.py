@@ -50,14 +50,14 @@ def job(script: Path, target: str, folder: Path) -> int:
     if ran.exit_code:
         print(f"the script ended with exit code {ran.exit_code}", file=sys.stderr)
         return ran.exit_code
-    entries = list(dict.fromkeys(one.path for one in ran.modules))
+    entries = list(dict.fromkeys(module.path for module in ran.modules))
     if not entries:
         print("the script compiled no program with a kernel", file=sys.stderr)
         return 1
-    for one in ran.modules:
+    for hlo_module in ran.modules:
         print(
-            f"             HLO module {one.name}: {one.instructions} instructions, "
-            f"kernels: {', '.join(one.kernels) or '-'}"
+            f"             HLO module {hlo_module.name}: {hlo_module.instructions} instructions, "
+            f"kernels: {', '.join(hlo_module.kernels) or '-'}"
         )
     return max(check(Path(entry), target, folder) for entry in entries)
 
@@ -72,11 +72,11 @@ def check(entry: Path, target: str, folder: Path) -> int:
     program = neff.compile(module, target=target, root=entry)
     path = folder / f"{entry.name}.neff"
     neff.write(program, path)
-    steps = sum(len(list(part)) for part in program.subgraphs[0].engines.values())
+    steps = sum(len(list(instructions)) for instructions in program.subgraphs[0].engines.values())
     print(f"2. build     {module.name}.neff: {path.stat().st_size:,} bytes, {steps} instructions")
     model = load_neff(path)
     random = np.random.default_rng(0)
-    inputs = [sample(random, one.shape) for one in module.entry.parameters]
+    inputs = [sample(random, parameter.shape) for parameter in module.entry.parameters]
     names = list(model.inputs)
     results = model.run(dict(zip(names, inputs, strict=True)))
     print(f"3. run       inputs {', '.join(names)} -> outputs {', '.join(results)}")

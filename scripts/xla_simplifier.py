@@ -58,18 +58,20 @@ def main() -> int:
     words.add_argument("--held-out", action="store_true", help="the tests kept for reports")
     words.add_argument("--file", action="append", help="algebraic_simplifier, ...")
     words.add_argument("--missed", action="store_true", help="name the tests that are not reached")
-    given = words.parse_args()
+    options = words.parse_args()
     total = reached = 0
-    paths = {name: given.checkout / _FOLDER / f"{name}_test.cc" for name in given.file or _FILES}
+    paths = {
+        name: options.checkout / _FOLDER / f"{name}_test.cc" for name in options.file or _FILES
+    }
     present = {name: path for name, path in paths.items() if path.is_file()}
     if not present:
-        words.error(f"{given.checkout} has none of the tests: name a checkout of XLA")
+        words.error(f"{options.checkout} has none of the tests: name a checkout of XLA")
     for name, path in present.items():
-        results = [(test, _reaches(test)) for test in _counted(path, held_out=given.held_out)]
+        results = [(test, _reaches(test)) for test in _counted(path, held_out=options.held_out)]
         hits = sum(why == "" for _, why in results)
         total, reached = total + len(results), reached + hits
         print(f"{name:<28} {hits:>4} of {len(results):>4}")
-        for test, why in results if given.missed else ():
+        for test, why in results if options.missed else ():
             if why:
                 print(f"    {test.name}: {why}")
     print(f"{'all':<28} {reached:>4} of {total:>4}  {reached / max(total, 1):.1%}")
@@ -80,103 +82,103 @@ def _counted(path: Path, *, held_out: bool) -> Iterator[Test]:
     for test in read_tests(path):
         if is_held_out(test.full_name) is not held_out or _STAYS.search(test.body):
             continue
-        texts = [one for one in modules_in(test) if one.text]
+        texts = [module for module in modules_in(test) if module.text]
         if texts and _CHANGES.search(test.body) and len(texts) == 1:
             yield test
 
 
 def _reaches(test: Test) -> str:
     """Why a test is not reached, or ""."""
-    (text,) = [one.text for one in modules_in(test) if one.text]
+    (text,) = [module.text for module in modules_in(test) if module.text]
     try:
         module = hlo_tools.load(text.encode())
         before = module.to_text()
         Pipeline.parse(_PIPELINE).run(module)
     except HloError as error:
         return f"[{error.code}] {error.message}"
-    wanted = _pattern(test.body)
+    pattern = _pattern(test.body)
     root = module.entry.root
-    if wanted is not None:
-        return "" if _fits(root, wanted) else f"{_told(root)} is no {_shown(wanted)}"
+    if pattern is not None:
+        return "" if _fits(root, pattern) else f"{_told(root)} is no {_shown(pattern)}"
     return "" if module.to_text() != before else "unchanged"
 
 
 def _pattern(body: str) -> Wanted | None:
-    found = None
+    last_match = None
     for match in _MATCH.finditer(body):
-        found = match
-    if found is None:
+        last_match = match
+    if last_match is None:
         return None
-    wanted, _ = _parsed(body, found.end())
-    return wanted
+    pattern, _ = _parsed(body, last_match.end())
+    return pattern
 
 
-def _parsed(text: str, at: int) -> tuple[Wanted | None, int]:
+def _parsed(text: str, position: int) -> tuple[Wanted | None, int]:
     """A matcher at a place, and where it ends."""
-    head = re.compile(r"\s*(?:(?:m|match)::)?(\w+)\(").match(text, at)
+    head = re.compile(r"\s*(?:(?:m|match)::)?(\w+)\(").match(text, position)
     if head is None:
-        return None, at
-    at = head.end()
+        return None, position
+    position = head.end()
     operands: list[Wanted] = []
-    while at < len(text) and text[at] != ")":
-        one, after = _parsed(text, at)
-        if one is not None and (one.name in _ANY | _CONSTANTS or one.name[0].isupper()):
-            operands.append(one)
-            at = after
+    while position < len(text) and text[position] != ")":
+        operand, after = _parsed(text, position)
+        if operand is not None and (operand.name in _ANY | _CONSTANTS or operand.name[0].isupper()):
+            operands.append(operand)
+            position = after
         else:
-            at = _skipped(text, at)
-        if at < len(text) and text[at] == ",":
-            at += 1
-    at += 1
-    while method := re.compile(r"\s*\.\s*(\w+)\(").match(text, at):
+            position = _skipped(text, position)
+        if position < len(text) and text[position] == ",":
+            position += 1
+    position += 1
+    while method := re.compile(r"\s*\.\s*(\w+)\(").match(text, position):
         end = _closed(text, method.end())
-        at = end
-    return Wanted(head[1], tuple(operands)), at
+        position = end
+    return Wanted(head[1], tuple(operands)), position
 
 
-def _skipped(text: str, at: int) -> int:
+def _skipped(text: str, position: int) -> int:
     """Behind an argument that is no matcher: a number, a capture, a shape."""
-    while at < len(text) and text[at] not in ",)":
-        at = _closed(text, at + 1) if text[at] in "({" else at + 1
-    return at
+    while position < len(text) and text[position] not in ",)":
+        position = _closed(text, position + 1) if text[position] in "({" else position + 1
+    return position
 
 
-def _closed(text: str, at: int) -> int:
+def _closed(text: str, position: int) -> int:
     depth = 1
-    while at < len(text) and depth:
-        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[at], 0)
-        at += 1
-    return at
+    while position < len(text) and depth:
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[position], 0)
+        position += 1
+    return position
 
 
-def _fits(view: Instruction, wanted: Wanted) -> bool:
-    if wanted.name == "AnyOf":
-        return any(_fits(view, one) for one in wanted.operands)
-    if wanted.name in _CONSTANTS:
+def _fits(view: Instruction, pattern: Wanted) -> bool:
+    if pattern.name == "AnyOf":
+        return any(_fits(view, alternative) for alternative in pattern.operands)
+    if pattern.name in _CONSTANTS:
         inside = view.operands[0] if view.opcode == "broadcast" else view
-        effective = wanted.name == "ConstantEffectiveScalar"
+        effective = pattern.name == "ConstantEffectiveScalar"
         return (inside if effective else view).opcode == "constant"
-    if _is_constant(view) and _only_constants(wanted):
+    if _is_constant(view) and _only_constants(pattern):
         return True  # ours computes what XLA leaves to its constant folding
-    opcode = _opcode(wanted.name)
+    opcode = _opcode(pattern.name)
     if opcode and view.opcode != opcode:
         return False
-    pairs = list(zip(view.operands, wanted.operands, strict=False))
-    if wanted.name.endswith("AnyOrder") and len(pairs) == 2:
-        first, second = wanted.operands
+    pairs = list(zip(view.operands, pattern.operands, strict=False))
+    if pattern.name.endswith("AnyOrder") and len(pairs) == 2:
+        first, second = pattern.operands
         orders = ((first, second), (second, first))
         return any(all(map(_fits, view.operands, order)) for order in orders)
-    return len(wanted.operands) <= len(view.operands) and all(_fits(*pair) for pair in pairs)
+    return len(pattern.operands) <= len(view.operands) and all(_fits(*pair) for pair in pairs)
 
 
 def _is_constant(view: Instruction) -> bool:
     return (view.operands[0] if view.opcode == "broadcast" else view).opcode == "constant"
 
 
-def _only_constants(wanted: Wanted) -> bool:
-    if wanted.name in _CONSTANTS:
+def _only_constants(pattern: Wanted) -> bool:
+    if pattern.name in _CONSTANTS:
         return True
-    return bool(wanted.operands) and all(map(_only_constants, wanted.operands))
+    return bool(pattern.operands) and all(map(_only_constants, pattern.operands))
 
 
 def _opcode(name: str) -> str:
@@ -192,9 +194,9 @@ def _told(view: Instruction) -> str:
     return f"{view.opcode}({', '.join(operand.opcode for operand in view.operands)})"
 
 
-def _shown(wanted: Wanted) -> str:
-    inside = ", ".join(map(_shown, wanted.operands))
-    return f"{wanted.name}({inside})" if inside else wanted.name
+def _shown(pattern: Wanted) -> str:
+    inside = ", ".join(map(_shown, pattern.operands))
+    return f"{pattern.name}({inside})" if inside else pattern.name
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ DIFFERENT = ("missed", "false alarm", "unread")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What ours makes of it: ``found``, ``missed``, ``quiet``, ``false alarm`` or ``unread``."""
+    """Outcome of our verifier: ``found``, ``missed``, ``quiet``, ``false alarm`` or ``unread``."""
 
     name: str
     outcome: str
@@ -98,20 +98,20 @@ def main() -> int:
     words.add_argument("--others", action="store_true", help="valid modules of other tests")
     words.add_argument("--corpus", type=Path, help="valid modules below a folder")
     words.add_argument("--json", type=Path)
-    given = words.parse_args()
-    tests = read_tests(given.checkout / "xla/service/hlo_verifier_test.cc")
+    options = words.parse_args()
+    tests = read_tests(options.checkout / "xla/service/hlo_verifier_test.cc")
     cases = [
-        case for test in tests if is_held_out(test.full_name) is given.held_out
+        case for test in tests if is_held_out(test.full_name) is options.held_out
         for case in _cases(test)
     ]  # fmt: skip
     results = [_judged(case) for case in cases]
-    if given.others:
-        results += [_judged(case) for case in _others(given.checkout)]
-    if given.corpus:
-        results += _corpus(given.corpus)
+    if options.others:
+        results += [_judged(case) for case in _others(options.checkout)]
+    if options.corpus:
+        results += _corpus(options.corpus)
     _print(results)
-    if given.json:
-        given.json.write_text(json.dumps([asdict(one) for one in results], indent=1))
+    if options.json:
+        options.json.write_text(json.dumps([asdict(result) for result in results], indent=1))
     judged_otherwise = any(result.outcome in DIFFERENT for result in results)
     return 1 if judged_otherwise else 0 if results else 2
 
@@ -119,36 +119,41 @@ def main() -> int:
 def _cases(test: Test) -> Iterator[Case]:
     """The modules of a verifier test with what it expects of each."""
     options = _options(test)
-    made = [_from_template(one, test) for one in _MADE.finditer(test.body)]
-    parsed = sorted([*modules_in(test), *(one for one, _ in made)], key=lambda one: one.end)
-    devices = {one.end: counts for one, counts in made}
-    for number, one in enumerate(parsed):
+    from_templates = [_from_template(match, test) for match in _MADE.finditer(test.body)]
+    parsed = sorted(
+        [*modules_in(test), *(module for module, _ in from_templates)],
+        key=lambda module: module.end,
+    )
+    devices = {module.end: counts for module, counts in from_templates}
+    for number, text_module in enumerate(parsed):
         until = parsed[number + 1].end if number + 1 < len(parsed) else len(test.body)
-        after = test.body[one.end : until]
-        if not one.text or _CHANGED_IN_CPP.search(after):
+        after = test.body[text_module.end : until]
+        if not text_module.text or _CHANGED_IN_CPP.search(after):
             continue
         valid, invalid = _VALID.search(after), _INVALID.search(after)
-        if not (valid or invalid or one.verified):
+        if not (valid or invalid or text_module.verified):
             continue
-        found = replace(options, **devices.get(one.end, _devices(test.body + one.text)))
+        case_options = replace(
+            options, **devices.get(text_module.end, _devices(test.body + text_module.text))
+        )
         name = test.full_name if len(parsed) == 1 else f"{test.full_name}#{number}"
-        yield Case(name, one.text, not invalid, found)
+        yield Case(name, text_module.text, not invalid, case_options)
 
 
 def _options(test: Test) -> Options:
     suffix = re.sub(r"^HloVerif\w*?er(?:Test)?(?=[A-Z]|$)|^HloVerifer", "", test.fixture)
-    found = _FIXTURES.get(suffix, Options())
+    base_options = _FIXTURES.get(suffix, Options())
     for word, values in _OPTIONS.items():
         if word in test.body:
-            found = replace(found, **values)
-    return found
+            base_options = replace(base_options, **values)
+    return base_options
 
 
 def _devices(text: str) -> dict[str, int]:
     return {
-        name: int(one[1] or one[2])
+        name: int(match[1] or match[2])
         for name, pattern in _DEVICES.items()
-        if (one := pattern.search(text))
+        if (match := pattern.search(text))
     }
 
 
@@ -164,30 +169,30 @@ def _from_template(call: re.Match[str], test: Test) -> tuple[Parsed, dict[str, i
 
 
 def _others(checkout: Path) -> Iterator[Case]:
-    """What other tests parse and expect to be valid (their test base allows mixed precision)."""
+    """Modules that other tests parse and expect to be valid (their test base allows mixed precision)."""
     for path in sorted(checkout.rglob("*_test.cc")):
         if path.name == "hlo_verifier_test.cc":
             continue
         for test in read_tests(path):
-            for number, one in enumerate(modules_in(test)):
-                if one.text and one.verified:
+            for number, module in enumerate(modules_in(test)):
+                if module.text and module.verified:
                     name = f"{path.relative_to(checkout)}:{test.full_name}#{number}"
-                    devices = _devices(test.body + one.text)
-                    yield Case(name, one.text, True, Options(mixed_precision=True, **devices))
+                    devices = _devices(test.body + module.text)
+                    yield Case(name, module.text, True, Options(mixed_precision=True, **devices))
 
 
 def _corpus(folder: Path) -> list[Result]:
-    found: list[Result] = []
-    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+    results: list[Result] = []
+    for path in sorted(file for file in folder.rglob("*") if file.is_file()):
         try:
             module = hlo_tools.load(path)
         except HloError as error:
-            found.append(Result(str(path), "unread", str(error)))
+            results.append(Result(str(path), "unread", str(error)))
             continue
-        errors = [one for one in verify(module) if one.severity is Severity.error]
+        errors = [problem for problem in verify(module) if problem.severity is Severity.error]
         outcome, message = ("false alarm", str(errors[0])) if errors else ("quiet", "")
-        found.append(Result(str(path), outcome, message))
-    return found
+        results.append(Result(str(path), outcome, message))
+    return results
 
 
 def _judged(case: Case) -> Result:
@@ -196,7 +201,11 @@ def _judged(case: Case) -> Result:
     except HloError as error:
         outcome = "unread" if case.valid else "found"
         return Result(case.name, outcome, str(error))
-    errors = [one for one in verify(module, options=case.options) if one.severity is Severity.error]
+    errors = [
+        problem
+        for problem in verify(module, options=case.options)
+        if problem.severity is Severity.error
+    ]
     if case.valid:
         return Result(
             case.name, "false alarm" if errors else "quiet", str(errors[0]) if errors else ""
@@ -205,10 +214,10 @@ def _judged(case: Case) -> Result:
 
 
 def _print(results: list[Result]) -> None:
-    for one in results:
-        if one.outcome in DIFFERENT:
-            print(f"{one.outcome}: {one.name}: {one.message[:230]}")
-    counts = Counter(one.outcome for one in results)
+    for result in results:
+        if result.outcome in DIFFERENT:
+            print(f"{result.outcome}: {result.name}: {result.message[:230]}")
+    counts = Counter(entry.outcome for entry in results)
     wrong, valid = counts["found"] + counts["missed"], counts["quiet"] + counts["false alarm"]
     print(f"found {counts['found']} of {wrong} ({100 * counts['found'] / (wrong or 1):.1f} %)")
     share = 100 * counts["false alarm"] / (valid or 1)

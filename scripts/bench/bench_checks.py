@@ -1,4 +1,4 @@
-"""What the simulator's checks cost: each, the default ones and all, beside ``checks=()``.
+"""Time of the simulator's checks: each, the default ones and all, relative to ``checks=()``.
 
 python scripts/bench/bench_checks.py [--nki-library CHECKOUT] [--runs 7] [--json]
 
@@ -32,7 +32,7 @@ from nki_lang.execute.checks import CHECKS
 from nki_lang.kernel import simulate
 
 FAULTS = tuple(name for name in CHECKS if name != "precision")
-"""What ``nki-hlo check`` runs without ``--checks``."""
+"""The checks that ``nki-hlo check`` runs without ``--checks``."""
 
 
 def kernels(library: Path | None) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
@@ -57,8 +57,8 @@ def _runs(
 
     def run(checks: Any) -> Callable[[], Any]:
         simulation = simulate(kernel, checks=checks)
-        given, named = copy.deepcopy((args, kwargs))
-        return lambda: simulation(*given, **named)
+        copied_args, named = copy.deepcopy((args, kwargs))
+        return lambda: simulation(*copied_args, **named)
 
     return {name: run(checks) for name, checks in chosen.items()}
 
@@ -74,9 +74,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     report: dict[str, Any] = {}
     for name, kernel, args, kwargs in kernels(options.nki_library):
-        found = best(_runs(kernel, args, kwargs), options.runs)
-        ratios = {key: round(found[key] / found["none"], 2) for key in found if key != "none"}
-        report[name] = {"ms": round(found["none"], 1), **ratios}
+        times = best(_runs(kernel, args, kwargs), options.runs)
+        ratios = {key: round(times[key] / times["none"], 2) for key in times if key != "none"}
+        report[name] = {"ms": round(times["none"], 1), **ratios}
         if not options.json:
             print(f"{name:18} {report[name]}", flush=True)
     if options.json:

@@ -1,4 +1,4 @@
-"""What the eager interpreter costs beside a hand-written loop of one NumPy call an instruction.
+"""Time of the eager interpreter relative to a hand-written loop of one NumPy call per instruction.
 
 python scripts/bench/bench_eager.py [--runs 9] [--json]
 """
@@ -66,7 +66,7 @@ def best(functions: dict[str, Callable[[], Any]], runs: int) -> dict[str, float]
             begin = time.process_time()
             function()
             times[name].append((time.process_time() - begin) * 1e3)
-    return {name: min(kept) for name, kept in times.items()}
+    return {name: min(samples) for name, samples in times.items()}
 
 
 def main() -> None:
@@ -79,7 +79,7 @@ def main() -> None:
     report: dict[str, Any] = {}
     for columns in (512, 2048, 8192):
         instructions = 4 * (2048 // 128) * (8192 // columns)
-        found = best(
+        times = best(
             {
                 "by_hand": lambda columns=columns: by_hand(a, b, columns),
                 "trace": lambda columns=columns: add.trace((a, b, columns)),
@@ -90,10 +90,10 @@ def main() -> None:
         )
         report[f"tiles_128x{columns}"] = {
             "instructions": instructions,
-            "simulate_to_hand": round(found["simulate"] / found["by_hand"], 2),
-            "checks_to_simulate": round(found["checked"] / found["simulate"], 2),
-            "us_per_instruction": round(found["simulate"] / instructions * 1e3, 1),
-            "trace_us_per_instruction": round(found["trace"] / instructions * 1e3, 1),
+            "simulate_to_hand": round(times["simulate"] / times["by_hand"], 2),
+            "checks_to_simulate": round(times["checked"] / times["simulate"], 2),
+            "us_per_instruction": round(times["simulate"] / instructions * 1e3, 1),
+            "trace_us_per_instruction": round(times["trace"] / instructions * 1e3, 1),
         }
     if options.json:
         print(json.dumps(report, indent=1))

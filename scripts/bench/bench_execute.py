@@ -84,18 +84,22 @@ def add_kernel(size: int, rows: int = 128, columns: int = 512) -> KernelIR:
     return KernelIR("add", "trn2", 1, (a, b), (c,), (body,))
 
 
-def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], runs: int) -> dict[str, float]:
+def ratio(ours: Callable[[], Any], peer: Callable[[], Any], runs: int) -> dict[str, float]:
     """Medians of both, taken in turns, in milliseconds, and their ratio."""
     times: tuple[list[float], list[float]] = ([], [])
-    for function in (ours, theirs):
+    for function in (ours, peer):
         function()
     for _ in range(runs):
-        for kept, function in zip(times, (ours, theirs), strict=True):
+        for samples, function in zip(times, (ours, peer), strict=True):
             begin = time.perf_counter()
             function()
-            kept.append((time.perf_counter() - begin) * 1e3)
-    mine, other = statistics.median(times[0]), statistics.median(times[1])
-    return {"ours_ms": round(mine, 2), "numpy_ms": round(other, 2), "ratio": round(mine / other, 3)}
+            samples.append((time.perf_counter() - begin) * 1e3)
+    ours_ms, peer_ms = statistics.median(times[0]), statistics.median(times[1])
+    return {
+        "ours_ms": round(ours_ms, 2),
+        "numpy_ms": round(peer_ms, 2),
+        "ratio": round(ours_ms / peer_ms, 3),
+    }
 
 
 def peak_mib() -> float:

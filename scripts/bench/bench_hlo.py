@@ -1,4 +1,4 @@
-"""What is done with whole HLO modules, as ratios to jaxlib in the same process.
+"""Time of operations on HLO modules, as ratios to jaxlib in the same process.
 
 Usage: python scripts/bench/bench_hlo.py [--sizes 1000,10000,100000] [--runs 5] [--chain] [--json]
            [--models FOLDER]
@@ -60,21 +60,21 @@ class Row:
         return self.seconds / self.peer if self.peer else 0.0
 
     def __str__(self) -> str:
-        each = self.seconds / self.instructions * 1e6
+        us_each = self.seconds / self.instructions * 1e6
         shown = f"{self.ratio:5.2f}x" if self.peer else f"{self.seconds:5.2f}s"
         unit = "x" if self.peer else "s"
         return (
             f"{self.what:26} {self.instructions:9,} {self.seconds * 1e3:9.1f} ms "
-            f"{self.peer * 1e3:9.1f} ms  {shown}  (bound {self.bound:g}{unit})  {each:7.2f} us each"
+            f"{self.peer * 1e3:9.1f} ms  {shown}  (bound {self.bound:g}{unit})  {us_each:7.2f} us each"
         )
 
 
 def seconds(action: Callable[[], Any]) -> float:
     start = time.process_time()
-    kept = action()
-    found = time.process_time() - start
-    del kept
-    return found
+    result = action()
+    elapsed = time.process_time() - start
+    del result
+    return elapsed
 
 
 def passes(data: bytes, names: str) -> Callable[[], Any]:
@@ -109,7 +109,7 @@ def measured_constants(runs: int) -> list[Row]:
     rows: list[Row] = []
     for splat in (False, True):
         data = constants(splat)
-        theirs = _hlo.HloModule.from_serialized_hlo_module_proto(data)
+        reference = _hlo.HloModule.from_serialized_hlo_module_proto(data)
         options = _hlo.HloPrintOptions()
         options.print_large_constants = True
         text = print_module(hlo_tools.load(data))
@@ -117,7 +117,7 @@ def measured_constants(runs: int) -> list[Row]:
         kind = "equal" if splat else "random"
         for what, action, peer in (
             ("parse", lambda text=text: parse(text), lambda text=text: _hlo.hlo_module_from_text(text)),
-            ("print", lambda ours=ours: print_module(ours), lambda theirs=theirs, shown=options: theirs.to_string(shown)),
+            ("print", lambda ours=ours: print_module(ours), lambda peer_module=reference, shown=options: peer_module.to_string(shown)),
         ):  # fmt: skip
             pairs = [(seconds(action), seconds(peer)) for _ in range(runs)]
             medians = (statistics.median(column) for column in zip(*pairs, strict=True))
@@ -141,8 +141,8 @@ def measure(data: bytes, folder: Path, runs: int) -> list[Row]:
     path = folder / "module.pb"
     path.write_bytes(data)
     read = _hlo.HloModule.from_serialized_hlo_module_proto
-    theirs = read(data)
-    text = theirs.to_string()
+    reference = read(data)
+    text = reference.to_string()
     fresh, ours = hlo_tools.load(data), hlo_tools.load(data)
     ours.touch()
     count = load_outline(data).instruction_count
@@ -152,13 +152,13 @@ def measure(data: bytes, folder: Path, runs: int) -> list[Row]:
 
     table: list[tuple[str, Callable[[], Callable[[], Any]], Callable[[], Any] | None, float]] = [
         ("load proto", lambda: lambda: hlo_tools.load(path), load, 0.5),
-        ("save proto", lambda: ours.to_bytes, theirs.as_serialized_hlo_module_proto, 1.0),
+        ("save proto", lambda: ours.to_bytes, reference.as_serialized_hlo_module_proto, 1.0),
         ("summary of a file", lambda: lambda: summary(path), load, 0.3),
         ("kernels of a file", lambda: lambda: kernels(path), load, 0.3),
         ("stats of a file", lambda: lambda: statistics_of(path), load, 0.3),
         ("parse text", lambda: lambda: parse(text), lambda: _hlo.hlo_module_from_text(text), 2.5),
-        ("print text", lambda: lambda: print_module(fresh), theirs.to_string, 3.0),
-        ("print a changed module", lambda: lambda: print_module(ours), theirs.to_string, 5.0),
+        ("print text", lambda: lambda: print_module(fresh), reference.to_string, 3.0),
+        ("print a changed module", lambda: lambda: print_module(ours), reference.to_string, 5.0),
         ("verify", lambda: lambda: verify(ours), None, 1.5),
         ("dce and cse", lambda: passes(data, "dce,cse"), None, 1.0),
         ("algebraic-simplification", lambda: passes(data, "algebraic-simplification"), None, 1.0),
@@ -185,18 +185,18 @@ def main() -> int:
         for path in sorted(options.models.glob("*.pb")):
             print(path.stem, flush=True)
             with tempfile.TemporaryDirectory() as folder:
-                found = measure(path.read_bytes(), Path(folder), options.runs)
-            print(*found, sep="\n", flush=True)
+                measurements = measure(path.read_bytes(), Path(folder), options.runs)
+            print(*measurements, sep="\n", flush=True)
         print(*measured_constants(options.runs), sep="\n")
         return 0
     step = b"" if options.chain else one_step()
     for size in map(int, options.sizes.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             data = chain(size) if options.chain else training_steps(step, size)
-            found = measure(data, Path(folder), options.runs)
-        rows += found
+            measurements = measure(data, Path(folder), options.runs)
+        rows += measurements
         if not options.json:
-            print(*found, sep="\n", flush=True)
+            print(*measurements, sep="\n", flush=True)
     if options.json:
         print(json.dumps([asdict(row) | {"ratio": row.ratio} for row in rows], indent=2))
     return 0

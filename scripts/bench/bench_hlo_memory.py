@@ -67,8 +67,14 @@ def by_size(size: int, path: Path) -> list[dict[str, Any]]:
     for what, code in ACTIONS.items():
         _, processor, peak = run(["-c", IMPORTS + code, str(path)])
         base = base or peak
-        each = (peak - base) * 2**20 / size
-        row = {"what": what, "size": size, "seconds": processor, "mib": peak, "bytes_each": each}
+        bytes_each = (peak - base) * 2**20 / size
+        row = {
+            "what": what,
+            "size": size,
+            "seconds": processor,
+            "mib": peak,
+            "bytes_each": bytes_each,
+        }
         rows.append(row)
     return rows
 

@@ -48,7 +48,7 @@ def fresh_slices(count: int) -> list[Any]:
     """Three accesses of its own in each instruction."""
     a, b, c = map(_tile, "abc")
     return [
-        _add(*(Access(one, index * 8 % 3584, ROW) for one in (a, b, c)), index % 40)
+        _add(*(Access(tensor, index * 8 % 3584, ROW) for tensor in (a, b, c)), index % 40)
         for index in range(count)
     ]
 

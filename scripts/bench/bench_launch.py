@@ -1,4 +1,4 @@
-"""What one launch of a small program costs, and a small training step, in CPU time.
+"""CPU time of one launch of a small program, and of a small training step.
 
 python scripts/bench/bench_launch.py [--runs 300]
 
@@ -46,7 +46,7 @@ def measured(runs: int) -> list[float]:
     """Microseconds of each program in this process."""
     import jax
 
-    found: list[float] = []
+    times: list[float] = []
     for function, arguments in _programs().values():
         jitted, best = jax.jit(function), float("inf")
         jax.block_until_ready(jitted(*arguments))
@@ -56,8 +56,8 @@ def measured(runs: int) -> list[float]:
                 result = jitted(*arguments)
             jax.block_until_ready(result)
             best = min(best, (time.process_time() - begun) / runs)
-        found.append(best * 1e6)
-    return found
+        times.append(best * 1e6)
+    return times
 
 
 def _in_child(column: str, runs: int) -> list[float]:
@@ -78,9 +78,10 @@ def main() -> int:
         return 0
     columns = {name: _in_child(name, options.runs) for name in COLUMNS}
     for row, name in enumerate(("launch", "step")):
-        own = columns["jaxlib"][row]
+        jaxlib_us = columns["jaxlib"][row]
         cells = [
-            f"{column} {us[row]:7.1f} us ({us[row] / own:5.1f}x)" for column, us in columns.items()
+            f"{column} {us[row]:7.1f} us ({us[row] / jaxlib_us:5.1f}x)"
+            for column, us in columns.items()
         ]
         print(f"{name:8}" + "   ".join(cells))
     return 0

@@ -94,13 +94,16 @@ def measure(name: str, target: str, path: Path, runs: int) -> dict[str, float]:
     inputs = {"input0": a, "input1": b}
     reference = PROGRAMS[name][2]
     np.testing.assert_allclose(model.run(inputs)["output0"], reference(a, b), rtol=1e-3)
-    ours, theirs = seconds(lambda: model.run(inputs), runs), seconds(lambda: reference(a, b), runs)
+    ours, peer_seconds = (
+        seconds(lambda: model.run(inputs), runs),
+        seconds(lambda: reference(a, b), runs),
+    )
     return {
         "build_s": built,
         "load_s": loaded,
         "run_ms": ours * 1e3,
-        "numpy_ms": theirs * 1e3,
-        "ratio": ours / theirs,
+        "numpy_ms": peer_seconds * 1e3,
+        "ratio": ours / peer_seconds,
         "memory": resident("neff", name, path) / resident("numpy", name, path),
     }
 

@@ -72,12 +72,12 @@ def measure(function: Callable[..., Any], arrays: list[Any]) -> dict[str, float]
         best_trace = min(best_trace, middle - start)
         best_proto = min(best_proto, time.perf_counter() - middle)
     count = len(traced.to_module().entry)
-    each = 1e6 / count
+    us_factor = 1e6 / count
     return {
         "instructions": count,
-        "trace us/instruction": round(best_trace * each, 2),
-        "proto us/instruction": round(best_proto * each, 2),
-        "total us/instruction": round((best_trace + best_proto) * each, 2),
+        "trace us/instruction": round(best_trace * us_factor, 2),
+        "proto us/instruction": round(best_proto * us_factor, 2),
+        "total us/instruction": round((best_trace + best_proto) * us_factor, 2),
     }
 
 

@@ -37,12 +37,12 @@ def made(size: int) -> bytes:
         literal = literal_of(float(number % 50), element="f32").proto
         scalar = entry.add("constant", array_shape("f32"), name="c", literal=literal)
         wide = entry.add("broadcast", F32, [scalar], name="b")
-        one = entry.add("sine", F32, [last], name="s")
+        sine = entry.add("sine", F32, [last], name="s")
         same = entry.add("sine", F32, [last], name="t")
         entry.add("negate", F32, [same], name="dead")
-        total = entry.add("add", F32, [one, same], name="a")
+        total = entry.add("add", F32, [sine, same], name="a")
         last = entry.add("multiply", F32, [total, wide], name="m")
-        for view in (one, same, total, last):
+        for view in (sine, same, total, last):
             view.proto.metadata.op_name = f"jit(main)/layer_{number % 12}/op"
             view.proto.metadata.source_line = number
     entry.set_root(last)
@@ -79,15 +79,15 @@ def every(size: int) -> dict[str, float]:
     from training_steps import one_step, training_steps
 
     data = training_steps(one_step(), size)
-    found: dict[str, float] = {}
+    measures: dict[str, float] = {}
     for name, entry in registered_passes().items():
         if entry.needs_arguments:
             continue
         module = load(data)
         started = time.process_time()
-        found["instructions"] = Pipeline.parse(name).run(module).steps[0].before
-        found[f"{name}_s"] = time.process_time() - started
-    return found
+        measures["instructions"] = Pipeline.parse(name).run(module).steps[0].before
+        measures[f"{name}_s"] = time.process_time() - started
+    return measures
 
 
 def main() -> None:

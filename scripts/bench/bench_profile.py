@@ -1,4 +1,4 @@
-"""What ``nki-neff profile FILE -o DIR`` costs for a long program, but for reading the file.
+"""Time of ``nki-neff profile FILE -o DIR`` for a long program, without reading the file.
 
 python scripts/bench/bench_profile.py [--instructions 102000] [--times 3] [--json]
 
@@ -23,17 +23,17 @@ from neff.profile.page import render_page
 from neff.program import Program
 
 
-def parts(given: Program) -> tuple[Profile, dict[str, float], dict[str, int]]:
-    """What each part takes, one after the other; and the bytes of the files."""
-    spent: dict[str, float] = {}
-    at = time.process_time()
+def parts(profiled: Program) -> tuple[Profile, dict[str, float], dict[str, int]]:
+    """Return the seconds of each phase and the bytes of the files."""
+    phase_seconds: dict[str, float] = {}
+    last_time = time.process_time()
 
     def done(name: str) -> None:
-        nonlocal at
+        nonlocal last_time
         now = time.process_time()
-        spent[name], at = now - at, now
+        phase_seconds[name], last_time = now - last_time, now
 
-    profile = profile_of(given)
+    profile = profile_of(profiled)
     done("table")
     analysis = Analysis(profile)
     by(analysis, "line")
@@ -49,13 +49,13 @@ def parts(given: Program) -> tuple[Profile, dict[str, float], dict[str, int]]:
         (Path(folder) / "page").write_text(render_page([analysis]))
         done("page")
         sizes = {path.name: path.stat().st_size for path in Path(folder).iterdir()}
-    return profile, spent, sizes
+    return profile, phase_seconds, sizes
 
 
-def whole(given: Program) -> float:
+def whole(profiled: Program) -> float:
     """The same by the functions that the command calls."""
     start = time.process_time()
-    analysis = Analysis(profile_of(given))
+    analysis = Analysis(profile_of(profiled))
     by(analysis, "line")
     with tempfile.TemporaryDirectory() as folder:
         write_files(analysis, summary(analysis), Path(folder))
@@ -68,17 +68,17 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    given = program(options.instructions // 6)
-    least = min(whole(given) for _ in range(options.times))
-    rows = [parts(given) for _ in range(options.times)]
+    profiled = program(options.instructions // 6)
+    least = min(whole(profiled) for _ in range(options.times))
+    rows = [parts(profiled) for _ in range(options.times)]
     profile, first, sizes = rows[0]
-    spent = {name: min(row[1][name] for row in rows) for name in first}
+    phase_seconds = {name: min(row[1][name] for row in rows) for name in first}
     events = sum(len(core.events) for core in profile.estimate.cores)
     report = {
         "instructions": options.instructions,
         "events": events,
-        "seconds": {**spent, "all": sum(spent.values()), "command": least},
-        "us a slice": spent["trace"] / events * 1e6,
+        "seconds": {**phase_seconds, "all": sum(phase_seconds.values()), "command": least},
+        "us a slice": phase_seconds["trace"] / events * 1e6,
         "bytes": sizes,
         "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
         "loop ns": plain_loop(),

@@ -4,7 +4,7 @@ python scripts/bench/bench_quality.py [--only NAME ...] [--targets trn2 ...] [--
 
 Each program of ``quality_programs.py`` is lowered by JAX, compiled, and estimated. The roofline is
 the largest of four minimums, taken from the module as JAX lowers it (``roofline.py``). A ratio is
-the estimate over it; ``wanted`` is its bound on trn2. ``DMA`` is the bytes that cross the border
+the estimate over it; ``max_ratio`` is its bound on trn2. ``DMA`` is the bytes that cross the border
 of HBM over the least possible. Exit code 1 when a bound is missed.
 """
 
@@ -47,8 +47,10 @@ def crossing_bytes(program: Program, events: Any) -> int:
     for event in events:
         if not event.nbytes:
             continue
-        given = event.source.operands.values()
-        outside = sum(type(one) is Access and not one.tensor.on_chip for one in given)
+        operands = event.source.operands.values()
+        outside = sum(
+            type(operand) is Access and not operand.tensor.on_chip for operand in operands
+        )
         total += event.nbytes * event.turns * outside
     return total
 
@@ -60,28 +62,28 @@ def measured(case: Case, target: str, level: int) -> dict[str, Any]:
     begin = time.process_time()
     program = neff.compile(module, target=target, options=CompileOptions(optlevel=level))
     built = time.process_time() - begin
-    found = estimate(program)
-    moved = sum(crossing_bytes(program, core.events) for core in found.cores)
+    estimated = estimate(program)
+    moved = sum(crossing_bytes(program, core.events) for core in estimated.cores)
     return {
         "program": case.name,
         "target": target,
-        "estimate_us": found.total.value / 1e3,
+        "estimate_us": estimated.total.value / 1e3,
         "roofline_us": least.longest / 1e3,
         "bound_by": least.bound,
-        "minimum_us": {name: spent / 1e3 for name, spent in least.times.items()},
-        "ratio": found.total.value / least.longest,
+        "minimum_us": {name: nanoseconds / 1e3 for name, nanoseconds in least.times.items()},
+        "ratio": estimated.total.value / least.longest,
         "dma_ratio": moved / least.nbytes,
-        "wanted": case.wanted,
+        "max_ratio": case.max_ratio,
         "build_s": built,
         "instructions": program.metadata["statistics"]["instructions"],
     }
 
 
 def line(row: dict[str, Any]) -> str:
-    missed = " missed" if row["target"] == "trn2" and row["ratio"] > row["wanted"] else ""
+    missed = " missed" if row["target"] == "trn2" and row["ratio"] > row["max_ratio"] else ""
     return (
         f"{row['program']:24} {row['target']} {row['estimate_us']:10.1f} us {row['roofline_us']:9.1f} "
-        f"us {row['bound_by']:7} {row['ratio']:7.2f} (<= {row['wanted']:g}) DMA {row['dma_ratio']:6.2f} "
+        f"us {row['bound_by']:7} {row['ratio']:7.2f} (<= {row['max_ratio']:g}) DMA {row['dma_ratio']:6.2f} "
         f"{row['instructions']:8} instructions {row['build_s']:6.1f} s{missed}"
     )
 
@@ -92,16 +94,16 @@ def main() -> int:
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), choices=TARGETS)
     parser.add_argument("-O", "--optlevel", type=int, default=2, choices=(1, 2, 3))
     parser.add_argument("--json", action="store_true", help="one line of JSON for each row")
-    given = parser.parse_args()
-    known = {case.name: case for case in PROGRAMS}
-    if unknown := set(given.only) - set(known):
-        parser.error(f"no program {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    options = parser.parse_args()
+    cases = {case.name: case for case in PROGRAMS}
+    if unknown := set(options.only) - set(cases):
+        parser.error(f"no program {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
     missed = False
-    for name in given.only or known:
-        for target in given.targets:
-            row = measured(known[name], target, given.optlevel)
-            missed |= target == "trn2" and row["ratio"] > row["wanted"]
-            print(json.dumps(row) if given.json else line(row), flush=True)
+    for name in options.only or cases:
+        for target in options.targets:
+            row = measured(cases[name], target, options.optlevel)
+            missed |= target == "trn2" and row["ratio"] > row["max_ratio"]
+            print(json.dumps(row) if options.json else line(row), flush=True)
     return int(missed)
 
 

@@ -1,4 +1,4 @@
-"""What starting costs: imports beyond NumPy, and `--help` of both programs.
+"""Startup time: imports beyond NumPy, and `--help` of both programs.
 
 python scripts/bench/bench_start.py [--runs 7] [--json]
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PEER = ["-c", "import numpy"]
-ROWS = {
+MEASURED_COMMANDS = {
     "import nki_lang": (["-c", "import nki_lang"], 0.1),
     "import hlo_tools": (["-c", "import hlo_tools"], 0.1),
     "import neff": (["-c", "import neff"], 0.1),
@@ -39,11 +39,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     report = []
-    for name, (arguments, bound) in ROWS.items():
+    for name, (arguments, bound) in MEASURED_COMMANDS.items():
         pairs = [(seconds(arguments), seconds(PEER)) for _ in range(options.runs)]
-        own = statistics.median(pair[0] for pair in pairs)
+        own_seconds = statistics.median(pair[0] for pair in pairs)
         peer = statistics.median(pair[1] for pair in pairs)
-        report.append({"what": name, "seconds": own, "of numpy": own / peer, "bound": bound})
+        report.append(
+            {"what": name, "seconds": own_seconds, "of numpy": own_seconds / peer, "bound": bound}
+        )
     if options.json:
         print(json.dumps(report))
         return

@@ -1,4 +1,4 @@
-"""What the timing model costs for an instruction, and that it grows with the program only.
+"""Time of the timing model per instruction, which must not grow with the number of iterations.
 
 python scripts/bench/bench_timing.py [--turns 2000 20000] [--json]
 
@@ -82,12 +82,16 @@ def main() -> None:
     options = parser.parse_args()
     report = []
     for turns in options.turns:
-        given = program(turns)
+        timed_program = program(turns)
         start = time.process_time()
-        estimate(given)
-        spent = time.process_time() - start
+        estimate(timed_program)
+        seconds = time.process_time() - start
         report.append(
-            {"instructions": 6 * turns, "us each": spent / turns / 6 * 1e6, "loop ns": plain_loop()}
+            {
+                "instructions": 6 * turns,
+                "us each": seconds / turns / 6 * 1e6,
+                "loop ns": plain_loop(),
+            }
         )
     if options.json:
         print(json.dumps(report))

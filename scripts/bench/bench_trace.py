@@ -55,15 +55,15 @@ def measure(kernel: Callable[..., Any], count: int) -> dict[str, Any]:
         nki_lang.trace(kernel, (spec, count))
         best = min(best, time.process_time() - start)
     tracemalloc.start()
-    kept = nki_lang.trace(kernel, (spec, count))
+    traced = nki_lang.trace(kernel, (spec, count))
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    made = sum(1 for _ in kept.instructions())
+    instruction_count = sum(1 for _ in traced.instructions())
     return {
         "kernel": kernel.__name__,
-        "instructions": made,
-        "us_per_instruction": round(best / made * 1e6, 2),
-        "bytes_per_instruction": round(size / made),
+        "instructions": instruction_count,
+        "us_per_instruction": round(best / instruction_count * 1e6, 2),
+        "bytes_per_instruction": round(size / instruction_count),
     }
 
 

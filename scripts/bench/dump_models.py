@@ -81,12 +81,14 @@ def dump(name: str, folder: Path) -> int:
     device = torch_xla.device()
     model = model.to(device)
     model.train(name.endswith("-train"))
-    result = model(*(one.to(device) for one in inputs))
+    result = model(*(tensor.to(device) for tensor in inputs))
     value = _first(result)
     outputs = [value]
     if name.endswith("-train"):
         value.float().square().mean().backward()
-        outputs += [one.grad for one in model.parameters() if one.grad is not None]
+        outputs += [
+            parameter.grad for parameter in model.parameters() if parameter.grad is not None
+        ]
     data: bytes = torch_xla._XLAC._get_xla_tensors_hlo_proto(outputs)
     (folder / f"{name}.pb").write_bytes(data)
     return len(data)
@@ -105,7 +107,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help=f"of {', '.join(MODELS)}; all by default")
     words = parser.parse_args()
     words.folder.mkdir(parents=True, exist_ok=True)
-    for name in words.names or [one + end for one in MODELS for end in ("", "-train")]:
+    for name in words.names or [
+        model_name + end for model_name in MODELS for end in ("", "-train")
+    ]:
         print(f"{name}: {dump(name, words.folder)} bytes", flush=True)
     return 0
 

@@ -11,10 +11,10 @@ __all__ = ["PROGRAMS", "Case"]
 
 @dataclass(frozen=True)
 class Case:
-    """One program: what makes its function and arguments, and the wanted ratio on trn2."""
+    """One program: what makes its function and arguments, and the largest ratio allowed on trn2."""
 
     name: str
-    wanted: float
+    max_ratio: float
     make: Callable[[], tuple[Callable[..., Any], list[Any]]]
 
 

@@ -77,8 +77,8 @@ def minimum_of(module: Module, parameters: Parameters) -> Minimum:
 
 
 class _Work:
-    """What the results need: bytes read, multiply-adds in 16 bits and in fp32, functions, elements
-    that are compared."""
+    """The work that the results need: bytes read, multiply-adds in 16 bits and in fp32, functions,
+    elements that are compared."""
 
     def __init__(self) -> None:
         self.read = 0
@@ -86,56 +86,56 @@ class _Work:
 
     def add(self, root: Instruction, times: int) -> None:
         """Everything that an instruction needs, so often."""
-        seen: set[int] = set()
+        visited: set[int] = set()
         stack = [root]
         while stack:
-            one = stack.pop()
-            if one.id in seen:
+            inst = stack.pop()
+            if inst.id in visited:
                 continue
-            seen.add(one.id)
-            stack += one.operands
-            self._one(one, times)
+            visited.add(inst.id)
+            stack += inst.operands
+            self._one(inst, times)
 
-    def _one(self, one: Instruction, times: int) -> None:
-        opcode = one.opcode
-        if opcode == "parameter" and one.computation.is_entry:
-            self.read += _bytes(one.proto.shape)
+    def _one(self, inst: Instruction, times: int) -> None:
+        opcode = inst.opcode
+        if opcode == "parameter" and inst.computation.is_entry:
+            self.read += _bytes(inst.proto.shape)
         elif opcode in ("dot", "convolution"):
-            extents = [_extent(operand) for operand in one.operands]
-            products = FORMULAS[opcode](one.proto, _extent(one), extents) // 2 * times
+            extents = [_extent(operand) for operand in inst.operands]
+            products = FORMULAS[opcode](inst.proto, _extent(inst), extents) // 2 * times
             if any(
-                BY_NUMBER[operand.proto.shape.element_type].bits > 16 for operand in one.operands
+                BY_NUMBER[operand.proto.shape.element_type].bits > 16 for operand in inst.operands
             ):
                 self.full += products
             else:
                 self.half += products
         elif opcode in FUNCTIONS:
-            self.functions += _distinct(one) * times
-        elif opcode in COMPARED or _is_extreme(one):
-            self.compared += prod(one.operands[0].proto.shape.dimensions) * times
+            self.functions += _distinct(inst) * times
+        elif opcode in COMPARED or _is_extreme(inst):
+            self.compared += prod(inst.operands[0].proto.shape.dimensions) * times
         elif opcode in CALLS:
-            turns = (trip_count(one) or 1) if opcode == "while" else 1
-            for computation in one.called_computations:
+            turns = (trip_count(inst) or 1) if opcode == "while" else 1
+            for computation in inst.called_computations:
                 self.add(computation.root, times * turns)
 
 
-def _is_extreme(one: Instruction) -> bool:
-    return one.opcode == "reduce" and one.called_computations[0].root.opcode in EXTREMES
+def _is_extreme(inst: Instruction) -> bool:
+    return inst.opcode == "reduce" and inst.called_computations[0].root.opcode in EXTREMES
 
 
-def _distinct(one: Instruction) -> int:
-    operand = one.operands[0]
+def _distinct(inst: Instruction) -> int:
+    operand = inst.operands[0]
     if operand.opcode == "broadcast":
         operand = operand.operands[0]
     return prod(operand.proto.shape.dimensions)
 
 
-def _extent(one: Instruction) -> Extent:
-    dimensions = tuple(one.proto.shape.dimensions)
-    return Extent(prod(dimensions), _bytes(one.proto.shape), dimensions, 1)
+def _extent(inst: Instruction) -> Extent:
+    dimensions = tuple(inst.proto.shape.dimensions)
+    return Extent(prod(dimensions), _bytes(inst.proto.shape), dimensions, 1)
 
 
 def _bytes(shape: Any) -> int:
     if BY_NUMBER[shape.element_type].name == "tuple":
-        return sum(_bytes(part) for part in shape.tuple_shapes)
+        return sum(_bytes(member) for member in shape.tuple_shapes)
     return prod(shape.dimensions) * max(8, BY_NUMBER[shape.element_type].bits) // 8

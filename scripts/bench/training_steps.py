@@ -15,7 +15,7 @@ from hlo_tools.types.ids import LOCAL_MASK, wide
 __all__ = ["chain", "one_step", "training_steps"]
 
 Message = Any
-WIDTH, HEADS, LAYERS, WORDS = 256, 8, 4, 1000
+WIDTH, HEADS, LAYERS, VOCABULARY = 256, 8, 4, 1000
 
 
 def one_step() -> bytes:
@@ -31,7 +31,7 @@ def one_step() -> bytes:
         "down": of(4 * WIDTH, WIDTH), "g1": of(WIDTH), "b1": of(WIDTH), "g2": of(WIDTH),
         "b2": of(WIDTH),
     }  # fmt: skip
-    parameters = {"embed": of(WORDS, WIDTH), "layers": [layer] * LAYERS}
+    parameters = {"embed": of(VOCABULARY, WIDTH), "layers": [layer] * LAYERS}
     tokens = jax.ShapeDtypeStruct((4, 65), jnp.int32)
     lowered = jax.jit(_step).lower(parameters, parameters, parameters, tokens)
     return lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
@@ -51,8 +51,8 @@ def _attention(weights: Any, x: Any) -> Any:
 
     batch, length, width = x.shape
 
-    def by_head(part: Any) -> Any:
-        return part.reshape(batch, length, HEADS, width // HEADS).transpose(0, 2, 1, 3)
+    def by_head(tensor: Any) -> Any:
+        return tensor.reshape(batch, length, HEADS, width // HEADS).transpose(0, 2, 1, 3)
 
     query, key, value = map(by_head, jnp.split(x @ weights["qkv"], 3, axis=-1))
     score = jnp.einsum("bhqd,bhkd->bhqk", query, key) / jnp.sqrt(width / HEADS)
@@ -94,10 +94,13 @@ def chain(count: int) -> bytes:
     body = module.add_computation("main")
     value = body.add("parameter", shape, name="x")
     for number in range(count - 1):
-        made = body.add("tanh" if number % 2 else "negate", shape, [value])
-        made.proto.metadata.op_name = f"jit(chain)/layer_{number // 50}/op"
-        made.proto.metadata.source_file, made.proto.metadata.source_line = "chain.py", number % 90
-        value = value if number % 3 == 2 else made
+        result = body.add("tanh" if number % 2 else "negate", shape, [value])
+        result.proto.metadata.op_name = f"jit(chain)/layer_{number // 50}/op"
+        result.proto.metadata.source_file, result.proto.metadata.source_line = (
+            "chain.py",
+            number % 90,
+        )
+        value = value if number % 3 == 2 else result
     body.set_root(value)
     return module.to_bytes()
 
@@ -112,26 +115,26 @@ def training_steps(step: bytes, size: int) -> bytes:
     source = load(step).proto
     rows = sum(len(row.instructions) for row in source.computations)
     count = max(1, round(size / rows))
-    made = HloModuleProto()
-    made.CopyFrom(source)
-    del made.computations[:]
-    unroll = _Unrolling(source, made)
+    unrolled = HloModuleProto()
+    unrolled.CopyFrom(source)
+    del unrolled.computations[:]
+    unroll = _Unrolling(source, unrolled)
     for number in range(count):
         unroll.step(number)
     unroll.finish()
-    return made.SerializeToString(deterministic=True)
+    return unrolled.SerializeToString(deterministic=True)
 
 
 class _Unrolling:
-    def __init__(self, source: Message, made: Message) -> None:
-        self.source, self.made = source, made
+    def __init__(self, source: Message, unrolled: Message) -> None:
+        self.source, self.unrolled = source, unrolled
         self.stride = max(row.id for row in source.computations) + 1
         self.entry = next(r for r in source.computations if r.id == source.entry_computation_id)
         self.body = type(self.entry)()
         self.body.CopyFrom(self.entry)
         del self.body.instructions[:]
         self.parameters: dict[int, int] = {}
-        self.given: list[int] = []
+        self.arguments: list[int] = []
         self.next = 0
 
     def step(self, number: int) -> None:
@@ -150,30 +153,30 @@ class _Unrolling:
                 local[row.id & LOCAL_MASK] = self._row(row, number, local)
         assert root is not None
         self.root = root
-        self.given = [local[i & LOCAL_MASK] for i in root.operand_ids]
+        self.arguments = [local[i & LOCAL_MASK] for i in root.operand_ids]
 
     def _called(self, row: Message, number: int) -> None:
-        copy = self.made.computations.add()
+        copy = self.unrolled.computations.add()
         copy.CopyFrom(row)
         copy.id = row.id + number * self.stride
         copy.name = f"{row.name}.s{number}"
         copy.root_id = wide(copy.id, row.root_id & LOCAL_MASK)
-        for one in copy.instructions:
-            one.name = f"{one.name}.s{number}"
-            one.id = wide(copy.id, one.id & LOCAL_MASK)
-            operands = [wide(copy.id, i & LOCAL_MASK) for i in one.operand_ids]
-            one.operand_ids[:] = operands
-            called = [i + number * self.stride for i in one.called_computation_ids]
-            one.called_computation_ids[:] = called
+        for inst in copy.instructions:
+            inst.name = f"{inst.name}.s{number}"
+            inst.id = wide(copy.id, inst.id & LOCAL_MASK)
+            operands = [wide(copy.id, i & LOCAL_MASK) for i in inst.operand_ids]
+            inst.operand_ids[:] = operands
+            called = [i + number * self.stride for i in inst.called_computation_ids]
+            inst.called_computation_ids[:] = called
 
     def _parameter(self, row: Message) -> int:
         """The place of a parameter: of the first step its own, later the result before it."""
-        at = row.parameter_number
-        if at < len(self.given) - 1:
-            return self.given[at]
-        if at not in self.parameters:
-            self.parameters[at] = self._row(row, 0, {})
-        return self.parameters[at]
+        number = row.parameter_number
+        if number < len(self.arguments) - 1:
+            return self.arguments[number]
+        if number not in self.parameters:
+            self.parameters[number] = self._row(row, 0, {})
+        return self.parameters[number]
 
     def _row(self, row: Message, number: int, local: dict[int, int]) -> int:
         copy = self.body.instructions.add()
@@ -189,7 +192,8 @@ class _Unrolling:
     def finish(self) -> None:
         """The results of the last step are the module's."""
         local = {
-            i & LOCAL_MASK: at for i, at in zip(self.root.operand_ids, self.given, strict=True)
+            i & LOCAL_MASK: argument
+            for i, argument in zip(self.root.operand_ids, self.arguments, strict=True)
         }
         self.body.root_id = wide(self.entry.id, self._row(self.root, 0, local))
-        self.made.computations.add().CopyFrom(self.body)
+        self.unrolled.computations.add().CopyFrom(self.body)

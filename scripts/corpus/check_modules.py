@@ -48,13 +48,13 @@ def modules(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
 
 def look_at(case: Case, names: list[str], seconds: float) -> dict[str, str]:
     """For each check "ok", or what is wrong; a check that has nothing to look at is left out."""
-    found: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     for name in names:
-        for part, reason in within(seconds, lambda name=name: CHECKS[name](case)).items():
-            found[f"{name} {part}".strip()] = reason
-        if name == "load" and not found["load"].startswith(("ok", "LOOSER", "WRONG")):
+        for aspect, reason in within(seconds, lambda name=name: CHECKS[name](case)).items():
+            outcomes[f"{name} {aspect}".strip()] = reason
+        if name == "load" and not outcomes["load"].startswith(("ok", "LOOSER", "WRONG")):
             break
-    return found
+    return outcomes
 
 
 def kind_of(reason: str) -> str:
@@ -68,18 +68,18 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     servers = {"": Server(words.python, max(words.seconds, 60.0))}
     names = words.checks.split(",") if words.checks else list(CHECKS)
-    part, parts = map(int, words.part.split("/"))
+    shard, parts = map(int, words.part.split("/"))
     counts: Counter[str] = Counter()
     reasons: Counter[tuple[str, str]] = Counter()
     examples: dict[tuple[str, str], str] = {}
     rows: list[dict[str, Any]] = []
     for number, (name, content) in enumerate(modules(words.paths)):
-        if number % parts != part or (words.only and words.only != name):
+        if number % parts != shard or (words.only and words.only != name):
             continue
         started = time.monotonic()
-        found = look_at(Case(name, content, servers[""]), names, words.seconds)
-        rows.append({"name": name, "seconds": round(time.monotonic() - started, 2), **found})
-        for check, reason in found.items():
+        outcomes = look_at(Case(name, content, servers[""]), names, words.seconds)
+        rows.append({"name": name, "seconds": round(time.monotonic() - started, 2), **outcomes})
+        for check, reason in outcomes.items():
             counts[f"{check}: {'ok' if reason == 'ok' else reason.split(':')[0]}"] += 1
             if reason != "ok":
                 key = (check, kind_of(reason))

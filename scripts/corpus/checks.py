@@ -1,4 +1,4 @@
-"""What is checked of one module, and how a finding is worded.
+"""The checks of one module, and the wording of their findings.
 
 ``ok`` is as it should be. ``WRONG: ...`` is a fault of ours. ``REFUSED``, ``ERROR`` and ``NONE``
 say why there was nothing to compare (both refuse the module, no defined result, jaxlib cannot run
@@ -43,7 +43,7 @@ CLOSE = 2e-3
 NOTHING = 1e-6
 """Relative to the largest number of all results: what is left of sums that should be zero."""
 LIMITS = Limits(work=3e9, memory=256 << 20)
-"""Of one evaluation; beyond them nothing is compared."""
+"""Limits of one evaluation; larger modules are not compared."""
 INPUTS = 16 << 20
 """Bytes of inputs beyond which a module is not evaluated."""
 CHANGES: dict[str, frozenset[str]] = {
@@ -97,7 +97,7 @@ class Case:
 
     @cached_property
     def results(self) -> list[Any] | HloError:
-        """What we compute, or why we do not."""
+        """Return our results, or the reason of the refusal."""
         try:
             return Evaluator(self.fresh(), limits=LIMITS).run(self.inputs)
         except HloError as error:
@@ -137,9 +137,9 @@ def epsilon(module: Module) -> float:
     small = [BY_NUMBER[kind] for kind in kinds if kind in BY_NUMBER]
     return max(
         (
-            float(ml_dtypes.finfo(one.dtype).eps)
-            for one in small
-            if one.kind == "float" and one.bits < 32
+            float(ml_dtypes.finfo(array.dtype).eps)
+            for array in small
+            if array.kind == "float" and array.bits < 32
         ),
         default=0.0,
     )
@@ -151,26 +151,28 @@ def check(function: Callable[[Case], dict[str, str]]) -> Callable[[Case], dict[s
 
 
 def _equal(first: bytes, second: bytes) -> str:
-    """Of two modules compared by names: the first place and the first words that differ."""
+    """Compare two modules by names; return the first location and the first words that differ."""
     orders = states_orders(first) or states_orders(second)
-    one, other = by_name(first, orders=orders), by_name(second, orders=orders)
-    places = [at for at in (one.keys() | other.keys()) if one.get(at) != other.get(at)]
+    left, right = by_name(first, orders=orders), by_name(second, orders=orders)
+    places = [key for key in (left.keys() | right.keys()) if left.get(key) != right.get(key)]
     if not places:
         return "ok"
-    known = {_known(second, one, other, at) for at in places}
-    if "" not in known:
-        return f"KNOWN: {min(known)}"
+    reasons = {_known(second, left, right, key) for key in places}
+    if "" not in reasons:
+        return f"KNOWN: {min(reasons)}"
     place = min(places)
-    a, b = (str(each.get(place)).replace("\\n", "\n").split() for each in (one, other))
-    at = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
+    a, b = (str(side.get(place)).replace("\\n", "\n").split() for side in (left, right))
+    position = next(
+        (index for index, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a)
+    )
     return (
         f"WRONG: in {len(places)} places; {place}: "
-        f"{' '.join(a[max(at - 6, 0) : at + 3])} | {' '.join(b[max(at - 6, 0) : at + 3])}"
+        f"{' '.join(a[max(position - 6, 0) : position + 3])} | {' '.join(b[max(position - 6, 0) : position + 3])}"
     )
 
 
-def _known(second: bytes, one: Any, other: Any, place: str) -> str:
-    """What jaxlib is known to read wrongly, if that is all that differs at a place."""
+def _known(second: bytes, left: Any, right: Any, place: str) -> str:
+    """Return the known fault of jaxlib's reader that explains a difference, else ""."""
     rows = {
         f"{body.name}/{row.name}": row
         for body in schema.HloModuleProto.FromString(second).computations
@@ -179,20 +181,20 @@ def _known(second: bytes, one: Any, other: Any, place: str) -> str:
     row = rows.get(place)
     if row is not None and row.opcode == "constant" and Literal(row.literal).is_elided:
         return "jaxlib makes up elements that were left out"
-    sides = (re.sub(r": -0(?=\\n)", ": 0", str(each.get(place))) for each in (one, other))
+    sides = (re.sub(r": -0(?=\\n)", ": 0", str(side.get(place))) for side in (left, right))
     return "jaxlib reads -0 as 0" if len(set(sides)) == 1 else ""
 
 
 @check
 def load(case: Case) -> dict[str, str]:
     """Accept and refuse as jaxlib does; what is loaded and not changed is saved as it was."""
-    taken, answer = case.theirs if case.text is not None else (True, None)
+    accepted, answer = case.theirs if case.text is not None else (True, None)
     try:
         module = case.module
     except HloError as error:
         reason = f"{error.code} {error.message.splitlines()[0]}"
-        return {"": f"STRICTER: {reason}" if taken else f"REFUSED: {reason}"}
-    if not taken:
+        return {"": f"STRICTER: {reason}" if accepted else f"REFUSED: {reason}"}
+    if not accepted:
         return {"": f"LOOSER: jaxlib: {answer}"}
     stream = io.BytesIO()
     module.save(stream)
@@ -206,51 +208,51 @@ def load(case: Case) -> dict[str, str]:
 @check
 def jaxlib(case: Case) -> dict[str, str]:
     """Our proto is jaxlib's, our print is jaxlib's, and jaxlib reads our print."""
-    taken, answer = case.theirs
-    if not taken:
+    accepted, answer = case.theirs
+    if not accepted:
         return {"": f"NONE: jaxlib: {answer}"}
     proto, printed = answer
-    found: dict[str, str] = {}
-    found["proto"] = _equal(proto, case.module.module_bytes()) if case.text is not None else "ok"
+    outcomes: dict[str, str] = {}
+    outcomes["proto"] = _equal(proto, case.module.module_bytes()) if case.text is not None else "ok"
     ours = print_module(schema.HloModuleProto.FromString(proto))
-    found["print"] = _same_lines(printed, ours)
-    if found["print"] != "ok" and case.text is not None:  # text says a little more than a proto
-        found["print"] = _same_lines(case.server.ask("show", proto)[1][1], ours)
-    found["reads our print"] = _read_back(case, proto, printed, ours)
-    found["their print"] = _their_print(case, printed)
-    return found
+    outcomes["print"] = _same_lines(printed, ours)
+    if outcomes["print"] != "ok" and case.text is not None:  # text says a little more than a proto
+        outcomes["print"] = _same_lines(case.server.ask("show", proto)[1][1], ours)
+    outcomes["reads our print"] = _read_back(case, proto, printed, ours)
+    outcomes["their print"] = _their_print(case, printed)
+    return outcomes
 
 
-def _same_lines(theirs: str, ours: str) -> str:
-    one, other = (
-        [row.rstrip() for row in text.splitlines() if row.strip()] for text in (theirs, ours)
+def _same_lines(jaxlib_text: str, ours: str) -> str:
+    left, right = (
+        [row.rstrip() for row in text.splitlines() if row.strip()] for text in (jaxlib_text, ours)
     )
-    if sorted(one[1:]) == sorted(other[1:]):
+    if sorted(left[1:]) == sorted(right[1:]):
         return "ok"
-    missing = sorted(set(one[1:]) - set(other[1:]))[:1]
-    extra = sorted(set(other[1:]) - set(one[1:]))[:1]
+    missing = sorted(set(left[1:]) - set(right[1:]))[:1]
+    extra = sorted(set(right[1:]) - set(left[1:]))[:1]
     return f"WRONG: jaxlib prints {missing}, we print {extra}"
 
 
 def _read_back(case: Case, proto: bytes, printed: str, ours: str) -> str:
     """As the proto, or at least as jaxlib's own print reads back: text has no place for all."""
-    taken, answer = case.server.ask("parse", ours)
-    found = _equal(proto, answer[0]) if taken else f"WRONG: {answer}"
-    if found == "ok":
+    accepted, answer = case.server.ask("parse", ours)
+    outcome = _equal(proto, answer[0]) if accepted else f"WRONG: {answer}"
+    if outcome == "ok":
         return "ok"
-    again, theirs = case.server.ask("parse", printed)
+    again, jaxlib_answer = case.server.ask("parse", printed)
     if not again:
-        return f"NONE: jaxlib refuses its own print: {theirs}"
-    return _equal(theirs[0], answer[0]) if taken else found
+        return f"NONE: jaxlib refuses its own print: {jaxlib_answer}"
+    return _equal(jaxlib_answer[0], answer[0]) if accepted else outcome
 
 
 def _their_print(case: Case, printed: str) -> str:
-    taken, answer = case.server.ask("parse", printed)
+    accepted, answer = case.server.ask("parse", printed)
     try:
         ours = parse(printed).SerializeToString()
     except HloError as error:
-        return f"WRONG: {error.code} {error.message}" if taken else "ok"
-    if not taken:
+        return f"WRONG: {error.code} {error.message}" if accepted else "ok"
+    if not accepted:
         return f"LOOSER: jaxlib: {answer}"
     return _equal(answer[0], ours)
 
@@ -263,13 +265,13 @@ def text(case: Case) -> dict[str, str]:
     for preset in PRESETS.values():
         print_module(proto, preset)
     try:
-        found = {"": _equal_without(data, parse(print_module(proto)).SerializeToString())}
+        outcomes = {"": _equal_without(data, parse(print_module(proto)).SerializeToString())}
         short = parse(print_module(proto, PRESETS["short_parsable"]))
     except HloError as error:
         return {"": f"WRONG: its own print is refused: {error.code} {error.message}"}
     if len(short.computations) != len(proto.computations):
-        found["short"] = "WRONG: another number of computations"
-    return found
+        outcomes["short"] = "WRONG: another number of computations"
+    return outcomes
 
 
 def _equal_without(first: bytes, second: bytes) -> str:
@@ -284,20 +286,20 @@ def _sayable(data: bytes) -> bytes:
 @check
 def looks(case: Case) -> dict[str, str]:
     """Verify says nothing of what XLA takes; lint, stats, diff and graph end well."""
-    taken = case.theirs[0]
-    errors = [one for one in verify(case.module) if one.severity is Severity.error]
-    found = {"verify": "ok"}
-    if errors and taken:
-        found["verify"] = f"STRICTER: {errors[0].code} {errors[0].message}"
+    accepted = case.theirs[0]
+    errors = [problem for problem in verify(case.module) if problem.severity is Severity.error]
+    outcomes = {"verify": "ok"}
+    if errors and accepted:
+        outcomes["verify"] = f"STRICTER: {errors[0].code} {errors[0].message}"
     for target in ("trn1", "trn2", "trn3"):
         list(lint(case.module, target=target))
     statistics(case.module)
     if not diff_modules(case.module, case.fresh()).is_equal:
-        found["diff"] = "WRONG: differs from itself"
+        outcomes["diff"] = "WRONG: differs from itself"
     graph = graph_of(case.module)
     for render in (render_page, render_dot, render_explorer):
         render(graph)
-    return {**found, "others": "ok"}
+    return {**outcomes, "others": "ok"}
 
 
 @check
@@ -306,24 +308,24 @@ def evaluate(case: Case) -> dict[str, str]:
     ours = case.results
     if isinstance(ours, HloError):
         return {"": f"ERROR: {ours.code} {ours.message.splitlines()[0]}"}
-    taken, theirs = case.their_results
-    if not taken:
-        return {"": f"NONE: {theirs.splitlines()[0]}"}
-    return {"": _close(case.module, ours, theirs)}
+    accepted, jaxlib_results = case.their_results
+    if not accepted:
+        return {"": f"NONE: {jaxlib_results.splitlines()[0]}"}
+    return {"": _close(case.module, ours, jaxlib_results)}
 
 
-def _close(module: Module, ours: Any, theirs: Any) -> str:
-    one = arrays_of(ours)
-    other = arrays_of(theirs)
-    if len(one) != len(other):
-        return f"WRONG: {len(one)} results, not {len(other)}"
-    largest = max((_largest(array) for array in other), default=0.0)
-    for at, (a, b) in enumerate(zip(one, other, strict=True)):
+def _close(module: Module, ours: Any, expected: Any) -> str:
+    actual = arrays_of(ours)
+    reference = arrays_of(expected)
+    if len(actual) != len(reference):
+        return f"WRONG: {len(actual)} results, not {len(reference)}"
+    largest = max((_largest(array) for array in reference), default=0.0)
+    for index, (a, b) in enumerate(zip(actual, reference, strict=True)):
         if np.asarray(a).dtype != np.asarray(b).dtype:
-            return f"WRONG: result {at} is {a.dtype}, not {b.dtype}"
+            return f"WRONG: result {index} is {a.dtype}, not {b.dtype}"
         gap = largest_difference(a, b)
         if gap > max(CLOSE, 16 * epsilon(module)) and gap * _largest(b) > NOTHING * largest:
-            return f"WRONG: result {at} of {a.dtype} differs by {gap:.1e}"
+            return f"WRONG: result {index} of {a.dtype} differs by {gap:.1e}"
     return "ok"
 
 
@@ -335,41 +337,41 @@ def _largest(array: Any) -> float:
 
 @check
 def devices(case: Case) -> dict[str, str]:
-    """What needs several devices gives on several what it gives by jaxlib."""
+    """A module for several devices computes what jaxlib computes on several devices."""
     alone = case.results
     if not isinstance(alone, HloError) or alone.code != "HLO-COLLECTIVE":
         return {}
     reason = ""
     for replicas, partitions in devices_of(case.text):
-        given = inputs_on(case.module, replicas * partitions, case.seed)
+        inputs = inputs_on(case.module, replicas * partitions, case.seed)
         try:
-            ours = evaluate_devices(case.fresh(), given, partitions=partitions, limits=LIMITS)
+            ours = evaluate_devices(case.fresh(), inputs, partitions=partitions, limits=LIMITS)
         except HloError as error:
             reason = f"ERROR: {error.code} {error.message.splitlines()[0]}"
             continue
-        return {"": _as_jaxlib(case, ours, given, partitions)}
+        return {"": _as_jaxlib(case, ours, inputs, partitions)}
     return {"": reason}
 
 
-def _as_jaxlib(case: Case, ours: Any, given: list[list[Any]], partitions: int) -> str:
+def _as_jaxlib(case: Case, ours: Any, inputs: list[list[Any]], partitions: int) -> str:
     module = manually_sharded(case.module) if partitions > 1 else case.module
-    ready = [_for_jaxlib(module, one) for one in given]
+    ready = [_for_jaxlib(module, device_inputs) for device_inputs in inputs]
     data, _, tokens = ready[0]
-    taken, theirs = case.server.ask(
-        "run_devices", data, [one[1] for one in ready], partitions, tokens
+    accepted, jaxlib_results = case.server.ask(
+        "run_devices", data, [device_inputs[1] for device_inputs in ready], partitions, tokens
     )
-    if not taken:
-        return f"NONE: {theirs.splitlines()[0]}"
-    return _close(case.module, ours, [tuple(one) for one in theirs])
+    if not accepted:
+        return f"NONE: {jaxlib_results.splitlines()[0]}"
+    return _close(case.module, ours, [tuple(row) for row in jaxlib_results])
 
 
 @check
 def passes(case: Case) -> dict[str, str]:
     """Every pass leaves a valid module that computes the same, by us and by jaxlib."""
-    if any(one.severity is Severity.error for one in verify(case.module)):
+    if any(problem.severity is Severity.error for problem in verify(case.module)):
         return {"": "NONE: the module does not verify"}
-    found: dict[str, str] = {}
-    known: dict[tuple[bool, bytes], str] = {}
+    outcomes: dict[str, str] = {}
+    cached: dict[tuple[bool, bytes], str] = {}
     for name in registered_passes():
         module = case.fresh()
         try:
@@ -377,18 +379,21 @@ def passes(case: Case) -> dict[str, str]:
         except HloError as error:
             if error.code == "HLO-PASS-ARGUMENT":  # it does nothing without arguments
                 continue
-            own = error.code in ("HLO-PASS", "HLO-PASS-LEGALISE") or error.code.startswith(
-                "HLO-PASS-REQ"
+            is_pass_error = error.code in (
+                "HLO-PASS",
+                "HLO-PASS-LEGALISE",
+            ) or error.code.startswith("HLO-PASS-REQ")
+            outcomes[name] = (
+                f"{'ERROR' if is_pass_error else 'WRONG'}: {error.code} {error.message}"
             )
-            found[name] = f"{'ERROR' if own else 'WRONG'}: {error.code} {error.message}"
             continue
         key = _is_exact(case, name), module.module_bytes()
-        if key not in known:
-            known[key] = _kept(case, name, hlo_tools.load(key[1])) if modified else "ok"
+        if key not in cached:
+            cached[key] = _kept(case, name, hlo_tools.load(key[1])) if modified else "ok"
         if not modified and key[1] != case.module.module_bytes():
-            known[key] = "WRONG: changed, and says that it is not"
-        found[name] = known[key]
-    return found
+            cached[key] = "WRONG: changed, and says that it is not"
+        outcomes[name] = cached[key]
+    return outcomes
 
 
 def _kept(case: Case, name: str, module: Module) -> str:
@@ -412,18 +417,20 @@ def _kept(case: Case, name: str, module: Module) -> str:
         if gap != "ok":
             return gap
     if _program(module) == _program(case.module):
-        taken, theirs = case.server.ask("show", module.module_bytes())
+        accepted, jaxlib_answer = case.server.ask("show", module.module_bytes())
         return (
-            "ok" if taken or not case.theirs[0] else f"WRONG: jaxlib no longer reads it: {theirs}"
+            "ok"
+            if accepted or not case.theirs[0]
+            else f"WRONG: jaxlib no longer reads it: {jaxlib_answer}"
         )
     ran, their_before = case.their_results
     if not ran:
         return "ok"
-    taken, theirs = case.server.ask("run", *_for_jaxlib(module, inputs))
-    if not taken:
-        return f"WRONG: jaxlib no longer runs it: {theirs.splitlines()[0]}"
+    accepted, jaxlib_answer = case.server.ask("run", *_for_jaxlib(module, inputs))
+    if not accepted:
+        return f"WRONG: jaxlib no longer runs it: {jaxlib_answer.splitlines()[0]}"
     reference = their_before if _is_exact(case, name) else ours
-    gap = "ok" if reference is None else _close(module, theirs, reference)
+    gap = "ok" if reference is None else _close(module, jaxlib_answer, reference)
     return gap.replace("WRONG", "WRONG by jaxlib", 1)
 
 

@@ -28,7 +28,13 @@ import jax  # noqa: E402
 from scripts.corpus.programs import devices, models, numerics, operations, users  # noqa: E402, F401
 from scripts.corpus.programs.table import PROGRAMS  # noqa: E402
 
-KEPT = ("optimizations.txt", "optimizations.hlo.pb", ".lowered.pb", ".lowered.txt", ".short.txt")
+COPIED_SUFFIXES = (
+    "optimizations.txt",
+    "optimizations.hlo.pb",
+    ".lowered.pb",
+    ".lowered.txt",
+    ".short.txt",
+)
 FAST = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """For modules whose machine code would take minutes; it comes after the passes on HLO."""
 
@@ -63,7 +69,7 @@ def _print_options() -> Any:
 def tidy() -> int:
     """Leave only modules; the number of files."""
     for path in FOLDER.iterdir():
-        if not path.name.endswith(KEPT) and ".snapshot." not in path.name:
+        if not path.name.endswith(COPIED_SUFFIXES) and ".snapshot." not in path.name:
             path.unlink() if path.is_file() else None
     return sum(1 for path in FOLDER.iterdir() if path.is_file())
 

@@ -78,11 +78,11 @@ class Server:
         while size:
             if not select.select([stream], [], [], self.seconds)[0]:
                 raise TimeoutError
-            part = os.read(stream, min(size, 1 << 20))
-            if not part:
+            chunk = os.read(stream, min(size, 1 << 20))
+            if not chunk:
                 raise EOFError
-            parts.append(part)
-            size -= len(part)
+            parts.append(chunk)
+            size -= len(chunk)
         return b"".join(parts)
 
 
@@ -100,11 +100,11 @@ def _hlo() -> Any:
 
     for name in ("jaxlib._hlo", "jaxlib._jax", "jaxlib.xla_extension"):
         try:
-            found = __import__(name, fromlist=["HloModule"])
+            module = __import__(name, fromlist=["HloModule"])
         except ImportError:
             continue
-        if hasattr(found, "HloModule"):
-            return found
+        if hasattr(module, "HloModule"):
+            return module
     raise ImportError("no jaxlib with HloModule")
 
 
@@ -129,7 +129,7 @@ def show(data: bytes, preset: str = "") -> tuple[bytes, str]:
 
 
 def run(data: bytes, inputs: list[Any], tokens: list[int]) -> list[Any]:
-    """What the module computes on the CPU; ``tokens`` are numbers of results that are no arrays."""
+    """Run the module on the CPU; ``tokens`` are the numbers of results that are no arrays."""
     from hlo_tools.evaluate.jaxlib_child import execute
 
     return execute(data, inputs, tokens)
@@ -161,10 +161,10 @@ def main() -> None:
         (length,) = struct.unpack("<Q", head)
         what, arguments = pickle.loads(sys.stdin.buffer.read(length))
         try:
-            found = (True, globals()[what](*arguments))
+            reply = (True, globals()[what](*arguments))
         except Exception as error:
-            found = (False, f"{type(error).__name__}: {error}")
-        answers.write(_packed(found))
+            reply = (False, f"{type(error).__name__}: {error}")
+        answers.write(_packed(reply))
         answers.flush()
 
 

@@ -31,7 +31,7 @@ def within(seconds: float, check: Callable[[], dict[str, str]]) -> dict[str, str
     except OutOfTime:
         return {"": f"WRONG: took more than {seconds:.0f} s"}
     except Exception as error:
-        at = traceback.format_exc(limit=-3).replace("\n", " | ")
-        return {"": f"WRONG: {type(error).__name__}: {error} {at}"}
+        trace = traceback.format_exc(limit=-3).replace("\n", " | ")
+        return {"": f"WRONG: {type(error).__name__}: {error} {trace}"}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

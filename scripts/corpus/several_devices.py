@@ -11,15 +11,20 @@ from hlo_tools.evaluate.arguments import random_inputs
 
 __all__ = ["devices_of", "inputs_on", "manually_sharded"]
 
-MOST = 8
+MAX_DEVICES = 8
 
 
 def devices_of(text: str | None) -> list[tuple[int, int]]:
     """Numbers of (replicas, partitions) that may be meant: what the text says, then any up to eight."""
     header = (text or "").partition("\n\n")[0]
     words = (re.search(rf"{word}=(\d+)", header) for word in ("replica_count", "num_partitions"))
-    replicas, partitions = (int(found[1]) if found else 1 for found in words)
-    pairs = [(r, p) for r in range(1, MOST + 1) for p in range(1, MOST // r + 1) if r * p > 1]
+    replicas, partitions = (int(match[1]) if match else 1 for match in words)
+    pairs = [
+        (r, p)
+        for r in range(1, MAX_DEVICES + 1)
+        for p in range(1, MAX_DEVICES // r + 1)
+        if r * p > 1
+    ]
     return [pair for pair in [(replicas, partitions)] if pair in pairs] + pairs
 
 

@@ -92,10 +92,10 @@ def serve(answer: Callable[[Any], dict[str, Any]], *, valid: bool = False) -> No
         except EOFError:
             return
         try:
-            found = answer(request)
+            reply = answer(request)
         except Exception as error:
-            found = failed(error, valid=valid)
-        pickle.dump(found, out)
+            reply = failed(error, valid=valid)
+        pickle.dump(reply, out)
         out.flush()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 __all__ = ["STEP", "Array", "difference", "disturbed", "unequal"]
 
 Array = np.ndarray[Any, Any]
-SMALLEST = {"float16": 6.1e-5, "float64": 2.3e-308}
+SMALLEST_NORMALS = {"float16": 6.1e-5, "float64": 2.3e-308}
 """Smallest normal number; below it XLA's CPU client flushes to zero."""
 STEP = {
     "float32": 6e-8,
@@ -35,83 +35,97 @@ def disturbed(arrays: list[Array], seed: int, least: float = 0.0) -> list[Array]
     """Floats moved by some rounding errors, or by ``least`` at least."""
     chance = np.random.default_rng(seed)
     moved = []
-    for one in arrays:
-        step = STEP.get(one.dtype.name)
+    for array in arrays:
+        step = STEP.get(array.dtype.name)
         if step is None:
-            moved.append(one)
+            moved.append(array)
             continue
-        if one.dtype.kind == "c":
+        if array.dtype.kind == "c":
             with np.errstate(all="ignore"):
-                moved.append(one * np.complex64(1 + chance.choice([-4, 4]) * step))
+                moved.append(array * np.complex64(1 + chance.choice([-4, 4]) * step))
             continue
-        factor = 1 + chance.choice([-1, -0.5, 0.5, 1], one.shape) * max(4 * step, least)
+        factor = 1 + chance.choice([-1, -0.5, 0.5, 1], array.shape) * max(4 * step, least)
         with np.errstate(all="ignore"):
-            moved.append(np.asarray(one.astype(np.float64) * factor).astype(one.dtype))
+            moved.append(np.asarray(array.astype(np.float64) * factor).astype(array.dtype))
     return moved
 
 
 def difference(
-    want: Array, found: Array, shaken: list[Array], *, error: float = 0.0, each: bool = False,
+    want: Array, actual: Array, shaken: list[Array], *, error: float = 0.0, elementwise: bool = False,
     signs: bool = True, rounded: Sequence[Array] = (),
 ) -> str:  # fmt: skip
-    """What is wrong with a result; nothing when it agrees.
+    """Return the difference between a result and the oracle's; "" when they agree.
 
     Where sums overflow, their order decides between infinity and NaN; so it does in complex numbers.
 
     Args:
-        want: the oracle's.
-        found: ours.
-        shaken: the oracle's for disturbed arguments.
+        want: the oracle's result.
+        actual: our result.
+        shaken: the oracle's results for disturbed arguments.
         error: relative error that is allowed beyond rounding.
-        each: an element may be off by its own size and movement only, not by the array's.
-        signs: with ``each``, -0.0 and 0.0 differ.
+        elementwise: an element may be off by its own size and movement only, not by the array's.
+        signs: with ``elementwise``, -0.0 and 0.0 differ.
         rounded: the oracle's with other roundings. Integers that differ among these nobody promises.
     """
-    if want.dtype == np.bool_ and found.dtype == np.uint8:
-        found = found.view(np.bool_)
-    if want.shape != found.shape or want.dtype != found.dtype:
-        return f"{found.dtype}{list(found.shape)}, jaxlib has {want.dtype}{list(want.shape)}"
+    if want.dtype == np.bool_ and actual.dtype == np.uint8:
+        actual = actual.view(np.bool_)
+    if want.shape != actual.shape or want.dtype != actual.dtype:
+        return f"{actual.dtype}{list(actual.shape)}, jaxlib has {want.dtype}{list(want.shape)}"
     if not want.size:
         return ""
     if want.dtype.kind in "biu":
-        wrong = want != found
-        for one in rounded:
-            wrong &= one == rounded[0]
+        wrong = want != actual
+        for expected_values in rounded:
+            wrong &= expected_values == rounded[0]
         for moved in shaken if error else ():
             wrong &= moved == want
-        return _shown(want, found, wrong) if np.any(wrong) else ""
+        return _shown(want, actual, wrong) if np.any(wrong) else ""
     kind = np.complex128 if want.dtype.kind == "c" else np.float64
-    one, other = want.astype(kind), found.astype(kind)
-    others = [each.astype(kind) for each in shaken]
+    expected_values, actual_values = want.astype(kind), actual.astype(kind)
+    disturbed_runs = [run.astype(kind) for run in shaken]
     with np.errstate(all="ignore"):
-        moves = [np.abs(each - one) for each in others]
+        moves = [np.abs(run - expected_values) for run in disturbed_runs]
         steady = np.all(
-            [np.isfinite(moved) == np.isfinite(one) for moved in others] or [True], axis=0
+            [np.isfinite(moved) == np.isfinite(expected_values) for moved in disturbed_runs]
+            or [True],
+            axis=0,
         )
-        size = np.where(np.isfinite(one), np.abs(one), 0)
+        size = np.where(np.isfinite(expected_values), np.abs(expected_values), 0)
         step = STEP.get(want.dtype.name, 6e-8)
         move = np.max(
             [np.where(np.isfinite(move), move, 0) for move in moves] or [0 * size], axis=0
         )
-        if not each:
+        if not elementwise:
             size, move = size.max(), move.max()
         limit = (
             64 * move
             + (64 * min(step, 4e-3) + 4 * step + error) * size
-            + max(SMALLEST.get(want.dtype.name, 1.2e-38), 0 if each else 1e-12)
+            + max(SMALLEST_NORMALS.get(want.dtype.name, 1.2e-38), 0 if elementwise else 1e-12)
         )
-        alike = (one == other) | (np.isnan(one) & np.isnan(other))
-        if kind is np.complex128 or not each:
-            alike |= ~np.isfinite(one) & ~np.isfinite(other)
-        close = np.isfinite(one) & np.isfinite(other) & (np.abs(one - other) <= limit)
-        if each and signs and kind is np.float64:
-            sign = (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other))
+        alike = (expected_values == actual_values) | (
+            np.isnan(expected_values) & np.isnan(actual_values)
+        )
+        if kind is np.complex128 or not elementwise:
+            alike |= ~np.isfinite(expected_values) & ~np.isfinite(actual_values)
+        close = (
+            np.isfinite(expected_values)
+            & np.isfinite(actual_values)
+            & (np.abs(expected_values - actual_values) <= limit)
+        )
+        if elementwise and signs and kind is np.float64:
+            sign = (
+                (expected_values == 0)
+                & (actual_values == 0)
+                & (np.signbit(expected_values) != np.signbit(actual_values))
+            )
             alike &= ~(sign & (move == 0))
             close &= ~(sign & (move == 0))
     wrong = ~(alike | close | ~steady)
-    if error and (np.any(~np.isfinite(one)) or np.any(np.abs(one) > MAX_CAST)):
-        wrong &= np.isfinite(one) & np.isfinite(other)  # a cast may overflow
-    return _shown(want, found, wrong) if np.any(wrong) else ""
+    if error and (
+        np.any(~np.isfinite(expected_values)) or np.any(np.abs(expected_values) > MAX_CAST)
+    ):
+        wrong &= np.isfinite(expected_values) & np.isfinite(actual_values)  # a cast may overflow
+    return _shown(want, actual, wrong) if np.any(wrong) else ""
 
 
 def unequal(expected: Sequence[Array], results: Sequence[Array]) -> str:
@@ -129,7 +143,7 @@ def unequal(expected: Sequence[Array], results: Sequence[Array]) -> str:
     return ""
 
 
-def _shown(want: Array, found: Array, wrong: Array) -> str:
-    place = tuple(int(one[0]) for one in np.nonzero(np.atleast_1d(wrong)))
-    first, second = np.atleast_1d(found)[place], np.atleast_1d(want)[place]
+def _shown(want: Array, actual: Array, wrong: Array) -> str:
+    place = tuple(int(indices[0]) for indices in np.nonzero(np.atleast_1d(wrong)))
+    first, second = np.atleast_1d(actual)[place], np.atleast_1d(want)[place]
     return f"{np.count_nonzero(wrong)} of {want.size} {want.dtype}, at {list(place)}: {first}, jaxlib has {second}"

@@ -59,11 +59,11 @@ def _traced(number: int) -> Any:
     from nki_lang.base.errors import NkiError
 
     for offset in range(100):
-        made = kernel(1000 * number + offset)
-        call = calls_of(made)[0]
+        generated = kernel(1000 * number + offset)
+        call = calls_of(generated)[0]
         with tempfile.TemporaryDirectory() as folder:
             try:
-                loaded = load_source(made.source(), Path(folder))
+                loaded = load_source(generated.source(), Path(folder))
                 with warnings.catch_warnings(action="ignore"):
                     return loaded.trace(tuple(call.arrays), call.constants)
             except NkiError:

@@ -1,4 +1,4 @@
-"""What the drivers of the fuzzers have in common: options, seeds, faults that are kept, the report."""
+"""Shared base of the fuzzers' drivers: options, seeds, saved faults and the report."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ class Driver:
     """
 
     def __init__(
-        self, document: str | None, *, ways: Sequence[str] = (), each: int = 0, keeps: bool = True
+        self,
+        document: str | None,
+        *,
+        ways: Sequence[str] = (),
+        extra_ways: int = 0,
+        keeps: bool = True,
     ) -> None:
         self._known = list(ways)
         self.faults: list[dict[str, Any]] = []
@@ -53,20 +58,22 @@ class Driver:
             self.parser.add_argument("--keep", type=Path, help="folder for what shows a fault")
         if ways:
             self.parser.add_argument("--ways", default="", help="all of them unless given")
-        if each:
-            self.parser.add_argument("--each", type=int, default=each, help="further ways a case")
+        if extra_ways:
+            self.parser.add_argument(
+                "--each", type=int, default=extra_ways, help="further ways a case"
+            )
         self._end = 0
 
     def parse(self) -> Driver:
         """Read the command line."""
         self.options = self.parser.parse_args()
         if self._known:
-            given = [one.strip() for one in self.options.ways.split(",") if one.strip()]
-            unknown = [one for one in given if one not in self._known]
+            selected = [way.strip() for way in self.options.ways.split(",") if way.strip()]
+            unknown = [way for way in selected if way not in self._known]
             if unknown:
                 there = ", ".join(self._known)
                 self.parser.error(f"there is no way {unknown[0]!r}; there are {there}")
-            self.ways = given or self._known
+            self.ways = selected or self._known
         return self
 
     def seeds(self) -> Iterator[int]:
@@ -105,19 +112,19 @@ class Driver:
 
 
 class Fuzzer(Protocol):
-    """What runs a program in several ways."""
+    """A runner of a program in several execution modes."""
 
-    def faults(self, made: Program, ways: list[str]) -> dict[str, str]:
-        """What is wrong with each way that is wrong."""
+    def faults(self, generated: Program, ways: list[str]) -> dict[str, str]:
+        """Return the fault of each execution mode that has one."""
         ...
 
 
-def shrunk(fuzzer: Fuzzer, made: Program, way: str) -> Program:
+def shrunk(fuzzer: Fuzzer, generated: Program, way: str) -> Program:
     """The smallest program found that still differs in a way."""
-    for smaller in made.smaller():
-        if smaller != made and smaller.statements and fuzzer.faults(smaller, [way]):
+    for smaller in generated.smaller():
+        if smaller != generated and smaller.statements and fuzzer.faults(smaller, [way]):
             return shrunk(fuzzer, smaller, way)
-    return made
+    return generated
 
 
 def fewest(steps: list[Any], faults: Callable[[list[Any]], dict[str, str]]) -> list[Any] | None:
@@ -126,33 +133,33 @@ def fewest(steps: list[Any], faults: Callable[[list[Any]], dict[str, str]]) -> l
     def kinds(steps: list[Any]) -> dict[str, str]:
         return {way: re.split("[:,]", told)[0] for way, told in faults(steps).items()}
 
-    found = kinds(steps)
-    at = 0
-    while found and at < len(steps):
-        fewer = steps[:at] + steps[at + 1 :]
-        steps, at = (fewer, 0) if kinds(fewer) == found else (steps, at + 1)
-    return steps if found else None
+    fault_kinds = kinds(steps)
+    position = 0
+    while fault_kinds and position < len(steps):
+        fewer = steps[:position] + steps[position + 1 :]
+        steps, position = (fewer, 0) if kinds(fewer) == fault_kinds else (steps, position + 1)
+    return steps if fault_kinds else None
 
 
-def chosen(seed: int, ways: list[str], each: int, always: str) -> list[str]:
+def chosen(seed: int, ways: list[str], extra_count: int, always: str) -> list[str]:
     """One way always, and some of the others."""
-    rest = [one for one in ways if one != always]
-    some = random.Random(seed).sample(rest, min(each, len(rest)))
-    return [*([always] if always in ways else []), *some]
+    remaining = [way for way in ways if way != always]
+    sample = random.Random(seed).sample(remaining, min(extra_count, len(remaining)))
+    return [*([always] if always in ways else []), *sample]
 
 
 def find_faults(
-    driver: Driver, fuzzer: Fuzzer, made: Program, ways: list[str], suffix: str
+    driver: Driver, fuzzer: Fuzzer, generated: Program, ways: list[str], suffix: str
 ) -> None:
     """Run one program; its faults are shrunk."""
-    for way, fault in fuzzer.faults(made, ways).items():
-        small = shrunk(fuzzer, made, way)
+    for way, fault in fuzzer.faults(generated, ways).items():
+        small = shrunk(fuzzer, generated, way)
         told = fuzzer.faults(small, [way]).get(way, fault)
         source = small.shown()
         driver.found(
-            {"seed": made.seed, "way": way, "fault": told, "source": source},
-            f"# seed {made.seed}: {way}: {told}\n{source}",
-            f"{made.seed}-{way.split('{')[0]}{suffix}",
+            {"seed": generated.seed, "way": way, "fault": told, "source": source},
+            f"# seed {generated.seed}: {way}: {told}\n{source}",
+            f"{generated.seed}-{way.split('{')[0]}{suffix}",
         )
 
 

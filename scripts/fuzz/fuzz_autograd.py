@@ -36,7 +36,7 @@ class Fuzzer:
         return self.child.ask(("draw", seed)).get("lines", [])
 
     def fault(self, lines: list[str], way: str) -> str:
-        """What is wrong with a program; nothing when all is right."""
+        """Return the fault of a program; "" when there is none."""
         answer = self.child.ask(("play", lines, way))
         for how, times in answer.get("runs", {}).items():
             self.runs[f"{way}: {how}"] += times
@@ -65,8 +65,8 @@ def main() -> int:
             if fault:
                 small = fuzzer.shrunk(lines, way)
                 told = "\n".join([fuzzer.fault(small, way) or fault, *small])
-                found = {"seed": seed, "way": way, "fault": told}
-                driver.found(found, f"seed {seed}: {way}: {told}", f"{seed}-{way}.txt")
+                record = {"seed": seed, "way": way, "fault": told}
+                driver.found(record, f"seed {seed}: {way}: {told}", f"{seed}-{way}.txt")
     fuzzer.child.stop()
     return driver.finish("programs", fuzzer.runs)
 

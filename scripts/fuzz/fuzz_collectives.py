@@ -47,23 +47,25 @@ def history(seed: int) -> tuple[int, int, str, list[Step]]:
         across = chance.random() < 0.5
         flat = across and chance.random() < 0.7 and name in ("reduce", "gather", "scatter")
         of_partitions = across and name in ("exchange", "parts", "permute", "broadcast")
-        whole = replicas * partitions if flat else partitions if of_partitions else replicas
-        order = chance.sample(range(whole), whole)
-        size = chance.choice([one for one in range(1, whole + 1) if whole % one == 0])
-        groups = [order[at : at + size] for at in range(0, whole, size)]
+        device_count = replicas * partitions if flat else partitions if of_partitions else replicas
+        order = chance.sample(range(device_count), device_count)
+        size = chance.choice(
+            [divisor for divisor in range(1, device_count + 1) if device_count % divisor == 0]
+        )
+        groups = [order[start : start + size] for start in range(0, device_count, size)]
         if name == "reduce" and chance.random() < 0.3:
-            cut = chance.randrange(whole)
-            groups = [one for one in (order[:cut], order[cut:]) if one]
+            cut = chance.randrange(device_count)
+            groups = [group for group in (order[:cut], order[cut:]) if group]
         members = size * (partitions if across and not flat and not of_partitions else 1)
         form = chance.choice(("listed", "listed", "iota", "empty"))
         if form != "listed" and name != "broadcast":
-            groups = [[*range(at, at + size)] for at in range(0, whole, size)]
-            form = "listed" if form == "empty" and (flat or size < whole) else form
+            groups = [[*range(start, start + size)] for start in range(0, device_count, size)]
+            form = "listed" if form == "empty" and (flat or size < device_count) else form
         options = {"across": across, "flat": flat, "groups": groups, "members": members}
         options |= {"form": form if name != "broadcast" else "listed", "dim": chance.randrange(2)}
         options |= {
             "op": chance.choice(OPS),
-            "pairs": _pairs(chance, whole),
+            "pairs": _pairs(chance, device_count),
             "number": chance.random(),
         }
         options["some"] = groups[: chance.randrange(1, len(groups) + 1)]
@@ -71,9 +73,9 @@ def history(seed: int) -> tuple[int, int, str, list[Step]]:
     return replicas, partitions, chance.choice(KINDS), steps
 
 
-def _pairs(chance: random.Random, whole: int) -> list[tuple[int, int]]:
-    senders = chance.sample(range(whole), chance.randrange(whole + 1))
-    return list(zip(senders, chance.sample(range(whole), len(senders)), strict=True))
+def _pairs(chance: random.Random, device_count: int) -> list[tuple[int, int]]:
+    senders = chance.sample(range(device_count), chance.randrange(device_count + 1))
+    return list(zip(senders, chance.sample(range(device_count), len(senders)), strict=True))
 
 
 def _braces(value: Any) -> str:
@@ -93,14 +95,14 @@ def _where(options: dict[str, Any], groups: Any = None) -> str:
 
 
 def _reduce(new: str, old: str, kind: str, options: dict[str, Any]) -> str:
-    whole = f"{kind}[{SIDE},{SIDE}]"
+    full_shape = f"{kind}[{SIDE},{SIDE}]"
     if options["number"] < 0.3:
         return f"""b{new} = {kind}[{SIDE},{SIDE}] {options["op"]}({old}, {old})
-  t{new} = ({whole}, {whole}) all-reduce({old}, b{new}), to_apply={options["op"]}, {_where(options)}
-  f{new} = {whole} get-tuple-element(t{new}), index=0
-  g{new} = {whole} get-tuple-element(t{new}), index=1
-  {new} = {whole} minimum(f{new}, g{new})"""
-    return f"{new} = {whole} all-reduce({old}), to_apply={options['op']}, {_where(options)}"
+  t{new} = ({full_shape}, {full_shape}) all-reduce({old}, b{new}), to_apply={options["op"]}, {_where(options)}
+  f{new} = {full_shape} get-tuple-element(t{new}), index=0
+  g{new} = {full_shape} get-tuple-element(t{new}), index=1
+  {new} = {full_shape} minimum(f{new}, g{new})"""
+    return f"{new} = {full_shape} all-reduce({old}), to_apply={options['op']}, {_where(options)}"
 
 
 def _gather(new: str, old: str, kind: str, options: dict[str, Any]) -> str:
@@ -126,13 +128,13 @@ def _exchange(new: str, old: str, kind: str, options: dict[str, Any]) -> str:
 
 def _parts(new: str, old: str, kind: str, options: dict[str, Any]) -> str:
     """The form with a tuple; without a group of several it is the plain one."""
-    count, whole = len(options["groups"][0]), f"{kind}[{SIDE},{SIDE}]"
+    count, full_shape = len(options["groups"][0]), f"{kind}[{SIDE},{SIDE}]"
     if count == 1:
         return _exchange(new, old, kind, options)
-    shape = ", ".join([whole] * count)
-    return f"""n{new} = {whole} reverse({old}), dimensions={{0}}
+    shape = ", ".join([full_shape] * count)
+    return f"""n{new} = {full_shape} reverse({old}), dimensions={{0}}
   t{new} = ({shape}) all-to-all({", ".join([old, *[f"n{new}"] * (count - 1)])}), {_where(options)}
-  {new} = {whole} get-tuple-element(t{new}), index={count - 1}"""
+  {new} = {full_shape} get-tuple-element(t{new}), index={count - 1}"""
 
 
 def _permute(new: str, old: str, kind: str, options: dict[str, Any]) -> str:
@@ -147,19 +149,19 @@ def _broadcast(new: str, old: str, kind: str, options: dict[str, Any]) -> str:
 
 def _number(new: str, old: str, kind: str, options: dict[str, Any]) -> str:
     opcode = "partition-id" if options["across"] else "replica-id"
-    whole = f"{kind}[{SIDE},{SIDE}]"
+    full_shape = f"{kind}[{SIDE},{SIDE}]"
     return f"""i{new} = u32[] {opcode}()
   c{new} = {kind}[] convert(i{new})
-  w{new} = {whole} broadcast(c{new}), dimensions={{}}
-  {new} = {whole} maximum({old}, w{new})"""
+  w{new} = {full_shape} broadcast(c{new}), dimensions={{}}
+  {new} = {full_shape} maximum({old}, w{new})"""
 
 
 def _local(new: str, old: str, kind: str, options: dict[str, Any]) -> str:
     """Small again, so that sums stay exact."""
-    whole = f"{kind}[{SIDE},{SIDE}]"
+    full_shape = f"{kind}[{SIDE},{SIDE}]"
     return f"""h{new} = {kind}[] constant(5)
-  w{new} = {whole} broadcast(h{new}), dimensions={{}}
-  {new} = {whole} minimum({old}, w{new})"""
+  w{new} = {full_shape} broadcast(h{new}), dimensions={{}}
+  {new} = {full_shape} minimum({old}, w{new})"""
 
 
 WRITTEN: dict[str, Callable[[str, str, str, dict[str, Any]], str]] = {
@@ -192,7 +194,7 @@ def data(seed: int, call: int, devices: int, kind: Any) -> list[list[Array]]:
 
 
 def _answer(request: tuple[int, list[Step]]) -> dict[str, Any]:
-    """What is wrong, by way; with what jaxlib refuses."""
+    """Return the fault of each execution mode, and the refusals of jaxlib."""
     import hlo_tools
     from hlo_tools.evaluate import evaluate_devices
 
@@ -206,41 +208,41 @@ def _answer(request: tuple[int, list[Step]]) -> dict[str, Any]:
     if not any(name == "broadcast" for name, _ in steps):
         ways["jaxlib"] = _jaxlib(module, partitions)
     for call in (0, 1):
-        given = data(seed, call, replicas * partitions, numbers)
-        wanted = evaluate_devices(module, given, partitions=partitions)
+        inputs = data(seed, call, replicas * partitions, numbers)
+        expected = evaluate_devices(module, inputs, partitions=partitions)
         for way, run in ways.items():
             try:
-                found = run(given)
+                results = run(inputs)
             except Exception as error:
                 if way == "jaxlib":
                     refused.append(f"{way}: {type(error).__name__}")
                 else:
                     faults[way] = f"{type(error).__name__}: {error}"[:300]
                 continue
-            for device, (one, (other,)) in enumerate(zip(found, wanted, strict=True)):
-                if not np.array_equal(one, other):
+            for device, (result, (reference,)) in enumerate(zip(results, expected, strict=True)):
+                if not np.array_equal(result, reference):
                     faults[way] = f"call {call}, device {device} differs"
     return {"faults": faults, "refused": refused}
 
 
 def _neff(module: Any, target: str, replicas: int, partitions: int) -> Callable[..., list[Array]]:
-    made: list[Any] = []
+    loaded: list[Any] = []
 
-    def run(given: list[list[Array]]) -> list[Array]:
+    def run(inputs: list[list[Array]]) -> list[Array]:
         from neff.compiler import compile
         from neff.compiler.assembly.verify import verify
         from neff.options import CompileOptions
         from neff.runtime.ranks import LoadedRanks
 
-        if not made:
+        if not loaded:
             options = CompileOptions(replicas=replicas, partitions=partitions)
             program = compile(module, target=target, options=options)
             verify(program)
-            made.extend((program, LoadedRanks(program, program.devices or len(given))))
-        program, ranks = made
-        rows = [{program.inputs[0]: row[0]} for row in given]
+            loaded.extend((program, LoadedRanks(program, program.devices or len(inputs))))
+        program, ranks = loaded
+        rows = [{program.inputs[0]: row[0]} for row in inputs]
         if program.devices:
-            return [one[program.outputs[0]] for one in ranks.run(rows)]
+            return [rank_outputs[program.outputs[0]] for rank_outputs in ranks.run(rows)]
         return [ranks.models[0].run(row)[program.outputs[0]] for row in rows]
 
     return run
@@ -251,12 +253,12 @@ _ORACLE = Child("fuzz_collectives:serve_jaxlib")
 
 
 def _jaxlib(module: Any, partitions: int) -> Callable[..., list[Array]]:
-    def run(given: list[list[Array]]) -> list[Array]:
+    def run(inputs: list[list[Array]]) -> list[Array]:
         from hlo_tools import schema
 
         for row in module.entry.instructions if partitions > 1 else ():
             row.proto.sharding.type = schema.OpSharding.MANUAL
-        answer = _ORACLE.ask((module.module_bytes(), given, partitions))
+        answer = _ORACLE.ask((module.module_bytes(), inputs, partitions))
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer["found"]
@@ -269,7 +271,7 @@ def serve_jaxlib() -> None:
     from hlo_tools.evaluate.jaxlib_child import execute_devices
 
     def answer(request: tuple[bytes, list[list[Array]], int]) -> dict[str, Any]:
-        return {"found": [one for (one,) in execute_devices(*request)]}
+        return {"found": [result for (result,) in execute_devices(*request)]}
 
     serve(answer)
 
@@ -288,8 +290,8 @@ def look(driver: Driver, child: Child, seed: int, counts: Counter[str]) -> None:
         counts.update(answer.get("refused", []))
         return answer["faults"] if "faults" in answer else {"child": answer["error"]}
 
-    replicas, partitions, kind, made = history(seed)
-    steps = fewest(made, faults)
+    replicas, partitions, kind, drawn_steps = history(seed)
+    steps = fewest(drawn_steps, faults)
     if steps is not None:
         told = {"seed": seed, "faults": faults(steps), "replicas": replicas, "partitions": partitions,
                 "module": text_of(kind, steps)}  # fmt: skip

@@ -38,9 +38,9 @@ UNSIMPLIFIED = {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": "--xla_disable_hlo_passes=algsimp,fusion,constant_folding",
 }
-"""Of jaxlib without its algebraic simplification, its fusions (in which LLVM takes an integer as a
-float of 8 bits for a number that is never NaN) and its folding of constants (which gives -1 -32
-leading zeros); a difference that it has with itself is none."""
+"""Options of jaxlib without algebraic simplification, fusions (LLVM treats an integer read as an
+8-bit float as never NaN) and constant folding (it gives -1 -32 leading zeros). A difference
+between jaxlib with and without them is no fault."""
 TARGETS = ("trn1", "trn2", "trn3", "trn2 by chance")
 """One of these is taken always: what the compiler may get wrong is most of all."""
 
@@ -55,57 +55,63 @@ class Fuzzer:
         self.runs: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
 
-    def faults(self, made: Program, ways: list[str]) -> dict[str, str]:
-        """What is wrong with each way that is wrong."""
-        arrays = made.arrays()
+    def faults(self, generated: Program, ways: list[str]) -> dict[str, str]:
+        """Return the fault of each execution mode that has one."""
+        arrays = generated.arrays()
         moved = [disturbed(arrays, number) for number in (1, 2)]
-        ours = [one for one in ways if one != "jaxlib"]
-        answer = self.child.ask((made.source(), arrays, moved, ours, made.seed))
+        ours = [way for way in ways if way != "jaxlib"]
+        answer = self.child.ask((generated.source(), arrays, moved, ours, generated.seed))
         if "error" in answer:
             return {ways[0]: f"evaluate: {answer['error'][:300]}"}
-        found = {way: self._by_sign(way, answer, made) for way in ours}
+        fault_texts = {way: self._by_sign(way, answer, generated) for way in ours}
         if "jaxlib" in ways:
-            found["jaxlib"] = self._by_jaxlib(self.oracle, answer, made)
-            if found["jaxlib"]:
-                found["jaxlib"] = self._by_jaxlib(self.unsimplified, answer, made)
-        return {way: told for way, told in found.items() if told}
+            fault_texts["jaxlib"] = self._by_jaxlib(self.oracle, answer, generated)
+            if fault_texts["jaxlib"]:
+                fault_texts["jaxlib"] = self._by_jaxlib(self.unsimplified, answer, generated)
+        return {way: told for way, told in fault_texts.items() if told}
 
-    def _by_sign(self, way: str, answer: dict[str, Any], made: Program) -> str:
+    def _by_sign(self, way: str, answer: dict[str, Any], generated: Program) -> str:
         """A target's results are right with either sign of the NaN that arithmetic makes, and of an
         extreme of zeros, in each element."""
-        given = answer["found"][way]
-        told = self._way(way, given, answer, made)
-        if told and way in TARGETS and "error" not in given:
-            mixed = _mixed(given["results"], [given["wanted"], *answer["signed"]])
-            others = [{**given, "wanted": wanted} for wanted in (*answer["signed"], mixed)]
-            if not all(self._way(way, other, answer, made) for other in others):
+        outcome = answer["found"][way]
+        told = self._way(way, outcome, answer, generated)
+        if told and way in TARGETS and "error" not in outcome:
+            mixed = _mixed(outcome["results"], [outcome["wanted"], *answer["signed"]])
+            alternatives = [
+                {**outcome, "wanted": expected} for expected in (*answer["signed"], mixed)
+            ]
+            if not all(
+                self._way(way, alternative, answer, generated) for alternative in alternatives
+            ):
                 return ""
         return told
 
-    def _by_jaxlib(self, oracle: Child, answer: dict[str, Any], made: Program) -> str:
-        given = oracle.ask((answer["module"], made.arrays()))
-        if "error" in given:
-            self.refusals[f"jaxlib: {given['error'][:40]}"] += 1
+    def _by_jaxlib(self, oracle: Child, answer: dict[str, Any], generated: Program) -> str:
+        outcome = oracle.ask((answer["module"], generated.arrays()))
+        if "error" in outcome:
+            self.refusals[f"jaxlib: {outcome['error'][:40]}"] += 1
             return ""
-        given = {"wanted": given["results"], "results": answer["wanted"]}
-        told = self._way("jaxlib", given, answer, made)
+        outcome = {"wanted": outcome["results"], "results": answer["wanted"]}
+        told = self._way("jaxlib", outcome, answer, generated)
         if told:  # its own NaN have now one sign, now the other
-            mixed = _mixed(given["wanted"], [answer["wanted"], *answer["signed"]])
-            told = self._way("jaxlib", {**given, "results": mixed}, answer, made)
+            mixed = _mixed(outcome["wanted"], [answer["wanted"], *answer["signed"]])
+            told = self._way("jaxlib", {**outcome, "results": mixed}, answer, generated)
         return told
 
-    def _way(self, way: str, given: dict[str, Any], answer: dict[str, Any], made: Program) -> str:
+    def _way(
+        self, way: str, outcome: dict[str, Any], answer: dict[str, Any], generated: Program
+    ) -> str:
         self.runs[way] += 1
-        if "error" in given:
-            if given["code"] not in WAYS[way].refuses:
-                return given["error"][:300]
-            self.refusals[f"{way}: {kind_of(given['error'])}"] += 1
+        if "error" in outcome:
+            if outcome["code"] not in WAYS[way].refuses:
+                return outcome["error"][:300]
+            self.refusals[f"{way}: {kind_of(outcome['error'])}"] += 1
             return ""
-        if len(given["wanted"]) != len(given["results"]):
-            return f"{len(given['results'])} results instead of {len(given['wanted'])}"
+        if len(outcome["wanted"]) != len(outcome["results"]):
+            return f"{len(outcome['results'])} results instead of {len(outcome['wanted'])}"
         exact = way in WAYS and WAYS[way].exact
         for number, (want, result) in enumerate(
-            zip(given["wanted"], given["results"], strict=True)
+            zip(outcome["wanted"], outcome["results"], strict=True)
         ):
             if exact:
                 told = (
@@ -117,68 +123,71 @@ class Fuzzer:
                 shaken = [arrays[number] for arrays in answer["disturbed"]]
                 # The device holds float64 as float32.
                 narrow = 4e-6 if want.dtype == np.float64 and way != "jaxlib" else 0.0
-                each, signed = made.is_plain, []
+                elementwise, signed = generated.is_plain, []
                 if way in TARGETS:
-                    signed = [one[number] for one in answer["signed"]]
+                    signed = [run[number] for run in answer["signed"]]
                     want = _with_zeros(want, result, signed)
-                    if _is_periodic(made, made.results[number]):
-                        shaken, each = [], False
-                told = difference(want, result, shaken, error=narrow, each=each, rounded=signed)
+                    if _is_periodic(generated, generated.results[number]):
+                        shaken, elementwise = [], False
+                told = difference(
+                    want, result, shaken, error=narrow, elementwise=elementwise, rounded=signed
+                )
             if told:
                 return f"result {number}: {told}"
         return ""
 
 
-def _mixed(wanted: list[Array], runs: list[list[Array]]) -> list[Array]:
-    """Of several runs' elements those that are wanted, else those of the first run."""
-    found = list(runs[0])
+def _mixed(expected: list[Array], runs: list[list[Array]]) -> list[Array]:
+    """Return the expected element where any run has it, else the element of the first run."""
+    mixed = list(runs[0])
     for run in runs[1:]:
-        for number, (want, one) in enumerate(zip(wanted, run, strict=False)):
-            if want.shape == one.shape == found[number].shape:
-                found[number] = np.where(want == one, one, found[number])
-    return found
+        for number, (want, result) in enumerate(zip(expected, run, strict=False)):
+            if want.shape == result.shape == mixed[number].shape:
+                mixed[number] = np.where(want == result, result, mixed[number])
+    return mixed
 
 
-def _is_periodic(made: Program, result: str) -> bool:
-    """Whether a result is the sine or cosine of an argument: a moved one may give any other value."""
-    given = {one.value.name for one in made.arguments}
+def _is_periodic(generated: Program, result: str) -> bool:
+    """Return True for the sine or cosine of an argument: a disturbed argument may give any value."""
+    argument_names = {argument.value.name for argument in generated.arguments}
     return any(
-        one.made.name == result
-        and one.text.startswith(("sine(", "cosine("))
-        and given.issuperset(one.uses)
-        and one.made.dtype in ("float32", "float16", "bfloat16")
-        for one in made.statements
+        statement.result.name == result
+        and statement.text.startswith(("sine(", "cosine("))
+        and argument_names.issuperset(statement.uses)
+        and statement.result.dtype in ("float32", "float16", "bfloat16")
+        for statement in generated.statements
     )
 
 
 def _with_zeros(want: Array, result: Array, signed: list[Array]) -> Array:
-    """What is wanted, with the result's zeros where either sign is right: engines do not say which of
-    two zeros is the extreme."""
+    """Return the expected array with the result's zeros where either sign is right.
+
+    Engines do not specify which of two zeros is the extreme."""
     if want.shape != result.shape or want.dtype.name not in STEP or want.dtype.kind == "c":
         return want
     zeros = [result, *signed]
-    signs = [np.signbit(one.astype(np.float64)) for one in signed]
-    free = np.all([one == 0 for one in zeros], axis=0) & np.any(signs != signs[0], axis=0)
+    signs = [np.signbit(array.astype(np.float64)) for array in signed]
+    free = np.all([array == 0 for array in zeros], axis=0) & np.any(signs != signs[0], axis=0)
     return np.where(free, result, want)
 
 
-def _same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+def _same_bits(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
     """Equal bits, or NaN in both."""
-    if one.shape != other.shape or one.dtype != other.dtype:
+    if left.shape != right.shape or left.dtype != right.dtype:
         return False
-    if one.tobytes() == other.tobytes():
+    if left.tobytes() == right.tobytes():
         return True
-    if one.dtype.kind in "iub" or "int" in one.dtype.name:
+    if left.dtype.kind in "iub" or "int" in left.dtype.name:
         return False
-    kind = np.complex128 if one.dtype.kind == "c" else np.float64
-    a, b = one.astype(kind), other.astype(kind)
+    kind = np.complex128 if left.dtype.kind == "c" else np.float64
+    a, b = left.astype(kind), right.astype(kind)
     signs = np.signbit(a.real) == np.signbit(b.real)
     return bool(np.all((np.isnan(a) & np.isnan(b)) | ((a == b) & signs)))
 
 
 def main() -> int:
     """Run from the command line."""
-    driver, fuzzer = Driver(__doc__, ways=NAMES, each=6).parse(), Fuzzer()
+    driver, fuzzer = Driver(__doc__, ways=NAMES, extra_ways=6).parse(), Fuzzer()
     for seed in driver.seeds():
         ways = chosen(seed, driver.ways, driver.options.each, "jaxlib")
         target = TARGETS[seed % len(TARGETS)]

@@ -51,36 +51,39 @@ class Fuzzer:
         self.refusals: Counter[str] = Counter()
         self.foreign: Counter[str] = Counter()
 
-    def faults(self, made: Program, ways: list[str]) -> dict[str, str]:
-        """What is wrong with each way that is wrong."""
-        calls = [made.arrays(0), made.arrays(1)]
-        ways = [one for one in ways if made.is_smooth or not WAYS[one].error]
-        least = max((WAYS[one].error for one in ways), default=0.0)
+    def faults(self, generated: Program, ways: list[str]) -> dict[str, str]:
+        """Return the fault of each execution mode that has one."""
+        calls = [generated.arrays(0), generated.arrays(1)]
+        ways = [way for way in ways if generated.is_smooth or not WAYS[way].error]
+        least = max((WAYS[way].error for way in ways), default=0.0)
         moved = [
-            disturbed(one, number, error)
+            disturbed(call, number, error)
             for error in (0.0, least)
-            for one in calls
+            for call in calls
             for number in (1, 2)
         ]
-        asked = Request(made.source(), made.wide, calls, moved, ways)
+        asked = Request(generated.source(), generated.wide, calls, moved, ways)
         answer = self.child.ask(asked)
         if "error" in answer:
             return self._without_oracle(answer, asked._replace(disturbed=[], ways=[]), ways)
         self.runs.update(ways)
-        found = {way: self._way(way, answer, each=made.is_plain) for way in ways}
-        wrong = [way for way in ways if found[way]]
+        fault_texts = {way: self._way(way, answer, elementwise=generated.is_plain) for way in ways}
+        wrong = [way for way in ways if fault_texts[way]]
         if any("error" not in answer["found"][way] for way in wrong):
             cast = STEP["bfloat16"] if all(WAYS[way].error for way in wrong) else 0.0
-            other = self.child.ask(asked._replace(ways=[], unsimplified=True, least=cast))
-            if "error" not in other:
-                other["found"] = answer["found"]
-                found = {way: self._way(way, other, each=made.is_plain) for way in wrong}
-        return {way: told for way, told in found.items() if told}
+            unsimplified = self.child.ask(asked._replace(ways=[], unsimplified=True, least=cast))
+            if "error" not in unsimplified:
+                unsimplified["found"] = answer["found"]
+                fault_texts = {
+                    way: self._way(way, unsimplified, elementwise=generated.is_plain)
+                    for way in wrong
+                }
+        return {way: told for way, told in fault_texts.items() if told}
 
     def _without_oracle(
         self, answer: dict[str, Any], alone: Request, ways: list[str]
     ) -> dict[str, str]:
-        """What JAX refuses, or jaxlib dies of without us, is nobody's fault here."""
+        """Programs that JAX refuses, or that crash jaxlib by itself, are no faults of ours."""
         if OURS.search(answer["trace"]):
             return {ways[0]: answer["error"][:300]}
         self.foreign[answer["error"][:80]] += 1
@@ -88,21 +91,21 @@ class Fuzzer:
             return {}
         return {} if "error" in self.child.ask(alone) else {ways[0]: answer["error"]}
 
-    def _way(self, way: str, answer: dict[str, Any], *, each: bool) -> str:
-        found = answer["found"][way]
-        if "error" in found:
-            if found["code"] not in WAYS[way].refuses:
-                return found["error"][:300]
-            self.refusals[f"{way}: {found['code']}: {kind_of(found['error'])}"] += 1
+    def _way(self, way: str, answer: dict[str, Any], *, elementwise: bool) -> str:
+        outcome = answer["found"][way]
+        if "error" in outcome:
+            if outcome["code"] not in WAYS[way].refuses:
+                return outcome["error"][:300]
+            self.refusals[f"{way}: {outcome['code']}: {kind_of(outcome['error'])}"] += 1
             return ""
         # Which of two zeros is the extreme, engines do not say.
         signs = way == "evaluate" or not answer["extremes"]
-        for call, (wanted, results) in enumerate(
-            zip(answer["wanted"], found["results"], strict=True)
+        for call, (expected, results) in enumerate(
+            zip(answer["wanted"], outcome["results"], strict=True)
         ):
-            if len(wanted) != len(results):
-                return f"{len(results)} results instead of {len(wanted)}"
-            for number, (want, result) in enumerate(zip(wanted, results, strict=True)):
+            if len(expected) != len(results):
+                return f"{len(results)} results instead of {len(expected)}"
+            for number, (want, result) in enumerate(zip(expected, results, strict=True)):
                 first = 2 * call + (4 if WAYS[way].error else 0)
                 rounded = [arrays[number] for arrays in answer["rounded"][call]]
                 shaken = [arrays[number] for arrays in answer["disturbed"][first : first + 2]]
@@ -110,7 +113,7 @@ class Fuzzer:
                 if want.dtype.name == "float64" and way != "evaluate":
                     error = max(error, 4e-6)  # the device holds float64 as float32
                 told = difference(
-                    want, result, [*shaken, *rounded], error=error, each=each and not error,
+                    want, result, [*shaken, *rounded], error=error, elementwise=elementwise and not error,
                     signs=signs, rounded=rounded,
                 )  # fmt: skip
                 if told:
@@ -170,7 +173,7 @@ def is_nest(seed: int, share: float) -> bool:
 
 def main() -> int:
     """Run from the command line."""
-    driver = Driver(__doc__, ways=list(dict.fromkeys([*WAYS, *NEST_WAYS])), each=2)
+    driver = Driver(__doc__, ways=list(dict.fromkeys([*WAYS, *NEST_WAYS])), extra_ways=2)
     driver.parser.add_argument("--nests", type=float, default=0.4, help="share of loop nests")
     driver.parse()
     fuzzer, nests = Fuzzer(), NestFuzzer()

@@ -75,46 +75,46 @@ def values(argument: Argument, chance: np.random.Generator) -> np.ndarray[Any, A
         return mixed.astype(kind)
 
 
-def calls_of(made: GeneratedKernel) -> tuple[Call, Call]:
+def calls_of(generated: GeneratedKernel) -> tuple[Call, Call]:
     """The two calls of a kernel."""
-    chance = np.random.default_rng(made.seed)
+    chance = np.random.default_rng(generated.seed)
     first, second = (
-        Call([values(one, chance) for one in made.arguments],
-             {name: pair[number] for name, pair in made.constants.items()})
+        Call([values(argument, chance) for argument in generated.arguments],
+             {name: pair[number] for name, pair in generated.constants.items()})
         for number in (0, 1)
     )  # fmt: skip
-    for one, other in itertools.combinations(range(len(made.arguments)), 2):
-        fits = first.arrays[one].shape == first.arrays[other].shape
+    for left, right in itertools.combinations(range(len(generated.arguments)), 2):
+        fits = first.arrays[left].shape == first.arrays[right].shape
         if (
             fits
-            and made.arguments[one].dtype == made.arguments[other].dtype
+            and generated.arguments[left].dtype == generated.arguments[right].dtype
             and chance.random() < 0.2
         ):
             for call in (first, second):
-                call.arrays[other] = call.arrays[one]  # the same array twice
+                call.arrays[right] = call.arrays[left]  # the same array twice
     return first, second
 
 
-def frozen_of(made: GeneratedKernel) -> frozenset[int]:
+def frozen_of(generated: GeneratedKernel) -> frozenset[int]:
     """The arrays of a kernel's calls that are read-only; in the arguments' order."""
-    chance = np.random.default_rng((made.seed, 13))
-    return frozenset(np.flatnonzero(chance.random(len(made.arguments)) < 0.15).tolist())
+    chance = np.random.default_rng((generated.seed, 13))
+    return frozenset(np.flatnonzero(chance.random(len(generated.arguments)) < 0.15).tolist())
 
 
-def writes_frozen(made: GeneratedKernel, call: Call) -> bool:
-    """Whether the kernel writes a read-only array, by whatever name."""
+def writes_frozen(generated: GeneratedKernel, call: Call) -> bool:
+    """Return True when the kernel writes a read-only array under any of its names."""
     locked = {id(call.arrays[index]) for index in call.frozen}
-    pairs = zip(made.arguments, call.arrays, strict=True)
-    return any(made.is_written(one) and id(array) in locked for one, array in pairs)
+    pairs = zip(generated.arguments, call.arrays, strict=True)
+    return any(generated.is_written(argument) and id(array) in locked for argument, array in pairs)
 
 
-def same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+def same(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
     """Equal bits, or NaN in both; of booleans equal truth values."""
-    if one.shape != other.shape or one.dtype != other.dtype:
+    if left.shape != right.shape or left.dtype != right.dtype:
         return False
-    if one.dtype == bool:  # unwritten ones have all bits set, of which JAX's device makes 1
-        return bool(np.array_equal(one.view(np.uint8) != 0, other.view(np.uint8) != 0))
-    a, b = (np.ascontiguousarray(x).reshape(-1) for x in (one, other))
+    if left.dtype == bool:  # unwritten ones have all bits set, of which JAX's device makes 1
+        return bool(np.array_equal(left.view(np.uint8) != 0, right.view(np.uint8) != 0))
+    a, b = (np.ascontiguousarray(x).reshape(-1) for x in (left, right))
     if a.tobytes() == b.tobytes():
         return True
     if a.dtype.kind in "iub":
@@ -123,21 +123,21 @@ def same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     return bool(np.all((a.view(plain) == b.view(plain)) | (np.isnan(a) & np.isnan(b))))
 
 
-def difference(wanted: dict[str, Any], found: dict[str, Any], way: str) -> str:
-    """What is wrong with a way's answer; nothing when it agrees."""
-    if "error" in found:
-        return "" if found["code"] in REFUSED else f"{way}: {found['error'][:200]}"
-    for name, expected in (("first", wanted["first"]), ("second", wanted["second"]),
-                           ("again", wanted["first"])):  # fmt: skip
+def difference(reference: dict[str, Any], outcome: dict[str, Any], way: str) -> str:
+    """Return the difference of an execution mode's answer; "" when it agrees."""
+    if "error" in outcome:
+        return "" if outcome["code"] in REFUSED else f"{way}: {outcome['error'][:200]}"
+    for name, expected in (("first", reference["first"]), ("second", reference["second"]),
+                           ("again", reference["first"])):  # fmt: skip
         compared = expected
-        if len(found[name]) != len(expected) and not WAYS[way].writes:
+        if len(outcome[name]) != len(expected) and not WAYS[way].writes:
             # This execution mode returns the results without the arguments.
-            compared = expected[: len(expected) - wanted["arguments"]]
-        if len(compared) != len(found[name]):
-            return f"{way}: {len(found[name])} results of the {name} call, not {len(compared)}"
-        if not all(same(one, other) for one, other in zip(compared, found[name], strict=True)):
+            compared = expected[: len(expected) - reference["arguments"]]
+        if len(compared) != len(outcome[name]):
+            return f"{way}: {len(outcome[name])} results of the {name} call, not {len(compared)}"
+        if not all(same(want, have) for want, have in zip(compared, outcome[name], strict=True)):
             return f"{way}: {name} call differs"
-    return f"{way}: kept results changed" if found["changed"] else ""
+    return f"{way}: kept results changed" if outcome["changed"] else ""
 
 
 class Fuzzer:
@@ -153,91 +153,98 @@ class Fuzzer:
         self.refusals: Counter[str] = Counter()
 
     def ask(
-        self, made: GeneratedKernel, way: str, frozen: frozenset[int] = frozenset()
+        self, generated: GeneratedKernel, way: str, frozen: frozenset[int] = frozenset()
     ) -> dict[str, Any]:
         """A way's answer for a kernel, some of whose arrays are read-only."""
-        calls = [one._replace(frozen=frozen) for one in calls_of(made)]
-        return self.servers[WAYS[way].environment].ask((made.source(), calls, way))
+        calls = [call._replace(frozen=frozen) for call in calls_of(generated)]
+        return self.servers[WAYS[way].environment].ask((generated.source(), calls, way))
 
-    def wanted(self, made: GeneratedKernel) -> dict[str, Any]:
-        """What simulate gives; of a kernel that it refuses for unwritten memory, what a direct call gives."""
-        answer = self.ask(made, "simulate")
-        return self.ask(made, "direct") if answer.get("code") == "NKI-UNINITIALISED" else answer
+    def wanted(self, generated: GeneratedKernel) -> dict[str, Any]:
+        """Return the answer of simulate, or of a direct call when simulate refuses unwritten memory."""
+        answer = self.ask(generated, "simulate")
+        return (
+            self.ask(generated, "direct") if answer.get("code") == "NKI-UNINITIALISED" else answer
+        )
 
     def traced(self, seed: int) -> tuple[GeneratedKernel, dict[str, Any]] | None:
         """The kernel of a seed without what the tracer refuses, and what simulate gives."""
-        made = kernel(seed)
+        generated = kernel(seed)
         for _ in range(12):
-            answer = self.wanted(made)
+            answer = self.wanted(generated)
             if "error" not in answer:
-                return made, answer
+                return generated, answer
             self.refusals[answer["code"] or answer["error"][:80]] += 1
             if not answer["code"]:
-                return made, answer
+                return generated, answer
             line = refused_line(answer["trace"] + answer["error"])
-            smaller = without_line(made, line)
+            smaller = without_line(generated, line)
             if smaller is None or not smaller.results:
                 return None
-            made = smaller
+            generated = smaller
         return None
 
-    def wrong(self, made: GeneratedKernel, wanted: dict[str, Any], ways: list[str]) -> list[str]:
-        """What differs, for each way that does."""
-        found, frozen = [], frozen_of(made)
-        refused = writes_frozen(made, calls_of(made)[0]._replace(frozen=frozen))
+    def wrong(
+        self, generated: GeneratedKernel, reference: dict[str, Any], ways: list[str]
+    ) -> list[str]:
+        """Return the differences of all execution modes."""
+        faults, frozen = [], frozen_of(generated)
+        refused = writes_frozen(generated, calls_of(generated)[0]._replace(frozen=frozen))
         for way in ways:
-            if made.seed % WAYS[way].often:
+            if generated.seed % WAYS[way].often:
                 continue
-            answer = self.ask(made, way, frozen)
+            answer = self.ask(generated, way, frozen)
             self.counts[way] += 1
             if refused and WAYS[way].refuses and not answer.get("code"):
-                found.append(f"{way}: a read-only array is written: {answer.get('error', '')}")
+                faults.append(f"{way}: a read-only array is written: {answer.get('error', '')}")
                 continue
             if "error" in answer and answer["code"]:
                 self.refusals[f"{way}: {answer['code']}"] += 1
-            loses = made.writes and not WAYS[way].writes and "error" not in answer
-            fault = f"{way}: a write is lost" if loses else difference(wanted, answer, way)
+            loses = generated.writes and not WAYS[way].writes and "error" not in answer
+            fault = f"{way}: a write is lost" if loses else difference(reference, answer, way)
             if fault:
-                found.append(fault)
-        return found
+                faults.append(fault)
+        return faults
 
-    def shrunk(self, made: GeneratedKernel, way: str) -> GeneratedKernel:
+    def shrunk(self, generated: GeneratedKernel, way: str) -> GeneratedKernel:
         """The smallest kernel found that still differs in a way."""
-        for smaller in made.smaller():
+        for smaller in generated.smaller():
             if not smaller.results:
                 continue
-            wanted = self.wanted(smaller)
-            if "error" in wanted:
+            reference = self.wanted(smaller)
+            if "error" in reference:
                 continue
-            if self.wrong(smaller, wanted, [way]):
+            if self.wrong(smaller, reference, [way]):
                 return self.shrunk(smaller, way)
-        return made
+        return generated
 
 
 def refused_line(text: str) -> int:
     """The line of the generated file that an error names, 0 when none."""
     import re
 
-    lines = [int(one) for one in re.findall(r'generated_\d+_\d+\.py(?::|", line )(\d+)', text)]
+    lines = [
+        int(number) for number in re.findall(r'generated_\d+_\d+\.py(?::|", line )(\d+)', text)
+    ]
     return lines[-1] if lines else 0
 
 
-def without_line(made: GeneratedKernel, line: int) -> GeneratedKernel | None:
+def without_line(generated: GeneratedKernel, line: int) -> GeneratedKernel | None:
     """The kernel without the statement that stands on a line of its source."""
-    at = made.source().split("def kernel", 1)[0].count("\n") + 2
-    for number, statement in enumerate(made.statements):
+    position = generated.source().split("def kernel", 1)[0].count("\n") + 2
+    for number, statement in enumerate(generated.statements):
         size = sum(1 for _ in statement.render(""))
-        if at <= line < at + size:
-            return made._keeping(
-                [*made.statements[:number], *made.statements[number + 1 :]], made.results
+        if position <= line < position + size:
+            return generated._keeping(
+                [*generated.statements[:number], *generated.statements[number + 1 :]],
+                generated.results,
             )
-        at += size
+        position += size
     return None
 
 
-def ways_of(made: GeneratedKernel, ways: list[str]) -> list[str]:
+def ways_of(generated: GeneratedKernel, ways: list[str]) -> list[str]:
     """The ways to compare with ``simulate``, which is one itself where arrays are read-only."""
-    return [way for way in ways if way != "simulate" or frozen_of(made)]
+    return [way for way in ways if way != "simulate" or frozen_of(generated)]
 
 
 def main() -> int:
@@ -253,21 +260,21 @@ def main() -> int:
 
 def look(driver: Driver, fuzzer: Fuzzer, seed: int) -> None:
     """Run one seed in every way; its faults, shrunk."""
-    found = fuzzer.traced(seed)
-    if found is None:
+    traced = fuzzer.traced(seed)
+    if traced is None:
         fuzzer.counts["refused whole"] += 1
         return
-    made, wanted = found
-    if "error" in wanted:
-        fault = wanted["error"][:300]
-        told = {"seed": seed, "fault": fault, "source": made.source()}
+    generated, reference = traced
+    if "error" in reference:
+        fault = reference["error"][:300]
+        told = {"seed": seed, "fault": fault, "source": generated.source()}
         driver.found(
-            told, f"# seed {seed}: simulate: {fault}\n{made.source()}", f"{seed}-simulate.py"
+            told, f"# seed {seed}: simulate: {fault}\n{generated.source()}", f"{seed}-simulate.py"
         )
         return
-    for fault in fuzzer.wrong(made, wanted, ways_of(made, fuzzer.ways)):
+    for fault in fuzzer.wrong(generated, reference, ways_of(generated, fuzzer.ways)):
         way = fault.split(":")[0]
-        source = fuzzer.shrunk(made, way).source()
+        source = fuzzer.shrunk(generated, way).source()
         told = {"seed": seed, "fault": fault, "source": source}
         driver.found(told, f"# seed {seed}: {fault}\n{source}", f"{seed}-{way}.py")
 

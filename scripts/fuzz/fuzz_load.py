@@ -63,10 +63,12 @@ EACH_OPCODE = 10
 """Modules in which an opcode is looked for."""
 NOT_SHOWN = 4
 """The exit code of a fault of ours."""
-PASSES = ",".join(name for name, one in registered_passes().items() if not one.needs_arguments)
+PASSES = ",".join(
+    name for name, registered in registered_passes().items() if not registered.needs_arguments
+)
 OUT = "{out}"
 STRICT = Options(layout_sensitive=True)
-"""Of the verifier, so that it checks all that it can."""
+"""Options with which the verifier makes all its checks."""
 
 COMMANDS: dict[str, list[str]] = {
     "show": ["show", "{file}"],
@@ -128,7 +130,7 @@ def checked(data: bytes) -> None:
     with contextlib.suppress(HloError):
         print_module(module)
     with contextlib.suppress(HloError):
-        inputs = [zeros(one.shape) for one in module.entry.parameters]
+        inputs = [zeros(parameter.shape) for parameter in module.entry.parameters]
         Evaluator(module, limits=Limits(work=5e7, memory=1 << 24)).run(inputs)
     Pipeline.parse(PASSES).run(module)
 
@@ -136,7 +138,7 @@ def checked(data: bytes) -> None:
 def zeros(shape: Any) -> Any:
     """An input of a shape that takes little memory."""
     if shape.is_tuple:
-        return tuple(zeros(one) for one in shape.tuple_shapes)
+        return tuple(zeros(member) for member in shape.tuple_shapes)
     if (
         min(shape.dimensions, default=0) < 0
         or not shape.is_array
@@ -217,15 +219,15 @@ class Fuzzer:
             self.commanded(name)
 
     def failures(self, number: int) -> list[str]:
-        """What went wrong with one case."""
+        """Return the failures of one case."""
         data, forms, rng = self.case(number)
-        found = [self.looked(name, look, data) for name, look in LOOKS.items()]
+        reasons = [self.looked(name, look, data) for name, look in LOOKS.items()]
         file, seed = self.folder / "case", self.folder / "seed"
         file.write_bytes(data)
         seed.write_bytes(next(iter(forms.values())))
         for name in rng.sample(self.commands, min(2, len(self.commands))):
-            found.append(self.commanded(name))
-        return [one for one in found if one]
+            reasons.append(self.commanded(name))
+        return [reason for reason in reasons if reason]
 
     def looked(self, name: str, look: Callable[[bytes], Any], data: bytes) -> str:
         def check() -> str:
@@ -236,7 +238,7 @@ class Fuzzer:
         return timed(name, check)
 
     def commanded(self, name: str) -> str:
-        names = {part: str(self.folder / part) for part in ("case", "seed", "out")}
+        names = {stem: str(self.folder / stem) for stem in ("case", "seed", "out")}
         words = [
             word.format(file=names["case"], seed=names["seed"], out=names["out"])
             for word in COMMANDS[name]
@@ -263,12 +265,12 @@ def timed(name: str, check: Callable[[], str]) -> str:
         return f"{name}: {traceback.format_exc(limit=-4)}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    spent = time.process_time() - started
+    elapsed = time.process_time() - started
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     if reason:
         return f"{name}: {reason}"
-    if spent > SLOW:
-        return f"{name}: took {spent:.1f} s"
+    if elapsed > SLOW:
+        return f"{name}: took {elapsed:.1f} s"
     return f"{name}: took {used >> 20} MiB" if used > MEMORY else ""
 
 
@@ -281,30 +283,30 @@ def in_child(fuzzer: Fuzzer, start: int, stop: int) -> tuple[int, list[tuple[int
         work(fuzzer, start, stop, writer)
         os._exit(0)
     os.close(writer)
-    number, found, rest = start, [], b""
+    number, case_failures, pending = start, [], b""
     reason = ""
     while True:
         if not select.select([reader], [], [], SILENT)[0]:
             os.kill(child, signal.SIGKILL)
             reason = f"said nothing for {SILENT:.0f} s"
             break
-        part = os.read(reader, 1 << 16)
-        if not part:
+        chunk = os.read(reader, 1 << 16)
+        if not chunk:
             break
-        *lines, rest = (rest + part).split(b"\n")
+        *lines, pending = (pending + chunk).split(b"\n")
         for line in lines:
             row = json.loads(line)
             number = row["case"] + 1
-            found += [(row["case"], text) for text in row["failures"]]
+            case_failures += [(row["case"], text) for text in row["failures"]]
             if row["end"]:
                 stop = number
     os.close(reader)
     _, status = os.waitpid(child, 0)
     if number < stop:
         reason = reason or f"the child died: {status}"
-        found.append((number, reason))
+        case_failures.append((number, reason))
         number += 1
-    return number, found
+    return number, case_failures
 
 
 def work(fuzzer: Fuzzer, start: int, stop: int, writer: int) -> None:
@@ -351,8 +353,8 @@ def main() -> int:
         fuzzer.warm_up()
         end = time.monotonic() + (words.minutes or 1e6) * 60
         while number < stop and time.monotonic() < end:
-            number, found = in_child(fuzzer, number, min(number + BATCH, stop))
-            for case, reason in found:
+            number, case_failures = in_child(fuzzer, number, min(number + BATCH, stop))
+            for case, reason in case_failures:
                 failures.append({"case": case, "reason": reason})
                 kinds[kind_of(reason)] += 1
                 if kinds[kind_of(reason)] <= 3:

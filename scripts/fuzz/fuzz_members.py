@@ -55,7 +55,7 @@ VALUES: tuple[Any, ...] = (
     [[[[[[[[1]]]]]]]], {"a": {"b": {}}}, ["a", 1], "float99", "\ud800",
 )  # fmt: skip
 FLAGS = ["--target=trn2"]
-"""Of the entry that is changed."""
+"""The format of the changed entry."""
 INTERNAL = ("NEFF-INTERNAL", "HLO-INTERNAL")
 """Codes of our own bugs."""
 
@@ -99,10 +99,10 @@ def change_engine(data: bytes, rng: random.Random) -> bytes:
     from neff.encoding.writer import HEADER
 
     head = list(HEADER.unpack_from(data))
-    sizes, at, sections = head[8:20:2], HEADER.size, []
+    sizes, offset, sections = head[8:20:2], HEADER.size, []
     for size in sizes:
-        sections.append(data[at : at + size])
-        at += size
+        sections.append(data[offset : offset + size])
+        offset += size
     which = rng.randrange(2, 6)
     words = decode_words(sections[which])
     if words:
@@ -122,8 +122,8 @@ def change_cbor(data: bytes, rng: random.Random) -> bytes:
     items = _items(data, 0)
     begin, head, end = rng.choice(items)
     if rng.random() < 0.4:
-        other, _, other_end = rng.choice(items)
-        return data[:begin] + data[other:other_end] + data[end:]
+        second_begin, _, other_end = rng.choice(items)
+        return data[:begin] + data[second_begin:other_end] + data[end:]
     if rng.random() < 0.2:
         return data[:begin] + data[end:]
     kind = data[begin] & 0xE0
@@ -137,19 +137,19 @@ def _number(data: bytes, begin: int, head: int) -> int:
     return int.from_bytes(data[begin + 1 : head], "big") if head > begin + 1 else data[begin] & 31
 
 
-def _items(data: bytes, at: int) -> list[tuple[int, int, int]]:
-    """(begin, end of its head, end) of each CBOR item from ``at`` on."""
-    found: list[tuple[int, int, int]] = []
+def _items(data: bytes, offset: int) -> list[tuple[int, int, int]]:
+    """(begin, end of its head, end) of each CBOR item from ``offset`` on."""
+    items: list[tuple[int, int, int]] = []
 
-    def item(at: int) -> int:
-        if at >= len(data):
+    def item(start: int) -> int:
+        if start >= len(data):
             return len(data)
-        kind, short = data[at] >> 5, data[at] & 31
+        kind, short = data[start] >> 5, data[start] & 31
         width = {24: 1, 25: 2, 26: 4, 27: 8}.get(short, 0)
-        head = at + 1 + width
-        number = _number(data, at, head)
-        place = len(found)
-        found.append((at, head, head))
+        head = start + 1 + width
+        number = _number(data, start, head)
+        place = len(items)
+        items.append((start, head, head))
         end = head
         if kind in (2, 3):
             end = head + number
@@ -157,12 +157,12 @@ def _items(data: bytes, at: int) -> list[tuple[int, int, int]]:
             if end >= len(data):
                 break
             end = item(end)
-        found[place] = (at, head, end)
+        items[place] = (start, head, end)
         return end
 
-    while at < len(data):
-        at = item(at)
-    return found
+    while offset < len(data):
+        offset = item(offset)
+    return items
 
 
 # -- the files that are changed ----------------------------------------------------------------
@@ -324,7 +324,7 @@ def changed_entry(files: Files, rng: random.Random) -> Files:
     name = rng.choice(sorted(name for name in files if name))
     data = files[name]
     if not name.endswith(".pb") and rng.random() < 0.1:
-        return {one: files[one] for one in files if one != name}
+        return {file_name: files[file_name] for file_name in files if file_name != name}
     if name.endswith(".json"):
         data = change_json(data, rng)
     elif name.endswith(".klir"):
@@ -359,7 +359,7 @@ def read_neff(files: Files, folder: Path) -> None:
     path = folder / "m.neff"
     path.write_bytes(bytes(raw) + payload)
     program = program_of(open_package(path))
-    needed = program.scratch_bytes + sum(each.nbytes for each in program.variables.values())
+    needed = program.scratch_bytes + sum(variable.nbytes for variable in program.variables.values())
     if needed <= EXECUTED:
         findings(path)
         model = load(path)
@@ -386,7 +386,7 @@ def read_klir(files: Files, folder: Path) -> None:
     str(kernel)
     klir.dumps(kernel)
     if sum(tensor.nbytes for tensor in _tensors(kernel)) <= EXECUTED:
-        load(kernel).run([np.zeros(one.shape, one.dtype.dtype) for one in kernel.inputs])
+        load(kernel).run([np.zeros(tensor.shape, tensor.dtype.dtype) for tensor in kernel.inputs])
         compile_kernel(kernel)
 
 
@@ -454,7 +454,7 @@ READERS = {"neff": read_neff, "klir": read_klir, "module": read_module, "entry":
 
 
 def answers() -> None:
-    """What the child runs."""
+    """Answer one request in the child process."""
     import warnings
 
     warnings.simplefilter("ignore")
@@ -498,7 +498,7 @@ def case(kind: str, seed: int) -> Files:
 
 
 def fault_of(answer: dict[str, Any]) -> str:
-    """What is wrong with an answer; "" for a coded error and for a file that reads."""
+    """Return the fault of an answer; "" for a coded error and for a file that can be read."""
     if "error" in answer:
         return answer["error"] if answer["code"] in ("", *INTERNAL) else ""
     return f"took {answer['seconds']:.1f} s" if answer["seconds"] > SLOW else ""

@@ -39,7 +39,7 @@ NARROWER = {"float64": "float32", "int64": "int32", "uint64": "uint32", "complex
 
 
 def difference(case: Case | Program, *, jaxlib: bool = False) -> str:
-    """What differs between NumPy and the traced function; empty when nothing does.
+    """Return the difference between NumPy and the traced function; "" when they agree.
 
     A refusal (a coded error) is no difference; an error where NumPy has none is. A program runs on
     other data than it was traced with, too.
@@ -49,7 +49,7 @@ def difference(case: Case | Program, *, jaxlib: bool = False) -> str:
         function = build(case, kinds)
     except SyntaxError:  # an argument by position and by name
         return ""
-    wanted, is_defined = _by_numpy(case, function)
+    expected, is_defined = _by_numpy(case, function)
     if not is_defined:
         return ""
     del kinds[1:]
@@ -60,18 +60,18 @@ def difference(case: Case | Program, *, jaxlib: bool = False) -> str:
         except HloError as error:
             return "" if error.code.startswith("HLO-TRACE") else f"refused with {error.code}"
         except Exception as error:
-            if isinstance(wanted, Exception) or any(known in str(error) for known in STRICTER):
+            if isinstance(expected, Exception) or any(excuse in str(error) for excuse in STRICTER):
                 return ""
             return f"raises {type(error).__name__}: {error}"
-    told = _differs(case, traced, wanted, _made(case), jaxlib=jaxlib)
+    told = _differs(case, traced, expected, _made(case), jaxlib=jaxlib)
     if not told and len(kinds) == 2 and kinds[0] != kinds[1]:
         return f"kinds: {kinds[1]}, NumPy has {kinds[0]}"
     if told or not isinstance(case, Program):
         return told
-    wanted, is_defined = _by_numpy(case, function, 1000)
+    expected, is_defined = _by_numpy(case, function, 1000)
     if not is_defined:
         return ""
-    return _differs(case, traced, wanted, _made(case, 1000), jaxlib=jaxlib)
+    return _differs(case, traced, expected, _made(case, 1000), jaxlib=jaxlib)
 
 
 STRICTER = (
@@ -85,7 +85,7 @@ STRICTER = (
 
 
 def on_device(case: Case | Program) -> str:
-    """What differs between NumPy and the function as a NEFF; equal arguments are one array, twice."""
+    """Return the difference between NumPy and the function as a NEFF; equal arguments share an array."""
     from neff.nkipy_runtime import baremetal_jit
 
     try:
@@ -93,27 +93,27 @@ def on_device(case: Case | Program) -> str:
         trace(function, *_made(case))
     except Exception:  # what :func:`difference` looks at
         return ""
-    wanted, is_defined = _by_numpy(case, function, is_shared=True)
-    if not is_defined or isinstance(wanted, Exception):
+    expected, is_defined = _by_numpy(case, function, is_shared=True)
+    if not is_defined or isinstance(expected, Exception):
         return ""
     try:
-        found = baremetal_jit(function)(*_made(case, is_shared=True))
+        results = baremetal_jit(function)(*_made(case, is_shared=True))
     except Exception as error:
         if getattr(error, "code", "") in ("NEFF-COMPLEX", "HLO-TRACE-ARGUMENT"):
             return ""  # the latter of an array that is written from itself
         return f"device: {type(error).__name__}: {error}"
-    pairs = zip(wanted, found if isinstance(found, tuple) else (found,), strict=True)
+    pairs = zip(expected, results if isinstance(results, tuple) else (results,), strict=True)
     told = (_compare(np.asarray(want), got, got, case) for want, got in pairs)
-    return next((f"device: {each}" for each in told if each), "")
+    return next((f"device: {text}" for text in told if text), "")
 
 
 def _made(case: Case | Program, shift: int = 0, *, is_shared: bool = False) -> list[Any]:
     """The arguments; one array for equal ones if they are shared."""
-    wanted = [replace(array, seed=array.seed + shift) for _, array in case.arrays]
+    arrays = [replace(array, seed=array.seed + shift) for _, array in case.arrays]
     if not is_shared:
-        return [each.make() for each in wanted]
-    made = {each: each.make() for each in wanted}
-    return [made[each] for each in wanted]
+        return [array.make() for array in arrays]
+    built = {array: array.make() for array in arrays}
+    return [built[array] for array in arrays]
 
 
 def _by_numpy(
@@ -125,74 +125,79 @@ def _by_numpy(
     with np.errstate(divide="warn", invalid="warn"), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            wanted = function(*arrays)
+            expected = function(*arrays)
         except Exception as error:
-            wanted = error
-    words = [str(one.message) for one in warned]
-    if "unsafe" in text and any("divide by zero" in each or "invalid" in each for each in words):
-        return wanted, False  # an infinity or NaN into integers of 8 and 16 bits warns of nothing
-    is_defined = is_defined and not any("in cast" in each for each in words)
-    if IN_16_BITS.search(text) and any("overflow" in each for each in words):
-        return wanted, False
-    if _leaves_32_bits(text, arrays, wanted):
-        return wanted, False
-    return wanted, is_defined and not _reads_what_it_wrote(case, wanted, shift)
+            expected = error
+    words = [str(warning.message) for warning in warned]
+    if "unsafe" in text and any(
+        "divide by zero" in message or "invalid" in message for message in words
+    ):
+        return expected, False  # an infinity or NaN into integers of 8 and 16 bits warns of nothing
+    is_defined = is_defined and not any("in cast" in message for message in words)
+    if IN_16_BITS.search(text) and any("overflow" in message for message in words):
+        return expected, False
+    if _leaves_32_bits(text, arrays, expected):
+        return expected, False
+    return expected, is_defined and not _reads_what_it_wrote(case, expected, shift)
 
 
 PRODUCTS = re.compile(r"\b(dot|inner|outer|vdot|matmul|tensordot|einsum|convolve|correlate)\(|@")
 
 
-def _leaves_32_bits(text: str, arrays: list[Any], wanted: Any) -> bool:
+def _leaves_32_bits(text: str, arrays: list[Any], expected: Any) -> bool:
     """Sums of products that overflow, which a fused addition does not; products that overflow in one
     order and not in another; complex products of infinity,
     which BLAS multiplies by a complex 1, too; numbers of complex128 that
     complex64 cannot hold, where the tracer overflows on the way."""
     with np.errstate(all="ignore"):
-        wide = [one.astype(np.float32) if one.dtype.kind == "V" else one for one in arrays]
-        large = any(bool(np.any(np.isfinite(one) & (np.abs(one) > 1e37)))
-                    for one in wide if one.dtype.kind in "fc")  # fmt: skip
-        infinite = any(one.dtype.kind == "c" for one in arrays) and any(
-            bool(np.any(np.isinf(one.astype(complex)))) for one in arrays)  # fmt: skip
+        wide = [array.astype(np.float32) if array.dtype.kind == "V" else array for array in arrays]
+        large = any(bool(np.any(np.isfinite(array) & (np.abs(array) > 1e37)))
+                    for array in wide if array.dtype.kind in "fc")  # fmt: skip
+        infinite = any(array.dtype.kind == "c" for array in arrays) and any(
+            bool(np.any(np.isinf(array.astype(complex)))) for array in arrays)  # fmt: skip
         if (large or infinite or _is_skipped(text, arrays)) and PRODUCTS.search(text):
             return True
-        whole = any(one.dtype.kind in "iub" for one in arrays)
-        if large and whole and "average(" in text:  # of integers, in float64
+        has_integers = any(array.dtype.kind in "iub" for array in arrays)
+        if large and has_integers and "average(" in text:  # of integers, in float64
             return True
         if large and re.search(r"prod\(|multiply\.(reduce|accumulate)", text):
             return True
-        results = [] if isinstance(wanted, Exception) else [np.asarray(one) for one in wanted]
-        wide = [one for one in results if one.dtype == np.complex128]
-        return any(bool(np.any(np.isfinite(one) & (np.abs(one) > 1e37))) for one in wide)
+        results = (
+            [] if isinstance(expected, Exception) else [np.asarray(result) for result in expected]
+        )
+        wide = [result for result in results if result.dtype == np.complex128]
+        return any(bool(np.any(np.isfinite(result) & (np.abs(result) > 1e37))) for result in wide)
 
 
 def _is_skipped(text: str, arrays: list[Any]) -> bool:
-    """Whether infinities or NaN may meet the number 0, by which BLAS does not multiply."""
-    beyond = any(not np.all(np.isfinite(one)) for one in arrays if one.dtype.kind in "fc")
+    """Return True when infinities or NaN may be multiplied by 0, which BLAS skips."""
+    beyond = any(not np.all(np.isfinite(array)) for array in arrays if array.dtype.kind in "fc")
     zero = re.search(r"[(,] ?(0|0\.0|False)[,)]", text) is not None
-    return beyond and (zero or any(one.size == 1 and not np.any(one) for one in arrays))
+    return beyond and (zero or any(array.size == 1 and not np.any(array) for array in arrays))
 
 
 ASSIGNED = re.compile(r"^(?!.*\], )(\s+[^=\n]*\]) = (.*)$", re.MULTILINE)
 
 
-def _reads_what_it_wrote(case: Case | Program, wanted: Any, shift: int) -> bool:
-    """Whether it matters that assignments to elements assign copies: of overlapping operands of one
-    dimension NumPy may read elements that it has written."""
+def _reads_what_it_wrote(case: Case | Program, expected: Any, shift: int) -> bool:
+    """Return True when assigning copies changes the result.
+
+    NumPy may read elements that it has just written when one-dimensional operands overlap."""
     copied = ASSIGNED.sub(r"\1 = np.array(\2)", case.text)
-    if copied == case.text or isinstance(wanted, Exception):
+    if copied == case.text or isinstance(expected, Exception):
         return False
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            other = build(SimpleNamespace(text=copied))(*_made(case, shift))
+            from_copies = build(SimpleNamespace(text=copied))(*_made(case, shift))
         except Exception:
             return False
-    pairs = zip(wanted, other, strict=True)
-    return any(np.asarray(one).tobytes() != np.asarray(two).tobytes() for one, two in pairs)
+    pairs = zip(expected, from_copies, strict=True)
+    return any(np.asarray(left).tobytes() != np.asarray(right).tobytes() for left, right in pairs)
 
 
 IN_16_BITS = re.compile(r"\b(cumprod|cumsum|accumulate)\(.*dtype=np\.float16")
-"""What the tracer computes in 32 bits, so that nothing overflows on the way."""
+"""Functions that the tracer computes in 32 bits, so that intermediate values do not overflow."""
 
 
 def _is_undefined(text: str, arrays: list[Any]) -> bool:
@@ -205,15 +210,22 @@ def _is_undefined(text: str, arrays: list[Any]) -> bool:
     floats = [array.astype(np.float64) for array in arrays if array.dtype.kind not in "biuc"]
     sizes = [array.size for array in arrays]
     parts = [
-        part for array in arrays if array.dtype.kind == "c" for part in (array.real, array.imag)
+        component
+        for array in arrays
+        if array.dtype.kind == "c"
+        for component in (array.real, array.imag)
     ]
     with np.errstate(invalid="ignore"):
-        is_large = any(bool(np.any(~(np.abs(part) < 2.0**31))) for part in (*floats, *parts))
-    rooted = [np.isneginf(one) | ((one == 0) & np.signbit(one)) for one in floats]
-    if re.search(r"(\*\*=? ?|power\(.*)0\.5", text) and any(bool(np.any(one)) for one in rooted):
+        is_large = any(
+            bool(np.any(~(np.abs(component) < 2.0**31))) for component in (*floats, *parts)
+        )
+    rooted = [np.isneginf(array) | ((array == 0) & np.signbit(array)) for array in floats]
+    if re.search(r"(\*\*=? ?|power\(.*)0\.5", text) and any(bool(np.any(mask)) for mask in rooted):
         return True
     large = [
-        one for one in arrays if one.dtype.kind == "V" and np.any(np.abs(one.astype(float)) > 1e18)
+        array
+        for array in arrays
+        if array.dtype.kind == "V" and np.any(np.abs(array.astype(float)) > 1e18)
     ]
     if large and "norm(" in text:
         return True
@@ -231,17 +243,17 @@ def _is_undefined(text: str, arrays: list[Any]) -> bool:
         return True
     if "prod(" in text and any(_is_tiny(array) for array in arrays):
         return True
-    return "dtype=np.float16" in text and any(_rounds_to_16_bits(one) for one in arrays)
+    return "dtype=np.float16" in text and any(_rounds_to_16_bits(array) for array in arrays)
 
 
 def _is_tiny(array: Any) -> bool:
-    """Whether products of 16-bit floats may be rounded to zero."""
+    """Return True when products of 16-bit floats may be rounded to zero."""
     sizes = np.abs(array.astype(float)) if array.dtype.kind in "fV" else np.zeros(0)
     return array.dtype.itemsize == 2 and bool(np.any((sizes > 0) & (sizes < 1e-30)))
 
 
 def _rounds_to_16_bits(array: Any) -> bool:
-    """Whether float16 rounds some integers, or has infinity for floats of 32 bits."""
+    """Return True when float16 rounds an integer, or turns a 32-bit float into infinity."""
     if array.dtype.itemsize < 4 and array.dtype.kind not in "iu":
         return False
     values = array if array.dtype.kind == "c" else array.astype(np.float64)
@@ -249,17 +261,17 @@ def _rounds_to_16_bits(array: Any) -> bool:
 
 
 def _differs(
-    case: Case | Program, traced: Any, wanted: Any, inputs: list[Any], *, jaxlib: bool
+    case: Case | Program, traced: Any, expected: Any, inputs: list[Any], *, jaxlib: bool
 ) -> str:
-    if isinstance(wanted, Exception):
-        known = excused_error(wanted)
-        return "" if known else f"NumPy raises {type(wanted).__name__}: {wanted}"
+    if isinstance(expected, Exception):
+        is_excused = excused_error(expected)
+        return "" if is_excused else f"NumPy raises {type(expected).__name__}: {expected}"
     try:
-        found = _run(traced, inputs, jaxlib=jaxlib)
+        results = _run(traced, inputs, jaxlib=jaxlib)
     except Exception as error:
         return f"module fails: {type(error).__name__}: {error}"
-    for number, want in enumerate(wanted):
-        told = _compare(np.asarray(want), np.asarray(found[number]), traced.outputs[number], case)
+    for number, want in enumerate(expected):
+        told = _compare(np.asarray(want), np.asarray(results[number]), traced.outputs[number], case)
         if told and not (jaxlib and told.startswith("sign of zero")):  # XLA simplifies it away
             return f"result {number}: {told}"
     return ""
@@ -277,8 +289,8 @@ def excused_error(error: Exception) -> bool:
     """Errors of NumPy that depend on values."""
     words = str(error)
     return any(
-        known in words
-        for known in (
+        excuse in words
+        for excuse in (
             "Integers to negative integer powers", "ZeroDivisionError", "Weights sum to zero",
             "out of bounds for axis", "Python integer", "cannot convert float", "can't multiply sequence",
             "invalid data type for einsum", "returned a result with an exception set", "output array is not acceptable", "could not be promoted by", "'bool' object has no", "dtype('float64')", "dtype('int64')", "dtype('uint64')",
@@ -308,7 +320,7 @@ def _compare(want: Any, got: Any, tensor: Any, case: Case | Program) -> str:
 
 
 def _is_beyond_32_bits(want: Any, got: Any, case: Case | Program) -> bool:
-    """Whether NumPy may have computed with 64 bits what 32 do not hold: the policy."""
+    """Return True when NumPy may have computed a value in 64 bits that 32 bits cannot hold."""
     dtype = want.dtype
     is_cut = isinstance(case, Program) and dtype.kind in "iu" and MEANS.search(case.text)
     if is_cut and np.all(np.abs(want.astype(float) - got.astype(float)) <= 1):
@@ -331,13 +343,13 @@ def _is_beyond_32_bits(want: Any, got: Any, case: Case | Program) -> bool:
 ZEROS = re.compile(
     r"\b(f?max|f?min|maximum|minimum|amax|amin|clip|ptp|sort|dot|inner|vdot|matmul|tensordot)\b"
 )
-"""Of -0.0 and 0.0 either is the first: NumPy's choice depends on the width of its loops; whether a sum of
-products starts from 0.0 depends on which function of BLAS it takes."""
+"""Functions for which -0.0 and 0.0 are equally right: NumPy's choice depends on the width of its loops, and
+the start of a sum of products on the BLAS function that it calls."""
 
 REMAINDERS = frozenset({"np.fmod", "np.mod", "np.remainder", "np.floor_divide", "np.divmod"})
 REMAINDER = re.compile(r"%|//|divmod\(")
 MEANS = re.compile(r"\b(mean|average|std|var)\(|[^/]/[^/]")
-"""What NumPy computes in float64 of integers."""
+"""Functions of integers that NumPy computes in float64."""
 
 
 def _compare_floats(want: Any, got: Any, case: Case | Program) -> str:
@@ -359,8 +371,10 @@ def told(case: Case | Program, what: str) -> str:
     """A difference as a program that shows it."""
     lines = [case.text]
     for name, array in case.arrays:
-        made = array.make()
-        lines.append(f"# {name}: {made.dtype}{list(made.shape)} {array.layout} {made.tolist()}")
+        values = array.make()
+        lines.append(
+            f"# {name}: {values.dtype}{list(values.shape)} {array.layout} {values.tolist()}"
+        )
     return "\n".join([*lines, f"# {what}"])
 
 
@@ -399,24 +413,24 @@ class Asked:
     def difference(self, case: Case | Program, place: str) -> str:
         """As :func:`difference` in ``evaluate`` or ``jaxlib``, or :func:`on_device`; the end of the process
         or an exception of the driver is one, too."""
-        found = self._child.ask((case, place))
-        if "error" not in found:
-            return found["what"]
+        reply = self._child.ask((case, place))
+        if "error" not in reply:
+            return reply["what"]
         if "error" in self._child.ask((case, "")):
             self.deaths += 1
             return ""
-        return found["error"]
+        return reply["error"]
 
     def shrunk(self, case: Case | Program, place: str) -> Case | Program:
         """The smallest case found that still differs."""
 
-        def fails(each: Case | Program) -> bool:
-            return bool(self.difference(each, place))
+        def fails(candidate: Case | Program) -> bool:
+            return bool(self.difference(candidate, place))
 
         if not isinstance(case, Program):
             return shrunk(case, fails)
         while True:
-            smaller = next((each for each in shorter(case) if fails(each)), None)
+            smaller = next((candidate for candidate in shorter(case) if fails(candidate)), None)
             if smaller is None:
                 return case
             case = smaller
@@ -449,16 +463,16 @@ def main() -> int:
         rng = random.Random(seed)
         case = programs(rng) if rng.random() < options.programs else generate(rng)
         places = {"jaxlib" if rng.random() < options.jaxlib else "evaluate": case}
-        if rng.random() < options.device and (other := for_device(case, rng)):
-            places["device"] = other
-        for place, given in places.items():
-            what = asked.difference(given, place)
+        if rng.random() < options.device and (device_case := for_device(case, rng)):
+            places["device"] = device_case
+        for place, placed_case in places.items():
+            what = asked.difference(placed_case, place)
             if not what:
                 continue
-            kind = f"{_named(given)}: {what.split(':')[0][:40]}"
+            kind = f"{_named(placed_case)}: {what.split(':')[0][:40]}"
             kinds[kind] += 1
             if kinds[kind] <= options.show:
-                small = asked.shrunk(given, place)
+                small = asked.shrunk(placed_case, place)
                 source = told(small, asked.difference(small, place))
                 driver.found(
                     {"seed": seed, "kind": kind, "source": source}, f"# seed {seed}\n{source}\n"

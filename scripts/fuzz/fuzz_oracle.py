@@ -40,11 +40,11 @@ _ZEROS = ("maximum", "minimum", "relu")
 """Operators whose zero has either sign when both zeros meet."""
 
 
-def same(one: float, other: float, *, signs: bool) -> bool:
+def same(left: float, right: float, *, signs: bool) -> bool:
     """Equal numbers, NaN and the signs of zeros included."""
-    if math.isnan(one) or math.isnan(other):
-        return math.isnan(one) and math.isnan(other)
-    return one == other and (not signs or math.copysign(1, one) == math.copysign(1, other))
+    if math.isnan(left) or math.isnan(right):
+        return math.isnan(left) and math.isnan(right)
+    return left == right and (not signs or math.copysign(1, left) == math.copysign(1, right))
 
 
 class Fuzzer:
@@ -57,99 +57,107 @@ class Fuzzer:
         self.refusals: Counter[str] = Counter()
         self.models: Counter[str] = Counter()
 
-    def faults(self, made: Program, ways: list[str]) -> dict[str, str]:
-        """What is wrong with each way that is wrong."""
-        values = given(made)
-        wanted = expected(made, values)
-        kernel = made.kernel()
-        arrays = [(values[one.name], one.shape, one.dtype) for one in kernel.arguments]
-        found: dict[str, str] = {}
+    def faults(self, generated: Program, ways: list[str]) -> dict[str, str]:
+        """Return the fault of each execution mode that has one."""
+        values = given(generated)
+        reference = expected(generated, values)
+        kernel = generated.kernel()
+        arrays = [
+            (values[argument.name], argument.shape, argument.dtype) for argument in kernel.arguments
+        ]
+        faults_by_way: dict[str, str] = {}
         for way in ways:
             answer = self.child.ask((kernel.source(), arrays, way))
             self.counts[way] += 1
-            fault = self._difference(made, wanted, answer, way)
+            fault = self._difference(generated, reference, answer, way)
             if fault:
-                found[way] = fault
-        self.models[outcome(wanted)] += 1
-        return found
+                faults_by_way[way] = fault
+        self.models[outcome(reference)] += 1
+        return faults_by_way
 
-    def _difference(self, made: Program, wanted: Expected, answer: dict[str, Any], way: str) -> str:
+    def _difference(
+        self, generated: Program, reference: Expected, answer: dict[str, Any], way: str
+    ) -> str:
         refused = "error" in answer
         if refused and not answer["code"]:
             return answer["error"][:300]
         if refused:
             self.refusals[f"{way}: {answer['code']}"] += 1
-            allowed = refusals(wanted, way) | RULES
+            allowed = refusals(reference, way) | RULES
             return "" if answer["code"] in allowed else f"refused: {answer['error'][:400]}"
-        if wanted.outside:
-            return f"is not refused, but leaves its tensor: {wanted.outside}"
-        if way == "simulate" and wanted.unstarted:
-            return f"is not refused: {wanted.unstarted}"
-        if way == "simulate" and wanted.mark is Mark.YES:
+        if reference.outside:
+            return f"is not refused, but leaves its tensor: {reference.outside}"
+        if way == "simulate" and reference.unstarted:
+            return f"is not refused: {reference.unstarted}"
+        if way == "simulate" and reference.mark is Mark.YES:
             return "is not refused, but an unwritten element reaches a result"
-        if wanted.unstarted or wanted.address:
+        if reference.unstarted or reference.address:
             return ""
-        return different(made, wanted, answer)
+        return different(generated, reference, answer)
 
-    def shrunk(self, made: Program, way: str, kind: str) -> Program:
+    def shrunk(self, generated: Program, way: str, kind: str) -> Program:
         """The smallest program found with a fault of the same kind."""
-        for smaller in made.smaller():
+        for smaller in generated.smaller():
             fault = self.faults(smaller, [way]).get(way, "") if smaller.body else ""
             if fault and kind_of(fault)[:40] == kind:
                 return self.shrunk(smaller, way, kind)
-        return made
+        return generated
 
 
-def outcome(wanted: Expected) -> str:
-    """What the model says, in a word."""
-    if wanted.outside or wanted.unstarted:
-        return "outside" if wanted.outside else "unstarted"
-    if wanted.address:
+def outcome(reference: Expected) -> str:
+    """Return the model's outcome in a word."""
+    if reference.outside or reference.unstarted:
+        return "outside" if reference.outside else "unstarted"
+    if reference.address:
         return "unwritten reaches an index"
-    return f"unwritten reaches a result: {wanted.mark.name.lower()}"
+    return f"unwritten reaches a result: {reference.mark.name.lower()}"
 
 
-def refusals(wanted: Expected, way: str) -> frozenset[str]:
+def refusals(reference: Expected, way: str) -> frozenset[str]:
     """Codes with which a way may refuse the program."""
-    if wanted.outside:
+    if reference.outside:
         return OUTSIDE
-    if wanted.address:
+    if reference.address:
         return OUTSIDE | {"NKI-UNINITIALISED"}
-    if wanted.unstarted:  # what follows was not looked at
+    if reference.unstarted:  # what follows was not looked at
         return OUTSIDE | {"NKI-ACCUMULATION"}
     if way != "simulate":
         return frozenset()
-    return frozenset({"NKI-UNINITIALISED"} if wanted.mark else ())
+    return frozenset({"NKI-UNINITIALISED"} if reference.mark else ())
 
 
-def different(made: Program, wanted: Expected, answer: dict[str, Any]) -> str:
+def different(generated: Program, reference: Expected, answer: dict[str, Any]) -> str:
     """The first element that differs.
 
     A result that depends on unwritten elements may also be called unwritten as a whole, and then
     holds what unwritten memory does (docs/simulator.md).
     """
-    text = made.kernel().source()
+    text = generated.kernel().source()
     signs = not any(f"nl.{name}" in text for name in _ZEROS)
-    for name, found, cells in zip(made.results, answer["results"], wanted.results, strict=True):
-        if len(found) != len(cells):
-            return f"{name} has {len(found)} elements, not {len(cells)}"
-        for place, (one, other) in enumerate(zip(found, cells, strict=True)):
-            rights = {other.value, fill(made.tensors[name].dtype)} if other.mark else {other.value}
-            if not any(same(one, right, signs=signs) for right in rights):
-                return f"{name}, element {place} is {one!r}, not {other.value!r}"
-    for name, count in zip(made.results, wanted.unwritten, strict=True):
+    for name, elements, cells in zip(
+        generated.results, answer["results"], reference.results, strict=True
+    ):
+        if len(elements) != len(cells):
+            return f"{name} has {len(elements)} elements, not {len(cells)}"
+        for place, (element, cell) in enumerate(zip(elements, cells, strict=True)):
+            rights = (
+                {cell.value, fill(generated.tensors[name].dtype)} if cell.mark else {cell.value}
+            )
+            if not any(same(element, right, signs=signs) for right in rights):
+                return f"{name}, element {place} is {element!r}, not {cell.value!r}"
+    for name, count in zip(generated.results, reference.unwritten, strict=True):
         told = answer.get("unwritten")
         if told is not None and told.get(name, 0) != count:
             return f"{name}: {told.get(name, 0)} elements are called unwritten, not {count}"
     return ""
 
 
-def shown(made: Program) -> str:
+def shown(generated: Program) -> str:
     """The source, with what calls it."""
-    values = given(made)
-    arguments = [f"#   {one.name}: {one.dtype}{list(one.shape)} = {values[one.name][:40]}"
-                 for one in made.kernel().arguments]  # fmt: skip
-    return made.kernel().source() + "\n".join(arguments) + "\n"
+    values = given(generated)
+    arguments = [f"#   {argument.name}: {argument.dtype}{list(argument.shape)} = {values[argument.name][:40]}"
+                 for argument in generated.kernel().arguments]  # fmt: skip
+    return generated.kernel().source() + "\n".join(arguments) + "\n"
 
 
 def main() -> int:
@@ -157,9 +165,9 @@ def main() -> int:
     driver = Driver(__doc__, ways=WAYS).parse()
     fuzzer = Fuzzer(driver.ways)
     for seed in driver.seeds():
-        made = program(seed)
-        for way, fault in fuzzer.faults(made, driver.ways).items():
-            small = fuzzer.shrunk(made, way, kind_of(fault)[:40])
+        generated = program(seed)
+        for way, fault in fuzzer.faults(generated, driver.ways).items():
+            small = fuzzer.shrunk(generated, way, kind_of(fault)[:40])
             told = fuzzer.faults(small, [way]).get(way, fault)
             source = shown(small)
             driver.found(

@@ -36,7 +36,7 @@ REDUCED = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}
 
 
 class History(NamedTuple):
-    """What a seed makes.
+    """The program that a seed draws.
 
     Attributes:
         ranks: how many.
@@ -58,13 +58,13 @@ def history(seed: int) -> History:
     chance = random.Random(seed)
     count, cores = chance.choice((2, 3, 4, 6)), chance.choice((1, 1, 2))
     steps: list[Step] = []
-    known = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "ring",
+    operations = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "ring",
              "ring_reduce", "all_gather_v", "all_to_all_v", "local", "rank")  # fmt: skip
     for _ in range(chance.randrange(1, 7)):
-        op = chance.choice((*known, *(("sent", "shared") if cores == 2 else ())))
+        op = chance.choice((*operations, *(("sent", "shared") if cores == 2 else ())))
         order = chance.sample(range(count), count)
-        size = chance.choice([one for one in range(1, count + 1) if count % one == 0])
-        groups = [order[at : at + size] for at in range(0, count, size)]
+        size = chance.choice([divisor for divisor in range(1, count + 1) if count % divisor == 0])
+        groups = [order[start : start + size] for start in range(0, count, size)]
         senders = chance.sample(range(count), chance.randrange(1, count + 1))
         pairs = list(zip(senders, chance.sample(range(count), len(senders)), strict=True))
         steps.append((op, {"groups": groups, "op": chance.choice(list(REDUCED)), "pairs": pairs}))
@@ -82,18 +82,18 @@ def _pieces(op: str, groups: Groups, elements: int, chance: random.Random) -> di
     size = len(groups[0])
     slot = elements // size
     metadata: dict[int, Array] = {}
-    for rank in sorted(one for group in groups for one in group):
+    for rank in sorted(member for group in groups for member in group):
         counts = [chance.randrange(slot + 1) for _ in range(size)]
         if op == "all_gather_v":
             counts = counts[:1] * size
         starts = [chance.randrange(elements - counts[0] + 1)] * size
         if op == "all_to_all_v":
-            starts = [chance.randrange(elements - one + 1) for one in counts]
-        places = [slot * one for one in chance.sample(range(size), size)]
+            starts = [chance.randrange(elements - count + 1) for count in counts]
+        places = [slot * position for position in chance.sample(range(size), size)]
         metadata[rank] = np.array([counts, starts, [0] * size, places], np.uint32)
     for group in groups:
-        for at, rank in enumerate(group):
-            metadata[rank][2] = [metadata[other][0][at] for other in group]
+        for index, rank in enumerate(group):
+            metadata[rank][2] = [metadata[peer][0][index] for peer in group]
     return {"metadata": metadata, "known": chance.random() < 0.5, "placed": chance.random() < 0.5}
 
 
@@ -101,44 +101,44 @@ def data(seed: int, call: int) -> list[Array]:
     """The argument of each rank: the tensors of its cores, one below the other."""
     import ml_dtypes
 
-    made = history(seed)
+    drawn = history(seed)
     chance = np.random.default_rng((seed, call))
-    kind = np.dtype(getattr(ml_dtypes, made.dtype, made.dtype))
-    shape = (made.cores * made.shape[0], made.shape[1])
-    return [chance.integers(-2, 3, shape).astype(kind) for _ in range(made.ranks)]
+    kind = np.dtype(getattr(ml_dtypes, drawn.dtype, drawn.dtype))
+    shape = (drawn.cores * drawn.shape[0], drawn.shape[1])
+    return [chance.integers(-2, 3, shape).astype(kind) for _ in range(drawn.ranks)]
 
 
 def metadata(steps: list[Step], rank: int) -> list[Array]:
     """The further arguments of a rank: of each step that takes some."""
-    found: list[Array] = []
+    tables: list[Array] = []
     for _, options in steps:
         if "metadata" in options:
             table = options["metadata"][rank][: 4 if options["placed"] else 3].copy()
             table[2] *= options["known"]
-            found.append(table)
-    return found
+            tables.append(table)
+    return tables
 
 
 def wanted(arrays: list[Array], cores: int, steps: list[Step]) -> list[Array]:
-    """What each rank holds in the end: core by core the ranks meet."""
-    parts = [np.split(one.astype(np.float64), cores) for one in arrays]
-    chains = [list(one) for one in zip(*parts, strict=True)]
+    """Return the final tensors of each rank; the ranks meet core by core."""
+    parts = [np.split(array.astype(np.float64), cores) for array in arrays]
+    chains = [list(chain) for chain in zip(*parts, strict=True)]
     for op, options in steps:
         if op in SWAPS:
             chains.reverse()
         else:
-            chains = [MEANINGS[op](one, options) for one in chains]
-    return [np.concatenate(one) for one in zip(*chains, strict=True)]
+            chains = [MEANINGS[op](chain, options) for chain in chains]
+    return [np.concatenate(pieces) for pieces in zip(*chains, strict=True)]
 
 
 def _by_group(function: Callable[[list[Array], Any], list[Array]]) -> Callable[..., list[Array]]:
     def run(arrays: list[Array], options: dict[str, Any]) -> list[Array]:
         results = list(arrays)
         for group in options["groups"]:
-            for rank, found in zip(
+            for rank, result in zip(
                 group, function([arrays[r] for r in group], options), strict=True
             ):
-                results[rank] = found
+                results[rank] = result
         return results
 
     return run
@@ -149,19 +149,22 @@ def _reduced(parts: list[Array], options: dict[str, Any]) -> Array:
 
 
 def _exchanged(parts: list[Array], _: Any) -> list[Array]:
-    pieces = [np.split(one, len(parts)) for one in parts]
-    return [np.concatenate([one[place] for one in pieces]) for place in range(len(parts))]
+    pieces = [np.split(array, len(parts)) for array in parts]
+    return [
+        np.concatenate([rank_pieces[place] for rank_pieces in pieces])
+        for place in range(len(parts))
+    ]
 
 
 def _gathered_pieces(arrays: list[Array], options: dict[str, Any]) -> list[Array]:
-    results = [one.copy() for one in arrays]
+    results = [array.copy() for array in arrays]
     tables = options["metadata"]
     for group in options["groups"]:
         slot = arrays[0].size // len(group)
-        for at, rank in enumerate(group):
+        for index, rank in enumerate(group):
             flat = results[rank].reshape(-1)
             for number, sender in enumerate(group):
-                count, start = (int(one) for one in tables[sender][:2, at])
+                count, start = (int(number) for number in tables[sender][:2, index])
                 place = int(tables[rank][3, number]) if options["placed"] else slot * number
                 flat[place : place + count] = arrays[sender].reshape(-1)[start : start + count]
     return results
@@ -192,13 +195,13 @@ MEANINGS: dict[str, Callable[[list[Array], dict[str, Any]], list[Array]]] = {
     "ring": _by_group(lambda parts, _: [parts[-1], *parts[:-1]]),
     "ring_reduce": _by_group(
         lambda parts, options: [
-            REDUCED[options["op"]](one, one) for one in [parts[-1], *parts[:-1]]
+            REDUCED[options["op"]](array, array) for array in [parts[-1], *parts[:-1]]
         ]
     ),
-    "local": lambda arrays, _: [np.maximum(one - 1, -4) for one in arrays],
-    "rank": lambda arrays, _: [np.minimum(one + rank, 6) for rank, one in enumerate(arrays)],
+    "local": lambda arrays, _: [np.maximum(array - 1, -4) for array in arrays],
+    "rank": lambda arrays, _: [np.minimum(array + rank, 6) for rank, array in enumerate(arrays)],
 }
-"""Of each step: the ranks' tensors before it -> after it."""
+"""Semantics of each step: the ranks' tensors before it -> after it."""
 
 
 def kernel_of(cores: int, steps: list[Step]) -> Any:
@@ -214,14 +217,14 @@ def kernel_of(cores: int, steps: list[Step]) -> Any:
     ) -> Any:  # fmt: skip
         left = [m0, m1, m2, m3, m4, m5]
         core, rows = nl.program_id(0) if cores == 2 else 0, x.shape[0] // cores
-        part = slice(core * rows, (core + 1) * rows)
+        core_rows = slice(core * rows, (core + 1) * rows)
         value = nl.ndarray((rows, x.shape[1]), x.dtype, nl.hbm)
-        nisa.dma_copy(value, x[part, :])
+        nisa.dma_copy(value, x[core_rows, :])
         for op, options in steps:
             more = {"table": left.pop(0)} if "metadata" in options else {}
             value = ISSUED[op](value, options | more)
         out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
-        nisa.dma_copy(out[part, :], value)
+        nisa.dma_copy(out[core_rows, :], value)
         return out
 
     return kernel[2] if cores == 2 else kernel
@@ -238,13 +241,13 @@ def _collective(name: str, *parameters: str) -> Callable[[Any, dict[str, Any]], 
         import nki.collectives as ncc
         import nki.language as nl
 
-        known = {
+        arguments = {
             "groups": ncc.ReplicaGroup(options["groups"]),
             "dim": 0,
             "op": getattr(nl, options["op"]),
         }
         out = _like(value)
-        getattr(ncc, name)([value], [out], *(known[one] for one in parameters))
+        getattr(ncc, name)([value], [out], *(arguments[parameter] for parameter in parameters))
         return out
 
     return issue
@@ -254,9 +257,9 @@ def _gather(value: Any, options: dict[str, Any]) -> Any:
     import nki.collectives as ncc
 
     rows = value.shape[0]
-    whole = _like(value, rows * len(options["groups"][0]))
-    ncc.all_gather([value], [whole], ncc.ReplicaGroup(options["groups"]), 0)
-    return whole[whole.shape[0] - rows :, :]
+    gathered = _like(value, rows * len(options["groups"][0]))
+    ncc.all_gather([value], [gathered], ncc.ReplicaGroup(options["groups"]), 0)
+    return gathered[gathered.shape[0] - rows :, :]
 
 
 def _of_pieces(name: str) -> Callable[[Any, dict[str, Any]], Any]:
@@ -281,12 +284,12 @@ def _scatter(value: Any, options: dict[str, Any]) -> Any:
 
     count = len(options["groups"][0])
     rows = value.shape[0] // count
-    part, out = _like(value, rows), _like(value)
+    scattered, out = _like(value, rows), _like(value)
     ncc.reduce_scatter(
-        [value], [part], ncc.ReplicaGroup(options["groups"]), 0, getattr(nl, options["op"])
+        [value], [scattered], ncc.ReplicaGroup(options["groups"]), 0, getattr(nl, options["op"])
     )
-    for at in range(count):
-        nisa.dma_copy(out[at * rows : (at + 1) * rows, :], part)
+    for index in range(count):
+        nisa.dma_copy(out[index * rows : (index + 1) * rows, :], scattered)
     return out
 
 
@@ -354,11 +357,11 @@ def _sent(value: Any, options: dict[str, Any]) -> Any:
     import nki.isa as nisa
     import nki.language as nl
 
-    mine, other = (nl.ndarray(value.shape, value.dtype, nl.sbuf) for _ in range(2))
+    local_copy, received = (nl.ndarray(value.shape, value.dtype, nl.sbuf) for _ in range(2))
     core, out = nl.program_id(0), _like(value)
-    nisa.dma_copy(mine, value)
-    nisa.sendrecv(mine, other, 1 - core, 1 - core, 0)
-    nisa.dma_copy(out, other)
+    nisa.dma_copy(local_copy, value)
+    nisa.sendrecv(local_copy, received, 1 - core, 1 - core, 0)
+    nisa.dma_copy(out, received)
     return out
 
 
@@ -368,10 +371,10 @@ def _shared(value: Any, options: dict[str, Any]) -> Any:
     import nki.language as nl
 
     core, out = nl.program_id(0), _like(value)
-    both = nl.ndarray((2, *value.shape), value.dtype, nl.shared_hbm)
-    nisa.dma_copy(both[core], value)
-    nisa.core_barrier(both, (0, 1))
-    nisa.dma_copy(out, both[1 - core])
+    shared = nl.ndarray((2, *value.shape), value.dtype, nl.shared_hbm)
+    nisa.dma_copy(shared[core], value)
+    nisa.core_barrier(shared, (0, 1))
+    nisa.dma_copy(out, shared[1 - core])
     return out
 
 
@@ -389,8 +392,8 @@ def _eager(kernel: Any, calls: list[list[Array]]) -> list[Array]:
     from nki_lang.execute import simulate_ranks
 
     names = ["x", *(f"m{number}" for number in range(len(calls[0]) - 1))]
-    given = [dict(zip(names, one, strict=True)) for one in calls]
-    return [np.asarray(one) for one in simulate_ranks(kernel, given)]
+    inputs = [dict(zip(names, arrays, strict=True)) for arrays in calls]
+    return [np.asarray(result) for result in simulate_ranks(kernel, inputs)]
 
 
 def _of_ir(change: Callable[[Any], Any]) -> Callable[[Any, list[list[Array]]], list[Array]]:
@@ -398,7 +401,7 @@ def _of_ir(change: Callable[[Any], Any]) -> Callable[[Any, list[list[Array]]], l
         from nki_lang.execute import run_ranks
 
         ir = change(kernel.trace(tuple(calls[0])))
-        return [one[0] for one in run_ranks(ir, calls)]
+        return [outputs[0] for outputs in run_ranks(ir, calls)]
 
     return run
 
@@ -422,9 +425,9 @@ def _neff(kernel: Any, calls: list[list[Array]]) -> list[Array]:
     from neff.runtime import run_ranks
 
     program = compile_kernel(kernel.trace(tuple(calls[0])))
-    given = [dict(zip(program.inputs, one, strict=True)) for one in calls]
-    found = run_ranks(program, given)
-    return [one[program.outputs[0]] for one in found]
+    inputs = [dict(zip(program.inputs, arrays, strict=True)) for arrays in calls]
+    results = run_ranks(program, inputs)
+    return [outputs[program.outputs[0]] for outputs in results]
 
 
 WAYS: dict[str, Callable[[Any, list[list[Array]]], list[Array]]] = {
@@ -434,7 +437,7 @@ WAYS: dict[str, Callable[[Any, list[list[Array]]], list[Array]]] = {
 
 
 def _answer(request: tuple[int, list[Step]]) -> dict[str, Any]:
-    """What is wrong in each way that is wrong."""
+    """Return the fault of each execution mode that has one."""
     seed, steps = request
     faults, cores = dict[str, str](), history(seed).cores
     for way, run in WAYS.items():
@@ -442,15 +445,17 @@ def _answer(request: tuple[int, list[Step]]) -> dict[str, Any]:
         for call in (0, 1):
             arrays = data(seed, call)
             try:
-                given = [[one.copy(), *metadata(steps, rank)] for rank, one in enumerate(arrays)]
-                found = run(kernel, given)
+                inputs = [
+                    [array.copy(), *metadata(steps, rank)] for rank, array in enumerate(arrays)
+                ]
+                results = run(kernel, inputs)
             except Exception as error:
                 faults[way] = f"{type(error).__name__}: {error}"[:300]
                 break
-            for rank, (one, other) in enumerate(
-                zip(found, wanted(arrays, cores, steps), strict=True)
+            for rank, (result, reference) in enumerate(
+                zip(results, wanted(arrays, cores, steps), strict=True)
             ):
-                if not np.array_equal(one.astype(np.float64), other):
+                if not np.array_equal(result.astype(np.float64), reference):
                     faults[way] = f"call {call}, rank {rank} differs"
     return {"faults": faults}
 
@@ -468,10 +473,10 @@ def look(driver: Driver, child: Child, seed: int) -> None:
         answer = child.ask((seed, steps))
         return answer["faults"] if "faults" in answer else {"child": answer["error"]}
 
-    made = history(seed)
-    steps = fewest(made.steps, faults)
+    drawn = history(seed)
+    steps = fewest(drawn.steps, faults)
     if steps is not None:
-        told = {"seed": seed, "faults": faults(steps), **made._asdict(), "steps": steps}
+        told = {"seed": seed, "faults": faults(steps), **drawn._asdict(), "steps": steps}
         driver.found(told, f"seed {seed}: {told}")
 
 

@@ -34,30 +34,30 @@ class Fuzzer:
         self.runs: Counter[str] = Counter()
         self.played = 0
 
-    def fault(self, made: History) -> str:
-        """What goes wrong in a history; nothing when all is right."""
+    def fault(self, drawn: History) -> str:
+        """Return the fault of a history; "" when there is none."""
         self.played += 1
-        self.runs.update(one.name or one.what for one in made.steps)
-        child = self.frameworks if made.has_frameworks else self.plain
-        answer = child.ask((made, f"{made.seed}_{self.played}"))
+        self.runs.update(step.name or step.what for step in drawn.steps)
+        child = self.frameworks if drawn.has_frameworks else self.plain
+        answer = child.ask((drawn, f"{drawn.seed}_{self.played}"))
         return answer["error"] if "error" in answer else answer["fault"]
 
-    def shrunk(self, made: History) -> History:
+    def shrunk(self, drawn: History) -> History:
         """The smallest history found that still goes wrong."""
-        for smaller in made.smaller():
+        for smaller in drawn.smaller():
             if self.fault(smaller):
                 return self.shrunk(smaller)
-        return made
+        return drawn
 
 
 def main() -> int:
     """Run from the command line."""
     driver, fuzzer = Driver(__doc__).parse(), Fuzzer()
     for seed in driver.seeds():
-        made = history(seed)
-        fault = fuzzer.fault(made)
+        drawn = history(seed)
+        fault = fuzzer.fault(drawn)
         if fault:
-            small = fuzzer.shrunk(made)
+            small = fuzzer.shrunk(drawn)
             told = f"{fuzzer.fault(small) or fault}\n{small}"
             driver.found({"seed": seed, "fault": told}, f"seed {seed}: {told}", f"{seed}-state.txt")
     fuzzer.plain.stop()

@@ -44,7 +44,7 @@ computes some gradients of other devices by other steps, each of which rounds, a
 
 
 def answers() -> None:
-    """What the child runs: a seed's faults by way."""
+    """Return a seed's faults by execution mode, in the child process."""
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -52,11 +52,11 @@ def answers() -> None:
 
     warnings.simplefilter("ignore")
     torch_device.install()
-    known = [op for op in op_db if op.name not in UNDEFINED | HOSTS | DEADLY]
+    candidates = [op for op in op_db if op.name not in UNDEFINED | HOSTS | DEADLY]
 
     def answer(seed: int) -> dict[str, Any]:
         chance = random.Random(seed)
-        op = chance.choice(known)
+        op = chance.choice(candidates)
         dtypes = [name for name in DTYPES if getattr(torch, name) in op.dtypes]
         if not dtypes:
             return {"runs": {}, "faults": {}}
@@ -78,8 +78,8 @@ def answers() -> None:
 def _samples(op: Any, dtype: Any) -> Iterator[Any]:
     differentiable = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     try:
-        made = op.sample_inputs("cpu", dtype, requires_grad=differentiable)
-        for _, sample in zip(range(SAMPLES), made, strict=False):
+        samples = op.sample_inputs("cpu", dtype, requires_grad=differentiable)
+        for _, sample in zip(range(SAMPLES), samples, strict=False):
             if _strided(_tensors((sample.input, sample.args, sample.kwargs))):
                 yield sample
     except Exception:  # the database's own: an operator that this build lacks
@@ -89,7 +89,7 @@ def _samples(op: Any, dtype: Any) -> Iterator[Any]:
 def _strided(tensors: list[Any]) -> bool:
     import torch
 
-    return all(one.layout is torch.strided for one in tensors)
+    return all(tensor.layout is torch.strided for tensor in tensors)
 
 
 Run = Callable[[Any, Any, Any, str], list[Any]]
@@ -109,58 +109,60 @@ def _ways(op: Any) -> dict[str, Run]:
         return [in_place(x, *args, **kwargs), x]
 
     def part(x: Any, args: Any, kwargs: Any, _: str) -> list[Any]:
-        whole = torch.stack([x.detach(), x.detach()], -1)
-        return [in_place(whole[..., 1], *args, **kwargs), whole]
+        stacked = torch.stack([x.detach(), x.detach()], -1)
+        return [in_place(stacked[..., 1], *args, **kwargs), stacked]
 
     def given(x: Any, args: Any, kwargs: Any, device: str) -> list[Any]:
         kwargs.pop("device", None)
         with torch.no_grad():
-            made = op(x, *args, **kwargs)
-            out = torch.empty(0, dtype=made.dtype, device=device)
+            result = op(x, *args, **kwargs)
+            out = torch.empty(0, dtype=result.dtype, device=device)
             return [op(x, *args, out=out, **kwargs), out]
 
     def gradient(x: Any, args: Any, kwargs: Any, _: str) -> list[Any]:
-        leaves = [one for one in _tensors((x, args, kwargs)) if one.requires_grad]
-        made = [one for one in _tensors(op(x, *args, **kwargs)) if one.requires_grad]
-        total = sum(one.real.sum() if one.is_complex() else one.sum() for one in made)
+        leaves = [tensor for tensor in _tensors((x, args, kwargs)) if tensor.requires_grad]
+        results = [tensor for tensor in _tensors(op(x, *args, **kwargs)) if tensor.requires_grad]
+        total = sum(
+            result.real.sum() if result.is_complex() else result.sum() for result in results
+        )
         return list(torch.autograd.grad(total, leaves, allow_unused=True))
 
-    found: dict[str, Run] = {"call": call}
+    runs: dict[str, Run] = {"call": call}
     if in_place is not None:
-        found |= {"in place": inside, "in place of a part": part}
+        runs |= {"in place": inside, "in place of a part": part}
     if op.supports_out:
-        found["out"] = given
+        runs["out"] = given
     if op.supports_autograd:
-        found["gradient"] = gradient
-    return found
+        runs["gradient"] = gradient
+    return runs
 
 
 def _tensors(tree: Any) -> list[Any]:
     import torch
     from torch.utils import _pytree as pytree
 
-    return [one for one in pytree.tree_leaves(tree) if isinstance(one, torch.Tensor)]
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def _compared(run: Run, sample: Any) -> str | None:
-    """What is wrong on the device; None when the CPU does not take the sample."""
+    """Return the fault on the device; None when the CPU refuses the sample."""
     import torch
 
     state = torch.random.get_rng_state()
     try:
-        wanted = _tensors(run(*_moved(sample, "cpu"), "cpu"))
+        expected = _tensors(run(*_moved(sample, "cpu"), "cpu"))
     except Exception:
         return None
-    if not _strided(wanted):
+    if not _strided(expected):
         return None
     torch.random.set_rng_state(state)
     try:
-        found = _tensors(run(*_moved(sample, "neuron"), "neuron"))
+        actual = _tensors(run(*_moved(sample, "neuron"), "neuron"))
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:200]}"
-    if len(wanted) != len(found):
-        return f"{len(found)} tensors instead of {len(wanted)}"
-    for want, have in zip(wanted, found, strict=True):
+    if len(expected) != len(actual):
+        return f"{len(actual)} tensors instead of {len(expected)}"
+    for want, have in zip(expected, actual, strict=True):
         told = _difference(want, have)
         if told:
             return told
@@ -172,13 +174,13 @@ def _moved(sample: Any, device: str) -> tuple[Any, Any, Any]:
     import torch
     from torch.utils import _pytree as pytree
 
-    def copy(one: Any) -> Any:
-        return one.detach().clone().to(device).requires_grad_(one.requires_grad)
+    def copy(tensor: Any) -> Any:
+        return tensor.detach().clone().to(device).requires_grad_(tensor.requires_grad)
 
     x, args, kwargs = pytree.tree_map_only(
         torch.Tensor, copy, (sample.input, sample.args, sample.kwargs)
     )
-    return x, args, {name: device if name == "device" else one for name, one in kwargs.items()}
+    return x, args, {name: device if name == "device" else value for name, value in kwargs.items()}
 
 
 def _difference(want: Any, have: Any) -> str:
@@ -195,12 +197,12 @@ def _difference(want: Any, have: Any) -> str:
         unequal = int((want.detach() != have).sum())
         return f"{unequal} of {want.numel()} integers differ" if unequal else ""
     kind = torch.complex128 if want.is_complex() else torch.float64
-    one, other = want.detach().to(kind), have.to(kind)
+    wide_want, wide_have = want.detach().to(kind), have.to(kind)
     name = str(want.dtype).removeprefix("torch.")
     relative, absolute = ERRORS.get(name, (1e-4, 1e-5))
     if name in ERRORS:
-        absolute = max(absolute, relative * float(one.abs().nan_to_num(0, 0, 0).max()))
-    alike = torch.isclose(one, other, rtol=relative, atol=absolute, equal_nan=True)
+        absolute = max(absolute, relative * float(wide_want.abs().nan_to_num(0, 0, 0).max()))
+    alike = torch.isclose(wide_want, wide_have, rtol=relative, atol=absolute, equal_nan=True)
     return "" if bool(alike.all()) else f"{int((~alike).sum())} of {want.numel()} elements differ"
 
 
@@ -210,9 +212,9 @@ def main() -> int:
     runs: Counter[str] = Counter()
     for seed in driver.seeds():
         answer = child.ask(seed)
-        found = answer["faults"] if "faults" in answer else {"child": answer["error"]}
+        faults = answer["faults"] if "faults" in answer else {"child": answer["error"]}
         runs.update(answer.get("runs", {}))
-        for way, told in found.items():
+        for way, told in faults.items():
             fault = {"seed": seed, "way": way, "fault": told}
             driver.found(fault, f"seed {seed}: {way}: {told}", f"{seed}-{way}.txt")
     child.stop()

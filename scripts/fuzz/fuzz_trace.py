@@ -77,7 +77,7 @@ def slice_of(categories: dict[str, str], count: int) -> list[str]:
 
 
 def answers() -> None:
-    """What the child runs: outcomes of an operator's samples."""
+    """Return the outcomes of an operator's samples, in the child process."""
     import torch_neuronx  # noqa: F401
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -88,8 +88,8 @@ def answers() -> None:
         if not name:
             return {"names": names()}
         outcomes, faults = Counter[str](), dict[str, str]()
-        for sample, other in _pairs(operators[name]):
-            outcome, told = _traced(operators[name], sample, other)
+        for sample, second in _pairs(operators[name]):
+            outcome, told = _traced(operators[name], sample, second)
             outcomes[outcome] += 1
             if told:
                 faults.setdefault(outcome, told)
@@ -116,8 +116,14 @@ def _pairs(op: Any) -> Iterator[tuple[Any, Any]]:
             return
     count = 0
     for first, second in zip(*drawn, strict=False):
-        (ours, other), (structure, others) = zip(_leaves(first), _leaves(second), strict=True)
-        if structure == others and count < SAMPLES and all(map(_is_alike, ours, other)):
+        (ours, second_leaves), (structure, second_structure) = zip(
+            _leaves(first), _leaves(second), strict=True
+        )
+        if (
+            structure == second_structure
+            and count < SAMPLES
+            and all(map(_is_alike, ours, second_leaves))
+        ):
             count += 1
             yield first, second
 
@@ -141,7 +147,7 @@ def _is_alike(first: Any, second: Any) -> bool:
     ) and first.numel() <= MAX_ELEMENTS
 
 
-def _traced(op: Any, sample: Any, other: Any) -> tuple[str, str]:
+def _traced(op: Any, sample: Any, second: Any) -> tuple[str, str]:
     """(outcome, detail): correct, refused CODE, an error, or wrong."""
     import torch
     import torch_neuronx
@@ -156,13 +162,13 @@ def _traced(op: Any, sample: Any, other: Any) -> tuple[str, str]:
         x, args, kwargs = pytree.tree_unflatten(filled, structure)
         return op(x, *args, **kwargs)
 
-    runs = [tuple(_leaves(s)[0][n].detach() for n in places) for s in (sample, other)]
+    runs = [tuple(_leaves(s)[0][n].detach() for n in places) for s in (sample, second)]
     state = torch.random.get_rng_state()
     try:
-        wanted = [_results_and_inputs(function, run) for run in runs]
+        expected = [_results_and_inputs(function, run) for run in runs]
     except Exception:
         return "not on the CPU", ""
-    if not places or not all(isinstance(t, torch.Tensor) for t in wanted[0] + wanted[1]):
+    if not places or not all(isinstance(t, torch.Tensor) for t in expected[0] + expected[1]):
         return "no tensors", ""
     is_random = not torch.equal(state, torch.random.get_rng_state())
     try:
@@ -175,7 +181,7 @@ def _traced(op: Any, sample: Any, other: Any) -> tuple[str, str]:
         )
     if is_random:
         return "wrong", "random numbers are frozen"
-    for want, have in zip(wanted, results, strict=True):
+    for want, have in zip(expected, results, strict=True):
         told = _difference(want, have)
         if told:
             return "wrong", told
@@ -190,12 +196,12 @@ def _results_and_inputs(function: Any, run: tuple[Any, ...]) -> list[Any]:
     return [*pytree.tree_leaves(function(*inputs)), *inputs]
 
 
-def _difference(wanted: list[Any], results: list[Any]) -> str:
+def _difference(expected: list[Any], results: list[Any]) -> str:
     import torch
 
-    if len(wanted) != len(results):
-        return f"{len(results)} tensors instead of {len(wanted)}"
-    for want, have in zip(wanted, results, strict=True):
+    if len(expected) != len(results):
+        return f"{len(results)} tensors instead of {len(expected)}"
+    for want, have in zip(expected, results, strict=True):
         if want.shape != have.shape or want.dtype != have.dtype:
             return f"{have.dtype}{list(have.shape)} instead of {want.dtype}{list(want.shape)}"
         kind = torch.complex128 if want.is_complex() else torch.float64

@@ -42,7 +42,7 @@ DRAWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round of a driver did.
+    """The outcome of one round of a driver.
 
     Attributes:
         driver: its name.
@@ -51,7 +51,7 @@ class Round:
         processor: seconds of processor time, with all of its processes.
         cases: seeds, or damaged files.
         runs: how often a case was run in any way.
-        found: its differences, as the driver tells them.
+        differences: its differences, as the driver tells them.
         died: why there is no report; empty when there is one.
     """
 
@@ -62,13 +62,13 @@ class Round:
     processor: float
     cases: int
     runs: int
-    found: list[Any]
+    differences: list[Any]
     died: str
 
     @property
     def wrong(self) -> int:
         """How many differences and deaths."""
-        return len(self.found) + bool(self.died)
+        return len(self.differences) + bool(self.died)
 
 
 def command(
@@ -95,13 +95,13 @@ def run_round(words: list[str], driver: str, seed: int, folder: Path, limit: flo
     process.returncode = os.waitstatus_to_exitcode(status)
     read = json.loads(report.read_text()) if report.exists() else {}
     first, last = read.get("seeds", (0, 0)) if driver != "load" else (0, read.get("cases", 0))
-    found = read.get("faults", read.get("failures", []))
+    failures = read.get("faults", read.get("failures", []))
     died = "" if read else f"no report, exit code {process.returncode}"
     if read and process.returncode not in (0, 1):
         died = f"exit code {process.returncode}"
     return Round(
         driver, seed, began, time.monotonic(), usage.ru_utime + usage.ru_stime, last - first,
-        sum(read.get("runs", {}).values()) if driver != "load" else last, found, died,
+        sum(read.get("runs", {}).values()) if driver != "load" else last, failures, died,
     )  # fmt: skip
 
 
@@ -131,10 +131,10 @@ class Lanes:
     def run(self) -> None:
         """Run all lanes to their ends."""
         threads = [threading.Thread(target=self._lane) for _ in range(self._words.lanes)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def _lane(self) -> None:
         while True:
@@ -153,23 +153,25 @@ class Lanes:
     def _tell(self, done: Round) -> None:
         minutes = (done.ended - self._began) / 60
         told = f"{minutes:6.1f} min  {done.driver:<11} from {done.seed}: {done.cases} cases, "
-        print(f"{told}{done.runs} runs, {len(done.found)} differences {done.died}", flush=True)
+        print(
+            f"{told}{done.runs} runs, {len(done.differences)} differences {done.died}", flush=True
+        )
         (self._words.keep / "table.json").write_text(json.dumps(self.table(), indent=1))
 
     def table(self) -> dict[str, Any]:
         """Sums by driver; minutes of all lanes, and those since the last difference."""
         rows = {
             driver: {
-                "cases": sum(one.cases for one in mine), "runs": sum(one.runs for one in mine),
-                "minutes": round(sum(one.ended - one.began for one in mine) / 60, 1),
-                "processor_minutes": round(sum(one.processor for one in mine) / 60, 1),
-                "differences": sum(len(one.found) for one in mine),
-                "deaths": sum(bool(one.died) for one in mine),
+                "cases": sum(entry.cases for entry in rounds), "runs": sum(entry.runs for entry in rounds),
+                "minutes": round(sum(entry.ended - entry.began for entry in rounds) / 60, 1),
+                "processor_minutes": round(sum(entry.processor for entry in rounds) / 60, 1),
+                "differences": sum(len(entry.differences) for entry in rounds),
+                "deaths": sum(bool(entry.died) for entry in rounds),
             }
             for driver in self._words.drivers
-            if (mine := [one for one in self.rounds if one.driver == driver])
+            if (rounds := [entry for entry in self.rounds if entry.driver == driver])
         }  # fmt: skip
-        last = max((one.ended for one in self.rounds if one.wrong), default=0.0)
+        last = max((entry.ended for entry in self.rounds if entry.wrong), default=0.0)
         return {
             "drivers": rows,
             "lane_minutes": self._minutes(0.0),
@@ -179,7 +181,7 @@ class Lanes:
     def _minutes(self, since: float) -> float:
         """Minutes of all lanes after a time."""
         return round(
-            sum(max(0.0, one.ended - max(one.began, since)) for one in self.rounds) / 60, 1
+            sum(max(0.0, entry.ended - max(entry.began, since)) for entry in self.rounds) / 60, 1
         )
 
 
@@ -206,10 +208,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("modules", nargs="*", help="what fuzz_load damages, too")
     words = parser.parse_args()
     words.drivers = words.drivers.split(",")
-    if unknown := [one for one in words.drivers if one not in DRIVERS]:
+    if unknown := [name for name in words.drivers if name not in DRIVERS]:
         parser.error(f"there is no driver {unknown[0]!r}; there are {', '.join(DRIVERS)}")
     words.keep = words.keep.resolve()
-    words.modules = [str(Path(one).resolve()) for one in words.modules]
+    words.modules = [str(Path(path).resolve()) for path in words.modules]
     return words
 
 
@@ -221,7 +223,7 @@ def main() -> int:
     lanes = Lanes(words)
     lanes.run()
     print(json.dumps(lanes.table(), indent=1))
-    return 1 if any(one.wrong for one in lanes.rounds) else 0
+    return 1 if any(entry.wrong for entry in lanes.rounds) else 0
 
 
 if __name__ == "__main__":

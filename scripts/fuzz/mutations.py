@@ -43,14 +43,14 @@ def mutated(data: bytes, form: str, rng: random.Random) -> bytes:
 def smallest_by_opcode(modules: Sequence[bytes], count: int) -> dict[str, list[int]]:
     """For each opcode, the numbers of the smallest modules that have it: so that rare ones are not
     lost among others."""
-    found: dict[str, list[int]] = {}
+    numbers_by_opcode: dict[str, list[int]] = {}
     for number in sorted(range(len(modules)), key=lambda number: len(modules[number])):
         proto = schema.message("HloModuleProto").FromString(modules[number])
         for opcode in {row.opcode for body in proto.computations for row in body.instructions}:
-            numbers = found.setdefault(opcode, [])
+            numbers = numbers_by_opcode.setdefault(opcode, [])
             if len(numbers) < count:
                 numbers.append(number)
-    return found
+    return numbers_by_opcode
 
 
 def changed_instruction(data: bytes, opcode: str, rng: random.Random) -> bytes:
@@ -100,8 +100,8 @@ def change_words(data: bytes, rng: random.Random) -> bytes:
     elif kind == 1:
         words.insert(place, words[place])
     elif kind == 2:
-        other = rng.randrange(len(words))
-        words[place], words[other] = words[other], words[place]
+        second = rng.randrange(len(words))
+        words[place], words[second] = words[second], words[place]
     elif kind == 3:
         words[place] = rng.choice(ODD)
     else:
@@ -144,7 +144,7 @@ def _changed(message: Message, rng: random.Random) -> bytes:
     holder = message
     while rng.random() < 0.85:
         inner = [value for _, value in holder.ListFields()]
-        below = [one for value in inner for one in _messages(value, rng)]
+        below = [message for value in inner for message in _messages(value, rng)]
         if not below:
             break
         holder = rng.choice(below)
@@ -158,8 +158,8 @@ def _messages(value: Any, rng: random.Random) -> list[Message]:
         return [value]
     if isinstance(value, str | bytes) or not hasattr(value, "__len__") or hasattr(value, "keys"):
         return []
-    one = rng.choice(value) if len(value) else None
-    return [one] if hasattr(one, "ListFields") else []
+    message = rng.choice(value) if len(value) else None
+    return [message] if hasattr(message, "ListFields") else []
 
 
 def change_any_field(message: Message, rng: random.Random) -> None:
@@ -193,10 +193,10 @@ def _change_list(items: Any, field: Any, rng: random.Random) -> None:
     if kind == 0 and len(items):
         del items[place]
     elif field.type == field.TYPE_MESSAGE:
-        one = items.add()
+        added = items.add()
         if len(items) > 1 and kind < 3:
-            one.CopyFrom(items[place])
-        change_any_field(one, rng)
+            added.CopyFrom(items[place])
+        change_any_field(added, rng)
     elif kind == 1 and len(items):
         items[place] = _value(field, rng)
     else:
@@ -227,30 +227,30 @@ def change_references(row: Message, body: Message, module: Message, rng: random.
     field = rng.choice(("operand_ids", "control_predecessor_ids", "called_computation_ids"))
     ids = getattr(row, field)
     called = field == "called_computation_ids"
-    other = rng.choice(module.computations if called else body.instructions).id
+    target = rng.choice(module.computations if called else body.instructions).id
     kind = rng.randrange(3)
     if kind == 0 and ids:
         del ids[rng.randrange(len(ids))]
     elif kind == 1 and ids:
-        ids[rng.randrange(len(ids))] = other
+        ids[rng.randrange(len(ids))] = target
     else:
-        ids.append(other)
+        ids.append(target)
 
 
-def change_field(row: Message, other: Message, rng: random.Random) -> None:
+def change_field(row: Message, donor: Message, rng: random.Random) -> None:
     """Clear a field, take another instruction's, or change a number anywhere inside."""
-    names = [field.name for field, _ in (*row.ListFields(), *other.ListFields())]
+    names = [field.name for field, _ in (*row.ListFields(), *donor.ListFields())]
     name = rng.choice([name for name in names if name not in ("id", "name")] or ["opcode"])
     kind = rng.randrange(3)
     if kind < 2:
         row.ClearField(name)
     if kind == 1:
-        given = type(row)()
-        given.CopyFrom(other)
-        for field, _ in other.ListFields():
+        merged = type(row)()
+        merged.CopyFrom(donor)
+        for field, _ in donor.ListFields():
             if field.name != name:
-                given.ClearField(field.name)
-        row.MergeFrom(given)
+                merged.ClearField(field.name)
+        row.MergeFrom(merged)
     if kind == 2:
         change_number(row, rng)
 

@@ -27,7 +27,7 @@ VIEWS = (
     "np.broadcast_to(a[:1], a.shape)", "np.broadcast_to(a[:, None], (*a.shape[:1], 2, *a.shape[1:]))",
     "a[::2]", "a[:, ::-1]", "a.real", "a.T[1:]",
 )  # fmt: skip
-"""What an argument may be replaced by."""
+"""Replacements of an argument."""
 LAYOUTS = ("C", "C", "F", "T", "step", "back")
 SHAPES = ((3,), (2, 3), (2, 3, 2), (), (1,), (4, 1), (0,), (2, 0), (3, 3), (5,))
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, float("inf"), float("-inf"), float("nan"),
@@ -66,27 +66,27 @@ class Array:
         dtype = np.dtype(getattr(ml_dtypes, BF16) if self.dtype == BF16 else self.dtype)
         count = int(np.prod(self.shape))
         if dtype.kind == "b":
-            found = rng.integers(0, 2, count)
+            values = rng.integers(0, 2, count)
         elif dtype.kind in "iu":
             limits = np.iinfo(dtype)
             low, high = max(limits.min, -(self.span or 9)), min(limits.max, self.span or 9)
-            found = rng.integers(low, high + 1, count)
+            values = rng.integers(low, high + 1, count)
             if self.special and count:
-                found[rng.integers(0, count, 2)] = [limits.min, limits.max]
+                values[rng.integers(0, count, 2)] = [limits.min, limits.max]
         elif dtype.kind == "c":
-            found = rng.uniform(-3, 3, count) + 1j * rng.uniform(-3, 3, count)
+            values = rng.uniform(-3, 3, count) + 1j * rng.uniform(-3, 3, count)
             if self.special and count:
-                found[rng.integers(0, count)] = rng.choice(
+                values[rng.integers(0, count)] = rng.choice(
                     (complex(1, np.nan), complex(np.nan, 0), 0)
                 )
         else:
             span = self.span or 3
-            found = np.round(rng.uniform(-span, span, count) * 8) / 8
+            values = np.round(rng.uniform(-span, span, count) * 8) / 8
             if self.special and count:
                 places = rng.integers(0, count, max(1, count // 2))
-                found[places] = rng.choice(SPECIAL, len(places))
+                values[places] = rng.choice(SPECIAL, len(places))
         with np.errstate(all="ignore"):
-            return np.asarray(found).astype(dtype).reshape(self.shape)
+            return np.asarray(values).astype(dtype).reshape(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,22 +129,22 @@ PROBES: dict[str, list[str]] = {
     "reshape": ["k = r.reshape(-1, 1)", "k[:1] = 0"],
     "later": ["k = r.reshape(-1)", "if is_array(r): r[...] = 1", "r = [r, k]"],
 }
-"""What is done with a result: nothing, written in two ways, its argument is written, its order in
-memory is asked for, and it is written through another shape or read through one."""
+"""Uses of a result: none, written in two ways, its argument is written, its order in memory is
+queried, written through another shape, or read through one."""
 
 
 def is_array(value: Any) -> bool:
-    """Whether it can be written to: no number and no tuple."""
+    """Return True for a value that can be written to: no number and no tuple."""
     name = type(value).__name__
     return name in ("TracedArray", "ndarray")
 
 
-def results(found: Any, *arrays: Any, kinds: list[Any]) -> list[Any]:
+def results(outputs: Any, *arrays: Any, kinds: list[Any]) -> list[Any]:
     """A function's results in new memory, its arguments after them.
 
     ``kinds`` gets a list that says which of them are numbers and which are arrays.
     """
-    values = list(found) if isinstance(found, (list, tuple)) else [found]
+    values = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
     kinds.append(["array" if is_array(value) else "number" for value in (*arrays, *values)])
     values = [np.bool_(v) if isinstance(v, bool) else v for v in values]
     return [*[np.positive(v) if v.dtype != bool else np.logical_or(v, v) for v in
@@ -180,7 +180,7 @@ class Entry:
 
 def _words(text: str) -> tuple[tuple[str, ...], ...]:
     """``a; a, 0`` as two ways to give arguments."""
-    return tuple(tuple(x.strip() for x in _split(each)) for each in text.split(";"))
+    return tuple(tuple(x.strip() for x in _split(group)) for group in text.split(";"))
 
 
 def _split(text: str) -> list[str]:
@@ -358,18 +358,18 @@ def generate(rng: random.Random) -> Case:
 
 def _arguments(rng: random.Random, dtypes: tuple[str, ...], shapes: Any) -> dict[str, Array]:
     dtype, shape = rng.choice(dtypes), rng.choice(shapes)
-    other = dtype if rng.random() < 0.6 else rng.choice(dtypes)
+    second = dtype if rng.random() < 0.6 else rng.choice(dtypes)
 
     def one(of: str, size: tuple[int, ...], span: int = 0) -> Array:
         special = rng.random() < 0.3
         return Array(of, size, rng.choice(LAYOUTS), rng.randrange(1 << 20), special, span)
 
-    result = rng.choice((dtype, other, "float32", "int32", rng.choice(ALL)))
+    result = rng.choice((dtype, second, "float32", "int32", rng.choice(ALL)))
     return {
         "a": one(dtype, shape),
-        "b": one(other, shape),
-        "c": one(other, shape[-1:]),
-        "w": one(other, shape[:1] if rng.random() < 0.7 else (3,)),
+        "b": one(second, shape),
+        "c": one(second, shape[-1:]),
+        "w": one(second, shape[:1] if rng.random() < 0.7 else (3,)),
         "m": one("bool", shape),
         "i": Array(rng.choice(("int32", "int32", "uint8", "int8")), (3,), "C", rng.randrange(99), False, 1),
         "o": one(result, rng.choice((shape, shape[1:], shape[:-1], (), (*shape, 1)))),
@@ -399,8 +399,8 @@ def _case(
         before = (f"a = {rng.choice(VIEWS)}", *before)
         case = replace(case, before=before)
     probe = rng.choice(list(PROBES)) if rng.random() < 0.5 else "plain"
-    kept = tuple((name, array) for name, array in arrays.items() if name in used)
-    return replace(case, arrays=kept, probe=probe)
+    used_arrays = tuple((name, array) for name, array in arrays.items() if name in used)
+    return replace(case, arrays=used_arrays, probe=probe)
 
 
 def _table(rng: random.Random) -> Case:
@@ -419,7 +419,7 @@ def _table(rng: random.Random) -> Case:
 def _with_number(rng: random.Random, words: list[str]) -> list[str]:
     """The arguments with a number in the place of one array; as they are where there is one only."""
     text = " ; ".join(words)
-    places = [found.span() for found in re.finditer(r"\b[abcw]\b(?![.\[*])", text)]
+    places = [match.span() for match in re.finditer(r"\b[abcw]\b(?![.\[*])", text)]
     if len(places) < 2:
         return words
     start, end = rng.choice(places)
@@ -503,13 +503,13 @@ def shrunk(case: Case, fails: Callable[[Case], bool]) -> Case:
 
 
 def _smaller(case: Case) -> list[Case]:
-    found = []
+    candidates = []
     if case.probe != "plain":
-        found.append(replace(case, probe="plain"))
+        candidates.append(replace(case, probe="plain"))
     if case.before and case.before[0].startswith("a = "):
-        found.append(replace(case, before=case.before[1:]))
+        candidates.append(replace(case, before=case.before[1:]))
     for place in range(len(case.named)):
-        found.append(replace(case, named=case.named[:place] + case.named[place + 1 :]))
+        candidates.append(replace(case, named=case.named[:place] + case.named[place + 1 :]))
     for place, (name, array) in enumerate(case.arrays):
         for plainer in (
             replace(array, layout="C"), replace(array, special=False), replace(array, seed=1),
@@ -517,5 +517,5 @@ def _smaller(case: Case) -> list[Case]:
         ):  # fmt: skip
             if plainer != array:
                 arrays = (*case.arrays[:place], (name, plainer), *case.arrays[place + 1 :])
-                found.append(replace(case, arrays=arrays))
-    return found
+                candidates.append(replace(case, arrays=arrays))
+    return candidates

@@ -73,62 +73,62 @@ class Program:
 def programs(rng: random.Random) -> Program:
     """One random function."""
     names, lines = ["a", "b"], []
-    made: list[str] = []
+    defined: list[str] = []
     for number in range(rng.randint(2, 7)):
         kind = rng.choices(
             ("view", "copy", "write", "add", "loop", "swap", "ufunc"), (5, 3, 5, 3, 1, 1, 1)
         )[0]
-        one, other = rng.choice(names), rng.choice(names)
+        first, second = rng.choice(names), rng.choice(names)
 
-        def filled(pattern: str, one: str = one, other: str = other) -> str:
-            return pattern.replace("{}", one, 1).replace(
+        def filled(pattern: str, left: str = first, right: str = second) -> str:
+            return pattern.replace("{}", left, 1).replace(
                 "{}",
-                one if "view" in pattern or "shape" in pattern or "astype" in pattern else other,
+                left if "view" in pattern or "shape" in pattern or "astype" in pattern else right,
             )
 
         if kind in ("view", "copy"):
             name = f"v{number}"
             lines.append(f"{name} = {filled(rng.choice(VIEWS if kind == 'view' else COPIES))}")
             names.append(name)
-            made.append(name)
+            defined.append(name)
             continue
-        target = rng.choice(TARGETS).replace("{}", one)
-        value = rng.choice(VALUES).replace("{}", other)
+        target = rng.choice(TARGETS).replace("{}", first)
+        value = rng.choice(VALUES).replace("{}", second)
         if kind == "write":
             lines.append(f"{target} = {value}")
         elif kind == "add":
-            left = rng.choice((one, target))
+            left = rng.choice((first, target))
             lines.append(f"{left} {rng.choice(('+', '-', '*', '//'))}= {value}")
         elif kind == "loop":
             lines.append(
-                f"for k in range(len({one})): {one}[k] {rng.choice(('=', '+='))} {one}[-k - 1] + k"
+                f"for k in range(len({first})): {first}[k] {rng.choice(('=', '+='))} {first}[-k - 1] + k"
             )
         elif kind == "swap":
-            lines.append(f"{one}[0], {one}[-1] = {one}[-1], {one}[0]")
+            lines.append(f"{first}[0], {first}[-1] = {first}[-1], {first}[0]")
         else:
-            lines.append(f"np.add({one}, {value}, out={rng.choice(names)}, casting='unsafe')")
+            lines.append(f"np.add({first}, {value}, out={rng.choice(names)}, casting='unsafe')")
     shape, dtype = rng.choice(SHAPES), rng.choice(DTYPES)
     arrays = (
         ("a", Array(dtype, shape, rng.choice(("C", "C", "F", "step", "back")), rng.randrange(999))),
         ("b", Array(rng.choice((dtype, "float32")), rng.choice((shape, shape[-1:])), "C", rng.randrange(999))),
         ("i", Array("int32", (2,), "C", rng.randrange(99), False, 1)),
     )  # fmt: skip
-    return _running(Program(tuple(lines), tuple(made), arrays))
+    return _running(Program(tuple(lines), tuple(defined), arrays))
 
 
 def _running(program: Program) -> Program:
     """Without the lines that NumPy does not take."""
-    kept: tuple[str, ...] = ()
+    kept_lines: tuple[str, ...] = ()
     for line in program.lines:
-        longer = replace(program, lines=(*kept, line))
+        longer = replace(program, lines=(*kept_lines, line))
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 build(longer)(*(array.make() for _, array in program.arrays))
         except Exception:
             continue
-        kept = longer.lines
-    return replace(program, lines=kept)
+        kept_lines = longer.lines
+    return replace(program, lines=kept_lines)
 
 
 def shorter(program: Program) -> list[Program]:

@@ -136,18 +136,18 @@ def numbers(kind: str) -> Iterator[Any]:
     if kind in ("bool", "bool_"):
         yield from (bool(1), bool(0)) if kind == "bool" else (np.bool_(1), np.bool_(0))
         return
-    whole = [0, 1, -1, 3, 127, 128, 255, -128, 2**31 - 1, 2**31, -(2**31), 2**32 - 1, 2**32,
+    integers = [0, 1, -1, 3, 127, 128, 255, -128, 2**31 - 1, 2**31, -(2**31), 2**32 - 1, 2**32,
              2**32 + 1, 2**40, 2**63 - 1, -(2**63), 2**63, 2**64 - 1]  # fmt: skip
     real = [0.0, -0.0, 1.0, -1.0, 0.5, 0.1, -2.5, 16777217.0, 2.0**31, 2.0**32, 2.0**63, 65504.0,
             3.4028234663852886e38, 1e39, 1.7e308, -1e300, 1e-40, 1e-300, 5e-324, np.inf, -np.inf,
             np.nan]  # fmt: skip
     if kind == "int":
-        yield from (*whole, 2**70, -(2**70), 2**2000)
+        yield from (*integers, 2**70, -(2**70), 2**2000)
     elif kind in ("float", "complex"):
         yield from real if kind == "float" else [complex(x, 0) for x in real] + [1 + 2j, 1e300j]
     elif np.dtype(kind).kind in "iu":
         limits = np.iinfo(kind)
-        yield from [np.dtype(kind).type(n) for n in whole if limits.min <= n <= limits.max]
+        yield from [np.dtype(kind).type(n) for n in integers if limits.min <= n <= limits.max]
     else:
         with np.errstate(all="ignore"):
             yield from [np.dtype(kind).type(x) for x in real]
@@ -184,11 +184,11 @@ def _is_left_out(dtype: str, number: Any) -> bool:
 
 
 def difference(case: Combination) -> str:
-    """What differs from NumPy; empty for NumPy's values, NumPy's error or a refusal with a code."""
+    """Return the difference from NumPy; "" for NumPy's values, NumPy's error or a coded refusal."""
     array = edges(case.dtype)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wanted, after = _by_numpy(case.function, array)
+        expected, after = _by_numpy(case.function, array)
         try:
             traced = trace(case.function, array.copy())
         except HloError as error:
@@ -196,15 +196,17 @@ def difference(case: Combination) -> str:
                 "" if error.code.startswith("HLO-TRACE") and error.remedy else f"code {error.code}"
             )
         except Exception as error:
-            is_error = isinstance(wanted, Exception)
+            is_error = isinstance(expected, Exception)
             return "" if is_error else f"raises {type(error).__name__}: {error}"
-        if isinstance(wanted, Exception):
-            known = "negative integer powers" in str(wanted)  # of elements, see numpy-tracing.md
-            return "" if known else f"NumPy raises {type(wanted).__name__}: {wanted}"
+        if isinstance(expected, Exception):
+            is_excused = "negative integer powers" in str(
+                expected
+            )  # of elements, see numpy-tracing.md
+            return "" if is_excused else f"NumPy raises {type(expected).__name__}: {expected}"
         outputs = evaluate(traced.to_module(), [array])
-        if wanted is None or wanted is after:
+        if expected is None or expected is after:
             return _compare(case, after, outputs[0], array)
-        return _compare(case, wanted, outputs[0], array)
+        return _compare(case, expected, outputs[0], array)
 
 
 def _by_numpy(function: Callable[[Any], Any], array: Any) -> tuple[Any, Any]:
@@ -216,8 +218,8 @@ def _by_numpy(function: Callable[[Any], Any], array: Any) -> tuple[Any, Any]:
         return error, after
 
 
-def _compare(case: Combination, wanted: Any, got: Any, array: Any) -> str:
-    want = np.asarray(wanted)
+def _compare(case: Combination, expected: Any, got: Any, array: Any) -> str:
+    want = np.asarray(expected)
     name = NARROWER.get(str(want.dtype), str(want.dtype))
     if str(got.dtype) != name or got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)}, NumPy has {want.dtype}{list(want.shape)}"

@@ -22,7 +22,7 @@ FLOAT_GRID = (
 SUMMED = re.compile(
     r"grad|einsum|dot|matmul|inner|outer|conv|window|random|scan|reduce|sum|scatter|fft|call\(|fusion\(|conditional\(|\.(max|min)\(\)"
 )
-"""What XLA may sum in another order, or with other zeros; of -0.0 and 0.0 either is the maximum."""
+"""Operations that XLA may sum in another order, or with other zeros; -0.0 and 0.0 are equal maxima."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,14 @@ class Statement:
     """``name = text``.
 
     Attributes:
-        made: what it gives.
+        result: the value that it defines.
         text: expression.
         uses: names of the values that it reads.
         jumps: whether a small change of an operand may be a large one of the result.
         called: definitions that the text refers to.
     """
 
-    made: Value
+    result: Value
     text: str
     uses: tuple[str, ...]
     jumps: bool = False
@@ -140,27 +140,28 @@ class Program:
 
     def arrays(self, call: int = 0) -> list[np.ndarray[Any, Any]]:
         """The arguments of a call."""
-        return [one.make(self.seed + call) for one in self.arguments]
+        return [argument.make(self.seed + call) for argument in self.arguments]
 
     def shown(self) -> str:
         """Its source with its arguments, as a comment."""
         lines = [
-            f"# {one.value.name}: {array.dtype}{list(array.shape)} {array.tolist()}"[:1500]
-            for one, array in zip(self.arguments, self.arrays(), strict=True)
+            f"# {argument.value.name}: {array.dtype}{list(array.shape)} {array.tolist()}"[:1500]
+            for argument, array in zip(self.arguments, self.arrays(), strict=True)
         ]
         return "\n".join([*lines, self.source()])
 
     @property
     def is_smooth(self) -> bool:
-        """Whether a rounded operand changes results by little only."""
-        return not any(one.jumps for one in self.statements)
+        """True when a rounded operand changes the results only a little."""
+        return not any(statement.jumps for statement in self.statements)
 
     @property
     def is_plain(self) -> bool:
-        """Whether no operation sums, or reads another's result: each element is right by itself."""
-        given = {one.value.name for one in self.arguments}
+        """True when no operation sums or reads another's result, so that elements are compared one by one."""
+        argument_names = {argument.value.name for argument in self.arguments}
         return all(
-            given.issuperset(one.uses) and not SUMMED.search(one.text) for one in self.statements
+            argument_names.issuperset(statement.uses) and not SUMMED.search(statement.text)
+            for statement in self.statements
         )
 
     def smaller(self) -> Iterator[Program]:
@@ -168,13 +169,13 @@ class Program:
         if len(self.results) > 1:
             yield from (self.needed((name,)) for name in self.results)
         for number in reversed(range(len(self.statements))):
-            one = self.statements[number]
-            if one.made.name in self.results:
-                for used in one.uses:
+            statement = self.statements[number]
+            if statement.result.name in self.results:
+                for used in statement.uses:
                     yield self.needed((used,)) if self._is_made(used) else self
-            kept = (*self.statements[:number], *self.statements[number + 1 :])
-            given = (*self.arguments, Argument(replace(one.made, exact=True)))
-            yield replace(self, statements=kept, arguments=given).needed(self.results)
+            statements = (*self.statements[:number], *self.statements[number + 1 :])
+            arguments = (*self.arguments, Argument(replace(statement.result, exact=True)))
+            yield replace(self, statements=statements, arguments=arguments).needed(self.results)
         for number, argument in enumerate(self.arguments):
             if argument.edges:
                 plain = replace(argument, edges=0.0)
@@ -182,19 +183,21 @@ class Program:
                 yield replace(self, arguments=changed)
 
     def _is_made(self, name: str) -> bool:
-        return any(one.made.name == name for one in self.statements)
+        return any(statement.result.name == name for statement in self.statements)
 
     def needed(self, results: tuple[str, ...]) -> Program:
-        """What the results need, and nothing else."""
+        """Return the program with only the statements and arguments that the results need."""
         needed = set(results)
-        kept: list[Statement] = []
-        for one in reversed(self.statements):
-            if one.made.name in needed:
-                kept.append(one)
-                needed |= set(one.uses)
+        reversed_statements: list[Statement] = []
+        for statement in reversed(self.statements):
+            if statement.result.name in needed:
+                reversed_statements.append(statement)
+                needed |= set(statement.uses)
         return replace(
             self,
-            statements=tuple(reversed(kept)),
-            arguments=tuple(one for one in self.arguments if one.value.name in needed),
+            statements=tuple(reversed(reversed_statements)),
+            arguments=tuple(
+                argument for argument in self.arguments if argument.value.name in needed
+            ),
             results=results,
         )

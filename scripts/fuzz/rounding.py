@@ -83,8 +83,10 @@ class _Signed(Evaluator):
         beyond = 1.0 if root == "minimum" else -1.0
         either = value == 0
         for is_negative in (False, True):
-            others = [_without_zeros(np.asarray(one), is_negative, beyond) for one in operands]
-            either &= np.asarray(super()._operated(row, list(others))) == 0
+            nonzero_operands = [
+                _without_zeros(np.asarray(operand), is_negative, beyond) for operand in operands
+            ]
+            either &= np.asarray(super()._operated(row, list(nonzero_operands))) == 0
         return either
 
     def _reducer(self, row: HloInstructionProto) -> str:
@@ -92,7 +94,7 @@ class _Signed(Evaluator):
         if row.opcode not in ("reduce", "reduce-window"):
             return ""
         rows = self.body(row.called_computation_ids[0]).instructions
-        roots = [one.opcode for one in rows if one.opcode != "parameter"]
+        roots = [row.opcode for row in rows if row.opcode != "parameter"]
         return roots[0] if len(roots) == 1 else ""
 
 
@@ -104,10 +106,12 @@ def _without_zeros(array: Array, is_negative: bool, beyond: float) -> Array:
 
 def _of_both_zeros(value: Array, operands: list[Value]) -> Array:
     """Where an extreme is zero, and one of the operands 0.0, another -0.0."""
-    arrays = [np.asarray(one) for one in operands]
-    negative = [(one == 0) & np.signbit(one) for one in arrays]
-    positive = [(one == 0) & ~np.signbit(one) for one in arrays]
-    either = [np.any(np.broadcast_arrays(value, *one)[1:], axis=0) for one in (negative, positive)]
+    arrays = [np.asarray(operand) for operand in operands]
+    negative = [(array == 0) & np.signbit(array) for array in arrays]
+    positive = [(array == 0) & ~np.signbit(array) for array in arrays]
+    either = [
+        np.any(np.broadcast_arrays(value, *mask)[1:], axis=0) for mask in (negative, positive)
+    ]
     return (value == 0) & either[0] & either[1]
 
 
@@ -117,7 +121,7 @@ class _Flushed(_Signed):
     def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
         if row.opcode not in SIGNS and row.opcode != "compare":
             return super()._operated(row, operands)
-        return super()._operated(row, [_flushed(one) for one in operands])
+        return super()._operated(row, [_flushed(operand) for operand in operands])
 
 
 class _ByReciprocals(Evaluator):
@@ -129,7 +133,7 @@ class _ByReciprocals(Evaluator):
             return value
         if value.dtype.name not in STEP or value.dtype.kind == "c":
             return value
-        dividend, divisor = (np.asarray(each).astype(np.float32) for each in operands)
+        dividend, divisor = (np.asarray(operand).astype(np.float32) for operand in operands)
         return np.asarray(dividend * (np.float32(1) / divisor)).astype(value.dtype)
 
 
@@ -163,7 +167,7 @@ class _Rounded(Evaluator):
         self._results: dict[int, Array] = {}
 
     def _operated(self, row: HloInstructionProto, operands: list[Value]) -> Value:
-        value = super()._operated(row, [self._used(one) for one in operands])
+        value = super()._operated(row, [self._used(operand) for operand in operands])
         if _jumps(row, value):
             return next(self._jumps, value)
         if row.opcode in ROUNDS and isinstance(value, np.ndarray):
@@ -181,7 +185,7 @@ class _Rounded(Evaluator):
 
 
 def _jumps(row: HloInstructionProto, value: Value) -> bool:
-    """Whether an operation takes the turn of the run that rounds as usual.
+    """Return True when an operation rounds as in the default run.
 
     A conversion between floats is no jump, but for the rounding that it is.
     """
@@ -196,7 +200,7 @@ def rounded_runs(
     """The results of a module for each seed of its roundings, by ``least`` at least; without
     subnormal numbers; and with quotients as engines form them."""
     usual = _Decided(module)
-    usual.run([one.copy() for one in arrays])
+    usual.run([array.copy() for array in arrays])
     runs: list[Evaluator] = [_Rounded(module, usual.jumps, seed, least) for seed in seeds]
     runs += [_Flushed(module, sign) for sign in (1.0, -1.0)]
     runs.append(_ByReciprocals(module))
@@ -207,11 +211,11 @@ def signed_runs(module: Module, arrays: list[Array]) -> list[list[Array]]:
     """The results of a module where all NaN of arithmetic, and all zeros that are extremes of both,
     are positive; negative; then with such zeros of either sign at random."""
     runs = [_Signed(module, sign) for sign in (1.0, -1.0)]
-    found = [_run(run, arrays) for run in runs]
+    results = [_run(run, arrays) for run in runs]
     if any(run.has_both for run in runs):
-        found += [_run(_Signed(module, 1.0, seed), arrays) for seed in range(8)]
-    return found
+        results += [_run(_Signed(module, 1.0, seed), arrays) for seed in range(8)]
+    return results
 
 
 def _run(evaluator: Evaluator, arrays: list[Array]) -> list[Array]:
-    return [np.asarray(one) for one in evaluator.run([one.copy() for one in arrays])]
+    return [np.asarray(array) for array in evaluator.run([result.copy() for result in arrays])]

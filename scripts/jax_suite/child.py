@@ -45,11 +45,11 @@ def _suite(file: Path) -> unittest.TestSuite:
 
 
 def _cases(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
-    for part in suite:
-        if isinstance(part, unittest.TestSuite):
-            yield from _cases(part)
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from _cases(test)
         else:
-            yield part
+            yield test
 
 
 def _name(case: unittest.TestCase) -> str:

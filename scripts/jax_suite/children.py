@@ -23,7 +23,7 @@ _PATIENCE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of one test.
+    """The outcome of one test.
 
     Attributes:
         test: ``Class.method``.
@@ -67,16 +67,16 @@ def run(
     file: Path, names: Sequence[str], environment: Mapping[str, str], seconds: float
 ) -> list[Found]:
     """Run tests of a file in child processes, as many as hangs and crashes make needed."""
-    found: list[Found] = []
-    while len(found) < len(names):
-        found += _one_child(file, names[len(found) :], _environment(environment), seconds)
-    return found
+    results: list[Found] = []
+    while len(results) < len(names):
+        results += _one_child(file, names[len(results) :], _environment(environment), seconds)
+    return results
 
 
 def _one_child(
     file: Path, names: Sequence[str], environment: Mapping[str, str], seconds: float
 ) -> list[Found]:
-    """What one child found until it ended; at least one test."""
+    """Return the outcomes of one child process until it ended; at least one test."""
     child = subprocess.Popen(
         _command(file, "run", str(seconds)), env=environment, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -84,22 +84,22 @@ def _one_child(
     assert child.stdin is not None and child.stdout is not None
     child.stdin.write(json.dumps(list(names)).encode())
     child.stdin.close()
-    found: list[Found] = []
+    results: list[Found] = []
     limit = _START
     lines = _Lines(child.stdout.fileno())
     while (line := lines.next(limit)) is not None:
         row = json.loads(line)
         limit = _PATIENCE * seconds
         if "start" not in row:
-            found.append(Found(**row))
+            results.append(Found(**row))
     if not lines.ended:
         child.kill()
     code = child.wait()
     child.stdout.close()
-    if len(found) < len(names) and (code != 0 or not found):
+    if len(results) < len(names) and (code != 0 or not results):
         outcome, reason = ("crash", f"ended with {code}") if lines.ended else ("hang", "is silent")
-        found.append(Found(names[len(found)], outcome, reason))
-    return found
+        results.append(Found(names[len(results)], outcome, reason))
+    return results
 
 
 class _Lines:
@@ -118,10 +118,10 @@ class _Lines:
         while b"\n" not in self._pending:
             if not select.select([self._number], [], [], seconds)[0]:
                 return None
-            part = os.read(self._number, 1 << 16)
-            if not part:
+            chunk = os.read(self._number, 1 << 16)
+            if not chunk:
                 self.ended = True
                 return None
-            self._pending += part
+            self._pending += chunk
         line, _, self._pending = self._pending.partition(b"\n")
         return line

@@ -1,4 +1,4 @@
-"""What came of a test: passed, skipped, refused with a code, wrong, foreign, crashed or hung."""
+"""Outcomes of a test: passed, skipped, refused with a code, wrong, foreign, crashed or hung."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ def aside(outcome: str, reason: str) -> bool:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """The error, then its causes and what was handled when it was raised."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     queue = [error]
     while queue:
-        one = queue.pop(0)
-        if id(one) in seen:
+        current = queue.pop(0)
+        if id(current) in visited:
             continue
-        seen.add(id(one))
-        yield one
-        queue += [each for each in (one.__cause__, one.__context__) if each is not None]
+        visited.add(id(current))
+        yield current
+        queue += [
+            linked for linked in (current.__cause__, current.__context__) if linked is not None
+        ]
 
 
 def _states_a_value(error: BaseException) -> bool:
@@ -53,12 +55,12 @@ def reason_of(error: BaseException) -> tuple[str, str]:
     """(outcome, reason) of what a test raised; a coded refusal's reason starts with its code."""
     if _states_a_value(error):
         return "wrong", f"{type(error).__name__}: {' '.join(str(error).split())}"[:400]
-    for one in _chain(error):
-        if isinstance(one, TestTimeout):
+    for linked in _chain(error):
+        if isinstance(linked, TestTimeout):
             return "hang", "took more CPU time than its limit"
-        found = _CODE.search(str(one))
-        if found:
-            code, text = found.groups()
+        match = _CODE.search(str(linked))
+        if match:
+            code, text = match.groups()
             outcome = "bug" if code in _BUGS else "refused"
             return outcome, f"{code} {' '.join(text.split())}"[:400]
     text = " ".join(str(error).split())

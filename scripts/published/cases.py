@@ -40,13 +40,13 @@ def module_at(path: Path) -> Any:
     """The Python file as a module; it finds its neighbours by name."""
     spec = importlib.util.spec_from_file_location(path.stem.replace("-", "_"), path)
     assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     try:
-        spec.loader.exec_module(made)
+        spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent))
-    return made
+    return module
 
 
 def normal(*shape: int, dtype: Any = np.float32, scale: float = 1.0) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 __all__ = ["difference", "listed"]
 
-_AT_ONCE = 1 << 20
+CHUNK_ELEMENTS = 1 << 20
 """Elements compared at one time, to spare memory."""
 
 
@@ -23,25 +23,25 @@ def difference(results: Any, expected: Any, tolerance: float, *, is_prefix: bool
     A number that is not finite must be expected. ``is_prefix``: a result may hold the first elements
     of what is expected.
     """
-    ours, theirs = listed(results), listed(expected)
-    if len(ours) != len(theirs):
-        return f"{len(ours)} results instead of {len(theirs)}"
-    for index, (result, wanted) in enumerate(zip(ours, theirs, strict=True)):
-        told = "" if wanted is None else _difference(result, wanted, tolerance, is_prefix)
+    ours, expected_arrays = listed(results), listed(expected)
+    if len(ours) != len(expected_arrays):
+        return f"{len(ours)} results instead of {len(expected_arrays)}"
+    for index, (result, reference) in enumerate(zip(ours, expected_arrays, strict=True)):
+        told = "" if reference is None else _difference(result, reference, tolerance, is_prefix)
         if told:
             return f"result {index} {told}"
     return ""
 
 
-def _difference(result: Any, wanted: Any, tolerance: float, is_prefix: bool) -> str:
-    left, right = np.asarray(result).ravel(), np.asarray(wanted).ravel()
+def _difference(result: Any, reference: Any, tolerance: float, is_prefix: bool) -> str:
+    left, right = np.asarray(result).ravel(), np.asarray(reference).ravel()
     if is_prefix and 0 < left.size < right.size:
         right = right[: left.size]
     if left.size != right.size:
         return f"has {left.size} elements instead of {right.size}"
     worst = scale = 0.0
-    for start in range(0, left.size, _AT_ONCE):
-        stop = start + _AT_ONCE
+    for start in range(0, left.size, CHUNK_ELEMENTS):
+        stop = start + CHUNK_ELEMENTS
         result_values = left[start:stop].astype(np.float64)
         goal = right[start:stop].astype(np.float64)
         finite = np.isfinite(goal)

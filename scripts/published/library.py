@@ -49,12 +49,12 @@ def _small_kernels() -> Iterator[Case]:
     )  # fmt: skip
 
     flags = (RANDOM.random((1024, 16)) < 0.1).astype(np.float32)
-    found = np.full((16, 1024), -1)
+    nonzero_places = np.full((16, 1024), -1)
     for column in range(16):
         places = np.nonzero(flags[:, column])[0]
-        found[column, : len(places)] = places
+        nonzero_places[column, : len(places)] = places
     nonzero = _get("core.subkernels.find_nonzero_indices", "find_nonzero_indices")
-    yield Case("find_nonzero_indices", nonzero, (flags,), (found, (flags != 0).sum(0)))
+    yield Case("find_nonzero_indices", nonzero, (flags,), (nonzero_places, (flags != 0).sum(0)))
 
     table, offsets = np.arange(2048, dtype=np.int32).reshape(8, 256), np.arange(8) * 16
     flatten = _get("core.subkernels.indexed_flatten", "indexed_flatten")
@@ -145,11 +145,11 @@ def _mixture_of_experts() -> Iterator[Case]:
     down = normal(experts, inner, hidden, dtype=BF16, scale=0.05)
     expected = np.zeros((tokens + 1, hidden), np.float32)
     for expert in range(experts):
-        mine = np.nonzero(chosen == expert)[0][:block]
-        places[expert, : len(mine)] = mine
-        x = wide(states[mine])
+        token_indices = np.nonzero(chosen == expert)[0][:block]
+        places[expert, : len(token_indices)] = token_indices
+        x = wide(states[token_indices])
         y = silu(x @ wide(up[expert, :, 0])) * (x @ wide(up[expert, :, 1])) @ wide(down[expert])
-        expected[mine] += y * wide(affinity[mine, expert])[:, None]
+        expected[token_indices] += y * wide(affinity[token_indices, expert])[:, None]
     owners = np.arange(experts, dtype=np.int32)[:, None]
     arguments = (states, affinity.reshape(-1, 1), up, down, block, places.reshape(-1), owners)
     after = _get("core.utils.common_types", "ExpertAffinityScaleMode").POST_SCALE

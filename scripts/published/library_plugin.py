@@ -33,7 +33,7 @@ SETTINGS = "NKI_LIBRARY_TESTS"
 _SETTINGS = json.loads(os.environ.get(SETTINGS, "{}"))
 _TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
 _TOLERANCE = 1e-2
-"""Of the largest number of a result: sums may be taken in another order."""
+"""Tolerance relative to the largest number of a result: sums may be taken in another order."""
 
 _found: list[tuple[str, str, float]] = []
 """(way, what went wrong, seconds) of the test that runs."""
@@ -50,11 +50,11 @@ def pytest_configure() -> None:
     one_rank = simulation_setup.run_simulator_inference
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        kept = copy.deepcopy((args, kwargs))
+        copied = copy.deepcopy((args, kwargs))
         with _target(os.environ.get("NKI_NC_VERSION", "trn2")):
             result = plain(self, *args, **kwargs)
             for way in _SETTINGS["ways"]:
-                _repeat(way, self._kernel, kept, result)
+                _repeat(way, self._kernel, copied, result)
         last[:] = listed(result)
         return result
 
@@ -100,31 +100,33 @@ def _by_ranks(test: Any) -> dict[str, Any]:
     calls = [_of_rank(inputs, rank) for rank in range(count)]
     cores = test.compiler_input.logical_nc_config
     kernel = test.kernel_func[cores] if cores > 1 else test.kernel_func
-    kept = copy.deepcopy(calls)
+    copied = copy.deepcopy(calls)
     with _target(test.compiler_input.platform_target.get_nc_gen()):
         results = RANK_WAYS["simulate"](kernel, calls)
-        known = count if hasattr(golden, "for_rank") else 1  # one golden output is that of rank 0
-        for rank, result in enumerate(results[:known]):
+        rank_count = (
+            count if hasattr(golden, "for_rank") else 1
+        )  # one golden output is that of rank 0
+        for rank, result in enumerate(results[:rank_count]):
             wrong = _misses(result, list(_of_rank(golden, rank).values()))
             assert not wrong, f"rank {rank}: {wrong}"
         for way in set(RANK_WAYS).intersection(_SETTINGS["ways"]):
-            _repeat_ranks(way, kernel, kept, results)
+            _repeat_ranks(way, kernel, copied, results)
     test.validation_args = None
     return {}
 
 
 def _misses(result: Any, golden: list[Any]) -> str:
-    """What is wrong with the results; those that the test brings a validator for are its own matter."""
+    """Return the difference of the results that have no validator of the test's own."""
     ours = listed(result)
     if len(ours) != len(golden):
         return f"{len(ours)} results instead of {len(golden)}"
-    judged = [index for index, each in enumerate(golden) if hasattr(each, "validator")]
+    judged = [index for index, array in enumerate(golden) if hasattr(array, "validator")]
     for index in judged:
         if not golden[index].validator().validate(np.asarray(ours[index])):
             return f"result {index} is refused by the test's own validator"
     plain = [index for index in range(len(golden)) if index not in judged]
-    wanted = [golden[index] for index in plain]
-    return difference([ours[index] for index in plain], wanted, _TOLERANCE)
+    expected = [golden[index] for index in plain]
+    return difference([ours[index] for index in plain], expected, _TOLERANCE)
 
 
 def _of_rank(values: Any, rank: int) -> dict[str, Any]:
@@ -139,20 +141,20 @@ def _of_rank(values: Any, rank: int) -> dict[str, Any]:
 def _repeat_ranks(way: str, kernel: Any, calls: list[Any], results: list[Any]) -> None:
     start, wrong = time.perf_counter(), ""
     try:
-        found = RANK_WAYS[way](kernel, copy.deepcopy(calls))
-        for rank, (one, other) in enumerate(zip(found, results, strict=True)):
-            different = difference(one, other, _TOLERANCE)
+        rank_results = RANK_WAYS[way](kernel, copy.deepcopy(calls))
+        for rank, (actual, expected) in enumerate(zip(rank_results, results, strict=True)):
+            different = difference(actual, expected, _TOLERANCE)
             wrong = wrong or (different and f"rank {rank}: {different}")
     except Exception as error:
         wrong = reason_of(error)
     _found.append((way, wrong, time.perf_counter() - start))
 
 
-def _packed(cast: Any, made: Any) -> Any:
+def _packed(cast: Any, values: Any) -> Any:
     """Packed elements as bytes of the golden's float type, as the suite reads them from hardware.
 
     Without hardware it casts results to that type, and packed elements are integers here."""
-    raw = np.asarray(made)
+    raw = np.asarray(values)
     bits = raw.dtype.kind == "u" and cast.dtype.kind == "f"
     return raw.view(cast.dtype) if bits and raw.dtype.itemsize == cast.dtype.itemsize else cast
 
@@ -169,17 +171,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
         groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    kept: list[pytest.Item] = []
+    selected: list[pytest.Item] = []
     for name, group in groups.items():
-        wanted = [each for each in group if each.get_closest_marker("skip") is None] or group
-        smaller = sorted(wanted, key=_size)[: max(len(wanted) // 2, _SETTINGS["sample"])]
+        candidates = [item for item in group if item.get_closest_marker("skip") is None] or group
+        smaller = sorted(candidates, key=_size)[: max(len(candidates) // 2, _SETTINGS["sample"])]
         count = min(_SETTINGS["sample"], len(smaller))
         if _SETTINGS["seed"] is not None:
-            kept += random.Random(f"{_SETTINGS['seed']} {name}").sample(wanted, count)
+            selected += random.Random(f"{_SETTINGS['seed']} {name}").sample(candidates, count)
         else:
-            kept += [smaller[i * len(smaller) // count] for i in range(count)]
-    config.hook.pytest_deselected(items=[each for each in items if each not in set(kept)])
-    items[:] = kept
+            selected += [smaller[i * len(smaller) // count] for i in range(count)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(selected)])
+    items[:] = selected
 
 
 def _size(item: pytest.Item) -> float:
@@ -210,8 +212,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
     """Write down each way's result; a test that failed in one way has failed."""
-    made: Any = yield
-    report = made.get_result()
+    hook_result: Any = yield
+    report = hook_result.get_result()
     if report.when != "call" and report.passed:
         return
     kernel, case = _kernel_of(item), item.name
@@ -220,13 +222,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
         reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else "skipped"
     elif report.failed:
         reason = reason_of(_limit_in(call.excinfo.value) or call.excinfo.value)
-    spent = call.duration - sum(seconds for _, _, seconds in _found)
+    own_seconds = call.duration - sum(seconds for _, _, seconds in _found)
     outcome = "skipped" if report.skipped else outcome_of(reason)
-    results = [Result(kernel, case, "simulate", outcome, reason, round(spent, 2))]
+    results = [Result(kernel, case, "simulate", outcome, reason, round(own_seconds, 2))]
     for way, wrong, seconds in _found:
         results.append(Result(kernel, case, way, outcome_of(wrong), wrong, round(seconds, 2)))
     with open(_SETTINGS["records"], "a", encoding="utf-8") as file:
-        file.writelines(json.dumps(asdict(each)) + "\n" for each in results)
+        file.writelines(json.dumps(asdict(result)) + "\n" for result in results)
     failures = [f"{way}: {wrong}" for way, wrong, _ in _found if wrong]
     if report.passed and failures:
         report.outcome, report.longrepr = "failed", "\n".join(failures)

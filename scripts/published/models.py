@@ -80,16 +80,16 @@ def _recurrent(model: str, kernels: Any) -> Iterator[Case]:
     yield _case(f"{model} deltanet forward", kernels.deltanet_recurrent_fwd, args, (outputs,))
     forward = kernels.deltanet_recurrent_fwd_state
     yield _case(f"{model} deltanet forward with state", forward, args, (outputs, last))
-    one = tuple(each[:1] for each in tokens)
-    step = (*(each[:1] for each in args), state)
-    wanted = _recurrence(*one, state)
-    yield _case(f"{model} deltanet step", kernels.deltanet_recurrent_step, step, wanted)
+    single = tuple(tensor[:1] for tensor in tokens)
+    step = (*(tensor[:1] for tensor in args), state)
+    expected = _recurrence(*single, state)
+    yield _case(f"{model} deltanet step", kernels.deltanet_recurrent_step, step, expected)
     states = normal(3, _DIM, _DIM, scale=0.1)
-    rows = [_recurrence(*(each[i : i + 1] for each in tokens), states[i]) for i in range(3)]
-    wanted = (np.concatenate([row[0] for row in rows]), np.concatenate([row[1] for row in rows]))
+    rows = [_recurrence(*(tensor[i : i + 1] for tensor in tokens), states[i]) for i in range(3)]
+    expected = (np.concatenate([row[0] for row in rows]), np.concatenate([row[1] for row in rows]))
     batched = (q[:3], k[:3], v[:3], g[:3, None], beta[:3, None], states.reshape(-1, _DIM))
     kernel = kernels._deltanet_recurrent_step_batched_kernel
-    yield _case(f"{model} deltanet steps of several heads", kernel, batched, wanted)
+    yield _case(f"{model} deltanet steps of several heads", kernel, batched, expected)
 
 
 def _masks() -> tuple[Array, Array, Array]:
@@ -104,32 +104,34 @@ def _one_chunk(model: str, kernels: Any) -> Iterator[Case]:
     sums = np.cumsum(g, dtype=np.float32)
     last = np.full_like(sums, sums[-1])
     args = (q, k, v, _wide(beta), _wide(sums), _wide(last), state, *_masks())
-    wanted = _recurrence(*tokens, state)
-    yield _case(f"{model} deltanet chunk", kernels.deltanet_chunk_step, args, wanted)
+    expected = _recurrence(*tokens, state)
+    yield _case(f"{model} deltanet chunk", kernels.deltanet_chunk_step, args, expected)
 
 
 def _legacy(model: str, kernels: Any) -> Iterator[Case]:
     tokens, state = _ready(2 * _DIM), normal(_DIM, _DIM, scale=0.1)
     q, k, v, g, beta = tokens
     args = (q, k, v, g[:, None], beta[:, None], state, *_masks())
-    wanted = _recurrence(*tokens, state)
+    expected = _recurrence(*tokens, state)
     kernel = kernels.deltanet_fused_chunked_fwd
-    yield _case(f"{model} deltanet fused, earlier form", kernel, args, wanted)
+    yield _case(f"{model} deltanet fused, earlier form", kernel, args, expected)
 
 
 def _fused(model: str, kernels: Any) -> Iterator[Case]:
     heads = [_tokens(2 * _DIM) for _ in range(2)]
     states = normal(2, _DIM, _DIM, scale=0.1)
-    wanted = [_raw(*head, state) for head, state in zip(heads, states, strict=True)]
+    expected = [_raw(*head, state) for head, state in zip(heads, states, strict=True)]
     q, k, v, g, beta = heads[0]
     args = (q, k, v, g[:, None], beta[:, None], states[0], *_masks())
-    yield _case(f"{model} deltanet fused", kernels.deltanet_fused_chunked_fwd, args, wanted[0])
-    stacked = tuple(np.stack(each) for each in zip(*heads, strict=True))
+    yield _case(f"{model} deltanet fused", kernels.deltanet_fused_chunked_fwd, args, expected[0])
+    stacked = tuple(np.stack(tensors) for tensors in zip(*heads, strict=True))
     q, k, v, g, beta = stacked
     args = (q, k, v, g[..., None], beta[..., None], states, *_masks())
-    both = tuple(np.stack(each) for each in zip(*wanted, strict=True))
+    stacked_expected = tuple(np.stack(tensors) for tensors in zip(*expected, strict=True))
     kernel = kernels.deltanet_fused_chunked_fwd_multihead
-    yield _case(f"{model} deltanet fused, a head a core", kernel, args, both, cores=(2,))
+    yield _case(
+        f"{model} deltanet fused, a head a core", kernel, args, stacked_expected, cores=(2,)
+    )
 
 
 def _raw(q: Array, k: Array, v: Array, g: Array, beta: Array, state: Array) -> Any:
@@ -152,32 +154,34 @@ def _affine(model: str, kernels: Any) -> Iterator[Case]:
     tokens = _tokens(2 * count * _DIM)
     q, k, v, g, beta = tokens
     chunks = [
-        tuple(each[start : start + _DIM] for each in tokens) for start in range(0, len(q), _DIM)
+        tuple(tensor[start : start + _DIM] for tensor in tokens) for start in range(0, len(q), _DIM)
     ]
     pieces = [_pieces(chunk) for chunk in chunks]
-    base, factor, matrix, bias = (np.stack(each) for each in zip(*pieces, strict=True))
+    base, factor, matrix, bias = (np.stack(arrays) for arrays in zip(*pieces, strict=True))
     args = (q, k, v, g[:, None], beta[:, None], *_masks())
-    first = tuple(each[:_DIM] for each in args[:5])
+    first = tuple(array[:_DIM] for array in args[:5])
     chunk = kernels.deltanet_autocp_affine_chunk
     yield _case(f"{model} deltanet affine chunk", chunk, (*first, *_masks()), pieces[0])
     sequence = kernels.deltanet_autocp_affine_sequence
-    wanted = (base, factor, matrix, bias)
-    yield _case(f"{model} deltanet affine sequence", sequence, args, wanted, cores=(2,))
+    expected = (base, factor, matrix, bias)
+    yield _case(f"{model} deltanet affine sequence", sequence, args, expected, cores=(2,))
     state = normal(_DIM, _DIM, scale=0.1)
     states = [state.astype(np.float64)]
-    for one, other in zip(matrix, bias, strict=True):
-        states.append(one @ states[-1] + other)
+    for step_matrix, step_bias in zip(matrix, bias, strict=True):
+        states.append(step_matrix @ states[-1] + step_bias)
     before, last = np.stack(states[:-1]), states[-1]
     outputs = (base + factor @ before).reshape(-1, _DIM)
-    given = tuple(each.astype(np.float32) for each in (base, factor, matrix, bias, before))
-    base, factor, matrix, bias, before = given
+    inputs = tuple(array.astype(np.float32) for array in (base, factor, matrix, bias, before))
+    base, factor, matrix, bias, before = inputs
     prefix = kernels.deltanet_autocp_state_prefix
     name = f"{model} deltanet prefix"
     yield _case(f"{name} of states", prefix, (matrix, bias, state), (before, last))
     apply = kernels.deltanet_autocp_apply_output
     yield _case(f"{name} applied", apply, (base, factor, before), (outputs,))
-    both = kernels.deltanet_autocp_prefix_apply_output
-    yield _case(f"{name} and output", both, (base, factor, matrix, bias, state), (outputs, last))
+    apply_output = kernels.deltanet_autocp_prefix_apply_output
+    yield _case(
+        f"{name} and output", apply_output, (base, factor, matrix, bias, state), (outputs, last)
+    )
     yield _segments(model, kernels, args, pieces, count)
 
 
@@ -187,13 +191,13 @@ def _segments(
     matrices, biases = [], []
     for start in range(0, len(pieces), count):
         matrix, bias = np.eye(_DIM), np.zeros((_DIM, _DIM))
-        for _, _, one, other in pieces[start : start + count]:
-            matrix, bias = one @ matrix, one @ bias + other
+        for _, _, step_matrix, step_bias in pieces[start : start + count]:
+            matrix, bias = step_matrix @ matrix, step_matrix @ bias + step_bias
         matrices.append(matrix)
         biases.append(bias)
-    wanted = (np.stack(matrices), np.stack(biases))
+    expected = (np.stack(matrices), np.stack(biases))
     kernel = kernels.deltanet_autocp_state_summary_sequence
-    return _case(f"{model} deltanet segments", kernel, args[1:7], wanted, cores=(2,))
+    return _case(f"{model} deltanet segments", kernel, args[1:7], expected, cores=(2,))
 
 
 def _case(
@@ -216,7 +220,7 @@ def _normalised(model: str, kernels: Any) -> Iterator[Case]:
     angles = np.concatenate([angles, angles], axis=1)[None]
     cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
-    def wanted(x: Array, gamma: Array) -> Array:
+    def reference(x: Array, gamma: Array) -> Array:
         heads = x.reshape(1, positions, -1, width).transpose(0, 2, 1, 3)
         y = rms(heads, gamma)
         low, high = y[..., : turned // 2], y[..., turned // 2 : turned]
@@ -224,7 +228,7 @@ def _normalised(model: str, kernels: Any) -> Iterator[Case]:
         y[..., :turned] = y[..., :turned] * cos[:, None] + rotated
         return y
 
-    expected = tuple(wanted(x, gamma) for x, gamma in zip((q, k), gammas, strict=True))
+    expected = tuple(reference(x, gamma) for x, gamma in zip((q, k), gammas, strict=True))
     args = (q, k, *gammas, cos, sin, 1e-6)
     kernel = kernels.qwen_qk_norm_partial_rope_kernel
     yield _case(f"{model} queries and keys", kernel, args, expected)
@@ -241,7 +245,7 @@ def _latent(folder: Path) -> Iterator[Case]:
     mask = np.ones((heads, length), np.uint8)
     mask[:, 900:] = 0
     sizes = (0.0625, heads, rope, latent, width, length)
-    tensors = [torch.from_numpy(each.astype(np.float32)) for each in arrays]
+    tensors = [torch.from_numpy(array.astype(np.float32)) for array in arrays]
     expected = reference(*tensors, torch.from_numpy(mask).bool(), *sizes).numpy()
     args = (*arrays, mask, *sizes)
     kernel = kernels.mla_attention_tkg

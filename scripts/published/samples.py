@@ -67,13 +67,15 @@ def _quantised_before(kernel: Any, golden: Any) -> Iterator[Case]:
 
 
 def _quantised_on_device(kernel: Any, golden: Any) -> Iterator[Case]:
-    wanted = ml_dtypes.float8_e5m2
-    for dtype in (ml_dtypes.float4_e2m1fn, wanted):
+    moving_dtype = ml_dtypes.float8_e5m2
+    for dtype in (ml_dtypes.float4_e2m1fn, moving_dtype):
         _, _, left, left_scale = golden.generate_stabilized_mx_data(dtype, (128, 512))
-        numbers, _, _, _ = golden.generate_stabilized_mx_data(wanted, (128, 2048))
-        right, right_scale = golden.quantize_mx_golden(numbers, wanted)
-        expected = golden.nc_matmul_mx_golden(left, right, left_scale, right_scale, dtype, wanted)
-        args = (left, left_scale, numbers.astype(BF16), _packed(dtype), _packed(wanted))
+        numbers, _, _, _ = golden.generate_stabilized_mx_data(moving_dtype, (128, 2048))
+        right, right_scale = golden.quantize_mx_golden(numbers, moving_dtype)
+        expected = golden.nc_matmul_mx_golden(
+            left, right, left_scale, right_scale, dtype, moving_dtype
+        )
+        args = (left, left_scale, numbers.astype(BF16), _packed(dtype), _packed(moving_dtype))
         yield _case(f"on device {np.dtype(dtype).name}", kernel, args, expected)
 
 

@@ -1,4 +1,4 @@
-"""What came of each kernel in each way, as a table and as JSON."""
+"""Outcomes of each kernel in each execution mode, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Result:
 
 
 def outcome_of(reason: str) -> str:
-    """What a run came to that ended for this reason ("" for a good end)."""
+    """Return the outcome of a run that ended for this reason ("" for success)."""
     if not reason:
         return "passed"
     limits = ("TimeoutError", "MemoryError", "took more than", "to allocate", "allocate memory")
@@ -52,7 +52,7 @@ def print_table(results: Sequence[Result], ways: Sequence[str]) -> None:
 
     ``+2`` behind a cell: two more were ended by the limits of time or memory.
     """
-    kernels = list(dict.fromkeys(each.kernel for each in results))
+    kernels = list(dict.fromkeys(result.kernel for result in results))
     width = max([len(name) for name in kernels] + [len("kernel")])
     print("  ".join(["kernel".ljust(width), *(way.rjust(9) for way in ways)]))
     for kernel in kernels:
@@ -64,7 +64,9 @@ def print_table(results: Sequence[Result], ways: Sequence[str]) -> None:
 
 def _cell(results: Iterable[Result], kernel: str | None, way: str) -> str:
     outcomes = Counter(
-        each.outcome for each in results if each.way == way and kernel in (None, each.kernel)
+        result.outcome
+        for result in results
+        if result.way == way and kernel in (None, result.kernel)
     )
     tried = outcomes["passed"] + outcomes["failed"]
     more = f" +{outcomes['limited']}" if outcomes["limited"] else ""
@@ -75,14 +77,14 @@ def _cell(results: Iterable[Result], kernel: str | None, way: str) -> str:
 
 def _print_reasons(results: Iterable[Result]) -> None:
     groups: dict[tuple[str, str, str], list[str]] = {}
-    for each in results:
-        if each.outcome != "passed":
-            groups.setdefault((each.kernel, each.way, each.reason), []).append(each.case)
+    for result in results:
+        if result.outcome != "passed":
+            groups.setdefault((result.kernel, result.way, result.reason), []).append(result.case)
     for (kernel, way, reason), cases in groups.items():
         print(f"\n{kernel} {way}: {len(cases)} times, as {cases[0]}\n    {reason}")
 
 
 def write_json(results: Iterable[Result], path: str | Path) -> None:
     """All runs as a list of objects."""
-    rows = [asdict(each) for each in results]
+    rows = [asdict(result) for result in results]
     Path(path).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

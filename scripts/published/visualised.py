@@ -28,7 +28,7 @@ class _Called(Exception):
 
 
 class _Traced:
-    """What ``triton_viz.trace(...)(kernel)`` gives; its call ends the demo."""
+    """Stand-in for ``triton_viz.trace(...)(kernel)``; its call ends the demo."""
 
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
@@ -63,10 +63,16 @@ def _case(name: str, example: Any) -> Case:
         while trace is not None and trace.tb_frame.f_code.co_name != "_run_demo":
             trace = trace.tb_next
         assert trace is not None
-        known = trace.tb_frame.f_locals
-        wanted = [_plain(known[each]) for each in known if each.startswith("expected")]
-        outs = [each for each in called.args if isinstance(each, np.ndarray)][-len(wanted) :]
-        expected = tuple(_padded(w, out.shape) for w, out in zip(wanted, outs, strict=True))
+        variables = trace.tb_frame.f_locals
+        expected_values = [
+            _plain(variables[name]) for name in variables if name.startswith("expected")
+        ]
+        outs = [argument for argument in called.args if isinstance(argument, np.ndarray)][
+            -len(expected_values) :
+        ]
+        expected = tuple(
+            _padded(w, out.shape) for w, out in zip(expected_values, outs, strict=True)
+        )
         return Case(name, nki.jit(called.kernel), called.args, expected, cores=(1,), tolerance=1e-4)
     raise RuntimeError(f"the demo of {name} calls no kernel")
 

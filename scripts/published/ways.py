@@ -40,8 +40,8 @@ def _by_jax(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         )
 
     def call(*traced: Any) -> Any:
-        rest = iter(traced)
-        positional, named = replaced(lambda _value, _name: next(rest))
+        remaining = iter(traced)
+        positional, named = replaced(lambda _value, _name: next(remaining))
         return kernel(*positional, **named)
 
     replaced(lambda value, _name: arrays.append(value))
@@ -80,7 +80,7 @@ def _ranks_by_executor(kernel: Any, calls: Calls) -> list[Any]:
     traced = kernel.trace((), calls[0])
     returned = traced.metadata.get("returned", len(traced.outputs))
     results = run_ranks(traced, [_arrays(call) for call in calls])
-    return [tuple(each[:returned]) for each in results]
+    return [tuple(rank_results[:returned]) for rank_results in results]
 
 
 def _ranks_by_neff(kernel: Any, calls: Calls) -> list[Any]:
@@ -93,18 +93,18 @@ def _ranks_by_neff(kernel: Any, calls: Calls) -> list[Any]:
     from neff.runtime import run_ranks
     from nki_lang.base.targets import current_target
 
-    seen = NumpyKernel(kernel.__name__, kernel.func, kernel.grid)
-    bound = [seen.bind(**call) for call in calls]
+    numpy_kernel = NumpyKernel(kernel.__name__, kernel.func, kernel.grid)
+    bound = [numpy_kernel.bind(**call) for call in calls]
     plan = bound[0].plan
     program = compile_module(load_module(call_program(plan)), target=current_target().name)
     inputs = [
-        dict(zip(program.inputs, (each.tensors[i] for i in plan.operands), strict=True))
-        for each in bound
+        dict(zip(program.inputs, (bound_call.tensors[i] for i in plan.operands), strict=True))
+        for bound_call in bound
     ]
     with TemporaryDirectory() as folder:
         write(program, Path(folder) / "ranks.neff")
         results = run_ranks(Path(folder) / "ranks.neff", inputs)
-    return [plan.pack([each[name] for name in program.outputs]) for each in results]
+    return [plan.pack([outputs[name] for name in program.outputs]) for outputs in results]
 
 
 def _ranks_by_jax(kernel: Any, calls: Calls) -> list[Any]:
@@ -113,17 +113,19 @@ def _ranks_by_jax(kernel: Any, calls: Calls) -> list[Any]:
     from jax.sharding import Mesh, PartitionSpec
 
     names = [name for name, value in calls[0].items() if isinstance(value, np.ndarray)]
-    rest = {name: value for name, value in calls[0].items() if name not in names}
+    other_arguments = {name: value for name, value in calls[0].items() if name not in names}
 
     def run(*parts: Any) -> tuple[Any, ...]:
-        results = kernel(**rest, **{name: part[0] for name, part in zip(names, parts, strict=True)})
-        return tuple(each[None] for each in jax.tree.leaves(results))
+        results = kernel(
+            **other_arguments, **{name: piece[0] for name, piece in zip(names, parts, strict=True)}
+        )
+        return tuple(leaf[None] for leaf in jax.tree.leaves(results))
 
     mesh = Mesh(np.array(jax.devices()[: len(calls)]), ("rank",))
     spec = PartitionSpec("rank")
     mapped = jax.jit(jax.shard_map(run, mesh=mesh, in_specs=spec, out_specs=spec))
     results = mapped(*(np.stack([call[name] for call in calls]) for name in names))
-    return [tuple(each[rank] for each in results) for rank in range(len(calls))]
+    return [tuple(result[rank] for result in results) for rank in range(len(calls))]
 
 
 def _arrays(call: dict[str, Any]) -> list[np.ndarray[Any, Any]]:

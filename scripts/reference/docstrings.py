@@ -36,13 +36,13 @@ _VERBS = {"read": "read", "write": "written", "read_write": "read and written"}
 
 def documented() -> dict[str, tuple[ModuleType, Path]]:
     """Function of the instruction table -> (public module, file)."""
-    found: dict[str, tuple[ModuleType, Path]] = {}
+    sources: dict[str, tuple[ModuleType, Path]] = {}
     for module, names in ((isa, TABLE), (collectives, TABLE), (language, of_language.EXAMPLES)):
         for name in module.__all__:
             if name in names:
                 file = inspect.getsourcefile(inspect.unwrap(getattr(module, name)))
-                found[name] = (module, Path(str(file)))
-    return found
+                sources[name] = (module, Path(str(file)))
+    return sources
 
 
 def docstring(name: str, summary: str) -> str:
@@ -53,10 +53,10 @@ def docstring(name: str, summary: str) -> str:
         return _of_language(name, summary, list(parameters))
     spec = TABLE[name]
     parts = [
-        ("Args", [f"{one}: {_parameter(spec, one)}." for one in parameters]),
+        ("Args", [f"{parameter}: {_parameter(spec, parameter)}." for parameter in parameters]),
         ("Returns", [_result(spec)]),
         ("Raises", [_errors(spec)]),
-        ("Rules", [f"{one.rule} ({one.code})." for one in spec.constraints]),
+        ("Rules", [f"{constraint.rule} ({constraint.code})." for constraint in spec.constraints]),
     ]
     facts = f"Engines: {_engines(spec)}.\n    Source: {spec.source}."
     return _joined(summary, parts, facts, EXAMPLES[name])
@@ -66,7 +66,10 @@ def _of_language(name: str, summary: str, parameters: list[str]) -> str:
     codes = of_language.RAISES[name]
     raised = f"NkiValidationError: its code is one of NKI-OUTSIDE, {codes}."
     parts = [
-        ("Args", [f"{one}: {of_language.PARAMETERS[one]}." for one in parameters]),
+        (
+            "Args",
+            [f"{parameter}: {of_language.PARAMETERS[parameter]}." for parameter in parameters],
+        ),
         ("Returns", [f"{of_language.RESULTS[name]}."]),
         ("Raises", [raised] if codes else []),
     ]
@@ -96,7 +99,9 @@ def rewritten(file: Path) -> str:
             old = node.body[0]
             assert isinstance(old, ast.Expr) and isinstance(old.value, ast.Constant)
             assert old.end_lineno is not None
-            summary = min((str(old.value.value).partition(one)[0] for one in _GENERATED), key=len)
+            summary = min(
+                (str(old.value.value).partition(marker)[0] for marker in _GENERATED), key=len
+            )
             new = f'    """{docstring(node.name, summary.strip())}"""\n'
             lines[old.lineno - 1 : old.end_lineno] = [new]
     return "".join(lines)
@@ -109,7 +114,7 @@ def _item(text: str) -> str:
 
 
 def _parameter(spec: InstructionSpec, name: str) -> str:
-    operand = next((one for one in spec.operands if one.name == name), None)
+    operand = next((candidate for candidate in spec.operands if candidate.name == name), None)
     if operand is None or operand.role in ("attribute", "immediate"):
         return PARAMETERS[name]
     if operand.role == "register":
@@ -142,11 +147,17 @@ def _optional(operand: OperandSpec) -> str:
 
 def _operator(spec: InstructionSpec, name: str) -> str:
     """An operator that the rules allow."""
-    for one in spec.constraints:
-        if one.code == "NKI-OPERATOR" and one.rule.startswith(f"{name} is one of "):
-            allowed = one.rule.removeprefix(f"{name} is one of ").split(", ")
-            common = [each for each in ("add", "exp", "multiply", "maximum") if each in allowed]
-            return next(each for each in [*common, *allowed] if each in operators.__all__)
+    for constraint in spec.constraints:
+        if constraint.code == "NKI-OPERATOR" and constraint.rule.startswith(f"{name} is one of "):
+            allowed = constraint.rule.removeprefix(f"{name} is one of ").split(", ")
+            common = [
+                operator
+                for operator in ("add", "exp", "multiply", "maximum")
+                if operator in allowed
+            ]
+            return next(
+                operator for operator in [*common, *allowed] if operator in operators.__all__
+            )
     return "add"
 
 
@@ -163,7 +174,7 @@ def _result(spec: InstructionSpec) -> str:
 
 
 def _errors(spec: InstructionSpec) -> str:
-    codes = dict.fromkeys(one.code for one in spec.constraints)
+    codes = dict.fromkeys(constraint.code for constraint in spec.constraints)
     usual = ["NKI-OPERAND", "NKI-BUFFER", "NKI-DTYPE"] if spec.reads or spec.writes else []
     tiles = ["NKI-PARTITION", "NKI-START-PARTITION"] if spec.tile_rules else []
     listed = ", ".join(dict.fromkeys(["NKI-OUTSIDE", *usual, *tiles, *codes]))
@@ -174,7 +185,7 @@ def _engines(spec: InstructionSpec) -> str:
     by_names: dict[str, list[str]] = {}
     for generation, engines in spec.engines.items():
         if generation >= spec.minimum:
-            names = " or ".join(sorted(_ENGINES[one.name] for one in engines))
+            names = " or ".join(sorted(_ENGINES[engine.name] for engine in engines))
             by_names.setdefault(names, []).append(_FAMILIES[generation])
     return "; ".join(f"{names} on {', '.join(targets)}" for names, targets in by_names.items())
 

@@ -18,7 +18,7 @@ GIVEN = {
     "product": "a (128, 512) float32 tile in PSUM",
     "group": "ReplicaGroup([[0]])",
 }
-"""What an example may use without saying so."""
+"""Names that an example may use without an import."""
 
 _PREAMBLE = """
 a, b, column = nl.load(x), nl.load(x), nl.load(x[:, 0:1])
@@ -303,8 +303,8 @@ ncc.all_to_all_v(srcs=[x], dsts=[parts], replica_group=group, metadata_tensor=co
 """
 
 EXAMPLES: dict[str, str] = {
-    part.partition("\n")[0].strip(): part.partition("\n")[2].strip("\n")
-    for part in _EXAMPLES.split("\n# ")[1:]
+    example.partition("\n")[0].strip(): example.partition("\n")[2].strip("\n")
+    for example in _EXAMPLES.split("\n# ")[1:]
 }
 
 
@@ -320,8 +320,8 @@ def kernel_of(name: str, example: str, folder: Path) -> Callable[..., Any]:
     )
     path = folder / f"example_{name}.py"
     path.write_text(source)
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module.kernel

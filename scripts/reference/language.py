@@ -1,4 +1,4 @@
-"""What the functions of ``nki.language`` take and return; their docstrings are made of it."""
+"""Parameters and results of the functions of ``nki.language``, for their docstrings."""
 
 from __future__ import annotations
 
@@ -237,6 +237,6 @@ part = a[:, nl.ds(128, 64)]
 """
 
 EXAMPLES: dict[str, str] = {
-    part.partition("\n")[0].strip(): part.partition("\n")[2].strip("\n")
-    for part in _EXAMPLES.split("\n# ")[1:]
+    example.partition("\n")[0].strip(): example.partition("\n")[2].strip("\n")
+    for example in _EXAMPLES.split("\n# ")[1:]
 }

@@ -1,4 +1,4 @@
-"""What the parameters of instructions mean, where the instruction table does not say it."""
+"""Descriptions of instruction parameters that the instruction table lacks."""
 
 from __future__ import annotations
 

@@ -31,17 +31,17 @@ MODULES: dict[str, str] = {
 
 def public(module: str) -> Iterator[tuple[str, Any]]:
     """The names that a module lists in ``__all__``, in order, with their values."""
-    found = importlib.import_module(MODULES[module])
-    for name in sorted(found.__all__):
-        value = getattr(found, name)
+    imported = importlib.import_module(MODULES[module])
+    for name in sorted(imported.__all__):
+        value = getattr(imported, name)
         if not isinstance(value, types.ModuleType):
             yield name, value
 
 
 def members(kind: type[Any]) -> Iterator[tuple[str, Any]]:
     """The public methods and properties that a class itself or a base of ours defines."""
-    own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] in _OURS]
-    names = sorted({name for base in own for name in vars(base) if not name.startswith("_")})
+    own_bases = [base for base in kind.__mro__ if base.__module__.partition(".")[0] in _OURS]
+    names = sorted({name for base in own_bases for name in vars(base) if not name.startswith("_")})
     for name in names:
         value = inspect.getattr_static(kind, name)
         if isinstance(value, (classmethod, staticmethod)):
@@ -53,12 +53,12 @@ def members(kind: type[Any]) -> Iterator[tuple[str, Any]]:
 def signature(value: Any) -> str:
     """The parameters, or "" for what has none that Python knows."""
     try:
-        found = inspect.signature(value)
+        inspected = inspect.signature(value)
     except (TypeError, ValueError):
         return ""
-    shown = [one.replace(default=_Shown(one.default)) if one.default is not one.empty else one
-             for one in found.parameters.values()]  # fmt: skip
-    return str(found.replace(parameters=shown)).replace("'", "")
+    shown = [parameter.replace(default=_Shown(parameter.default)) if parameter.default is not parameter.empty else parameter
+             for parameter in inspected.parameters.values()]  # fmt: skip
+    return str(inspected.replace(parameters=shown)).replace("'", "")
 
 
 class _Shown:
@@ -83,7 +83,7 @@ def lines() -> Iterator[str]:
             if isinstance(value, type):
                 yield f"{shown}: class" + _bases(value)
                 if issubclass(value, enum.Enum):
-                    yield from (f"{shown}.{one}" for one in value.__members__)
+                    yield from (f"{shown}.{member}" for member in value.__members__)
                     continue
                 if not issubclass(value, BaseException):
                     yield f"{shown}{signature(value)}"

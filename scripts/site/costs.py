@@ -1,4 +1,4 @@
-"""What the example of an instruction costs by the timing model, for its page."""
+"""The estimated cost of an instruction's example, for its page."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def _row(name: str, target: str) -> Iterator[str]:
             traced = nki_lang.trace(kernel, (x,), target=target, grid=TARGETS.get(name, ()))
         except nki_lang.NkiValidationError:
             return  # the example is for another target
-    one = [each for each in _walk(traced.bodies[0]) if each.op == name][-1]
-    if one.engine is Engine.unknown:
-        one = replace(one, engine=min(spec.engines[_GENERATIONS[target]], key=_preferred))
-    costs = [InstructionCosts(Parameters(target), side=side).of(one) for side in Side]
+    inst = [candidate for candidate in _walk(traced.bodies[0]) if candidate.op == name][-1]
+    if inst.engine is Engine.unknown:
+        inst = replace(inst, engine=min(spec.engines[_GENERATIONS[target]], key=_preferred))
+    costs = [InstructionCosts(Parameters(target), side=side).of(inst) for side in Side]
     interval = _span([cost.interval for cost in costs])
     latency = _span([cost.latency for cost in costs])
-    known = f"{costs[Side.nominal].measured_share:.0%}"
-    yield f"| {target} | {one.engine.name} | {interval} | {latency} | {known} |\n"
+    measured_share = f"{costs[Side.nominal].measured_share:.0%}"
+    yield f"| {target} | {inst.engine.name} | {interval} | {latency} | {measured_share} |\n"
 
 
 def _span(values: list[float]) -> str:
@@ -68,8 +68,8 @@ def _preferred(engine: Engine) -> int:
 
 
 def _walk(block: Block) -> Iterator[Instruction]:
-    for one in block:
-        if isinstance(one, Instruction):
-            yield one
-        elif hasattr(one, "body"):
-            yield from _walk(one.body)
+    for statement in block:
+        if isinstance(statement, Instruction):
+            yield statement
+        elif hasattr(statement, "body"):
+            yield from _walk(statement.body)

@@ -24,18 +24,18 @@ def copied() -> Iterator[tuple[str, str]]:
     """(name, text) of every page of the repository."""
     files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
     files += sorted((ROOT / "docs").glob("*.md"))
-    known = {file: "index.md" if file.name == "README.md" else file.name for file in files}
-    for file, name in known.items():
-        yield name, _LINK.sub(lambda found, file=file: _link(found, file, known), file.read_text())
+    names = {file: "index.md" if file.name == "README.md" else file.name for file in files}
+    for file, name in names.items():
+        yield name, _LINK.sub(lambda match, file=file: _link(match, file, names), file.read_text())
 
 
-def _link(found: re.Match[str], file: Path, known: dict[Path, str]) -> str:
-    text, path, anchor = found[1], found[2], found[3] or ""
+def _link(match: re.Match[str], file: Path, names: dict[Path, str]) -> str:
+    text, path, anchor = match[1], match[2], match[3] or ""
     if "://" in path or not path:
-        return found[0]
+        return match[0]
     target = Path(os.path.normpath(file.parent / path))
-    if target in known:
-        return f"[{text}]({known[target]}{anchor})"
+    if target in names:
+        return f"[{text}]({names[target]}{anchor})"
     assert target.exists(), f"{file.name}: {path} does not exist"
     return f"{text} (`{target.relative_to(ROOT)}` in the repository)"
 
@@ -43,23 +43,23 @@ def _link(found: re.Match[str], file: Path, known: dict[Path, str]) -> str:
 def code_pages() -> Iterator[tuple[str, str]]:
     """One page for each family of codes."""
     families: dict[str, list[Code]] = {}
-    for code, one in codes().items():
-        families.setdefault(re.split("[-_]", code)[0], []).append(one)
+    for code, entry in codes().items():
+        families.setdefault(re.split("[-_]", code)[0], []).append(entry)
     for family, rows in families.items():
         parts = [f"# Codes {family}\n\n`nki-hlo explain CODE` prints the same.\n"]
-        yield f"codes/{family.lower()}.md", "\n".join(parts + [_code(one) for one in rows])
+        yield f"codes/{family.lower()}.md", "\n".join(parts + [_code(row) for row in rows])
     listed = "\n".join(f"{family.lower()}" for family in families)
     yield "codes/index.md", f"# Codes\n\n```{{toctree}}\n:maxdepth: 2\n\n{listed}\n```\n"
 
 
-def _code(one: Code) -> str:
-    text = f"## {one.code}\n\n**{_plain(one.title)}**\n\n"
-    text += f"{_plain(one.why)}\n\n" if one.why else ""
-    text += f"- Remedy: {_plain(one.remedy)}.\n" if one.remedy else ""
-    text += f"- Found by: `{one.command}`\n" if one.command else ""
-    text += f"- Targets: {one.targets}\n" if one.targets != "all" else ""
-    text += f"- Severity: {one.severity}\n" if one.severity != "error" else ""
-    return text + (f"- Example: `{one.test}`\n" if one.test else "")
+def _code(entry: Code) -> str:
+    text = f"## {entry.code}\n\n**{_plain(entry.title)}**\n\n"
+    text += f"{_plain(entry.why)}\n\n" if entry.why else ""
+    text += f"- Remedy: {_plain(entry.remedy)}.\n" if entry.remedy else ""
+    text += f"- Found by: `{entry.command}`\n" if entry.command else ""
+    text += f"- Targets: {entry.targets}\n" if entry.targets != "all" else ""
+    text += f"- Severity: {entry.severity}\n" if entry.severity != "error" else ""
+    return text + (f"- Example: `{entry.test}`\n" if entry.test else "")
 
 
 def _plain(text: str) -> str:
@@ -122,6 +122,6 @@ def _inline(text: str) -> str:
     text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
     parts = text.split("`")
     return "`".join(
-        part if number % 2 else re.sub(r"([<>*_\[\]{}])", r"\\\1", part)
-        for number, part in enumerate(parts)
+        piece if number % 2 else re.sub(r"([<>*_\[\]{}])", r"\\\1", piece)
+        for number, piece in enumerate(parts)
     )

@@ -44,11 +44,11 @@ def add_tiled(a, b, chunk):
     total = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     for start in range(0, a.shape[0], chunk):
         rows = slice(start, start + chunk)
-        left, right, both = (_tile((chunk, 1), a.dtype) for _ in range(3))
+        left, right, summed = (_tile((chunk, 1), a.dtype) for _ in range(3))
         _issue(left, a[rows], SYNC)
         _issue(right, b[rows], SYNC)
-        nisa.tensor_tensor(both, left, right, op=nl.add, engine=VECTOR)
-        _issue(total[rows], both, SYNC)
+        nisa.tensor_tensor(summed, left, right, op=nl.add, engine=VECTOR)
+        _issue(total[rows], summed, SYNC)
     return total
 
 
@@ -56,12 +56,12 @@ def add_stream(a, b, columns):
     """The same with the vectors as [128, n / 128], so many columns a turn."""
     total = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     for start in range(0, a.shape[1], columns):
-        part = (slice(0, P), slice(start, start + columns))
-        left, right, both = (_tile((P, columns), a.dtype) for _ in range(3))
-        _issue(left, a[part], SYNC)
-        _issue(right, b[part], SYNC)
-        nisa.tensor_tensor(both, left, right, op=nl.add, engine=VECTOR)
-        _issue(total[part], both, SYNC)
+        window = (slice(0, P), slice(start, start + columns))
+        left, right, summed = (_tile((P, columns), a.dtype) for _ in range(3))
+        _issue(left, a[window], SYNC)
+        _issue(right, b[window], SYNC)
+        nisa.tensor_tensor(summed, left, right, op=nl.add, engine=VECTOR)
+        _issue(total[window], summed, SYNC)
     return total
 
 
@@ -76,7 +76,7 @@ def attention_head(q, k, v):
     _issue(queries, q, SYNC)
     _issue(keys, k, SCALAR)
     _issue(values, v, SYNC)
-    turned_q, turned_k = (_transposed(one) for one in (queries, keys))
+    turned_q, turned_k = (_transposed(tensor) for tensor in (queries, keys))
     scaled, ready = (_tile((d, n), q.dtype) for _ in range(2))
     nisa.activation(scaled, nl.copy, turned_q, scale=d**-0.5)
     nisa.tensor_copy(ready, turned_k, engine=VECTOR)
@@ -239,7 +239,7 @@ def tutorial_fully_blocked(lhs_t, rhs):
                 left = [_loaded(lhs_t, k, m, 16 * P) for k in steps]
                 for i in range(16):
                     for j in range(2):
-                        part = sums[i][:, j * 512 : (j + 1) * 512]
+                        sum_block = sums[i][:, j * 512 : (j + 1) * 512]
                         bank = _tile((P, 512), nl.float32, nl.psum)
                         for stationary, moving in zip(left, right, strict=True):
                             nisa.nc_matmul(
@@ -248,9 +248,9 @@ def tutorial_fully_blocked(lhs_t, rhs):
                                 moving[:, j * 512 : (j + 1) * 512],
                             )
                         if block:
-                            nisa.tensor_tensor(part, part, bank, op=nl.add, engine=VECTOR)
+                            nisa.tensor_tensor(sum_block, sum_block, bank, op=nl.add, engine=VECTOR)
                         else:
-                            nisa.tensor_copy(part, bank, engine=VECTOR)
+                            nisa.tensor_copy(sum_block, bank, engine=VECTOR)
             for i in range(16):
                 nisa.dma_copy(out[m + i * P : m + (i + 1) * P, n : n + 1024], sums[i])
     return out
@@ -356,7 +356,7 @@ def _reads(gib: float, width: int) -> Any:
 
 
 def _adds(target: str, prefix: str, names: tuple[str, ...]) -> dict[str, Case]:
-    found = {
+    cases = {
         "tiled_chunk1": _case(target, "nc-latency", add_tiled, _f32(_N, 1), _f32(_N, 1), 1),
         "tiled_chunk128": _case(target, "nc-latency", add_tiled, _f32(_N, 1), _f32(_N, 1), 128),
         "stream_fd2": _case(target, "nc-latency", add_stream, _f32(P, 200), _f32(P, 200), 2),
@@ -368,7 +368,7 @@ def _adds(target: str, prefix: str, names: tuple[str, ...]) -> dict[str, Case]:
             target, "nc-latency", add_stream, _f32(P, 2000), _f32(P, 2000), 1000
         ),
     }
-    return {f"{prefix}{name}": found[name] for name in names}
+    return {f"{prefix}{name}": cases[name] for name in names}
 
 
 def _head(n: int, d: int) -> Case:
@@ -376,11 +376,11 @@ def _head(n: int, d: int) -> Case:
 
 
 _TUTORIAL = (_bf16(8192, 4096), _bf16(8192, 8192))
-_FIRST = ("tiled_chunk1", "tiled_chunk128", "stream_fd2", "stream_fd200")
+_BASIC_CASES = ("tiled_chunk1", "tiled_chunk128", "stream_fd2", "stream_fd200")
 
 CASES: Mapping[str, Case] = {
-    **_adds("trn2", "cs149_", _FIRST),
-    **_adds("trn1", "cs149_trn1_", (*_FIRST, "stream256k_fd2000", "stream256k_fd1000")),
+    **_adds("trn2", "cs149_", _BASIC_CASES),
+    **_adds("trn1", "cs149_trn1_", (*_BASIC_CASES, "stream256k_fd2000", "stream256k_fd1000")),
     "cs149_transpose2d_4096": _case("trn2", "nc-latency", transpose, _f32(4096, 4096)),
     "labs_attn_S128_d64": _head(128, 64),
     "labs_attn_S64_d128": _head(64, 128),

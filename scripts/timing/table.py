@@ -32,7 +32,7 @@ SUSPECTED = {
     "labs_mm4096_blocked": "tensor.gap_ns",
     "act_copy_128_in_transpose": "how the profile counts what overlaps",
 }
-"""What is thought to be wrong where a row is missed."""
+"""Presumed causes of missed rows."""
 
 _UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6}
 
@@ -70,9 +70,9 @@ def rows_of(row: dict[str, Any], folder: Path) -> Iterator[Row]:
     if short in SINGLES:
         figures, kind = [_listed(SINGLES[short](side)) for side in Side], "single"
     elif name in CASES:
-        figures, kind = [[one] for one in _kernel(CASES[name], unit)], "kernel"
+        figures, kind = [[figure] for figure in _kernel(CASES[name], unit)], "kernel"
     elif name.startswith(("stream_", "chau_attn_fused")):
-        figures, kind = [[one] for one in _stream(name, folder)], "stream"
+        figures, kind = [[figure] for figure in _stream(name, folder)], "stream"
     else:
         print(f"no model of {name}", file=sys.stderr)
         return
@@ -95,11 +95,11 @@ def _kernel(case: Case, unit: str) -> tuple[float, float, float]:
 
 def _stream(name: str, folder: Path) -> tuple[float, ...]:
     """A stream's body; the kernel's own row is body and launch."""
-    own = name.removeprefix("stream_").removeprefix("chau_attn_").lower()
+    file_stem = name.removeprefix("stream_").removeprefix("chau_attn_").lower()
     launch = Parameters("trn2")["launch.nc_latency_ns"][:3] if "chau" in name else (0.0, 0.0, 0.0)
-    with open(folder / "streams" / f"{own}.txt", encoding="utf-8") as lines:
+    with open(folder / "streams" / f"{file_stem}.txt", encoding="utf-8") as lines:
         body = replay_total(read_stream(lines))
-    return tuple((one + more) / 1e3 for one, more in zip(body, launch, strict=True))
+    return tuple((body_ns + more) / 1e3 for body_ns, more in zip(body, launch, strict=True))
 
 
 def _line(row: Row) -> str:
@@ -141,11 +141,11 @@ def main() -> None:
     measured = json.loads((options.facts / "measured.json").read_text())
     rows: list[Row] = []
     print("| row | measured | model | error | inside | suspected |\n|---|---|---|---|---|---|")
-    for one in measured:
-        named = not options.only or any(part in one["id"] for part in options.only)
-        if not (one["reproducible"] or one["id"] in CASES) or not named:
+    for measurement in measured:
+        named = not options.only or any(fragment in measurement["id"] for fragment in options.only)
+        if not (measurement["reproducible"] or measurement["id"] in CASES) or not named:
             continue
-        for row in rows_of(one, options.facts):
+        for row in rows_of(measurement, options.facts):
             rows.append(row)
             print(_line(row), flush=True)
     print()

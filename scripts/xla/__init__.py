@@ -1,1 +1,1 @@
-"""What XLA's own tests say, read from a checkout of XLA."""
+"""Expectations of XLA's own tests, read from a checkout of XLA."""

@@ -65,7 +65,7 @@ class Parsed:
 
 
 def is_held_out(name: str) -> bool:
-    """Whether a test is for the report only: the SHA-256 of its name starts with 0, 1 or 2."""
+    """Return True for a test that is only reported: the SHA-256 of its name starts with 0, 1 or 2."""
     return hashlib.sha256(name.encode()).hexdigest()[0] in "012"
 
 
@@ -73,34 +73,35 @@ def read_tests(path: Path) -> list[Test]:
     """The tests of a C++ file, in their order."""
     head, *parts = _TEST.split(path.read_text(errors="replace"))
     shared = strings_in(head)
-    found: list[Test] = []
-    for part in parts:
-        names = _HEAD.match(part)
+    tests: list[Test] = []
+    for section in parts:
+        names = _HEAD.match(section)
         if names is None:
             continue
-        end = re.search(r"(?m)^}$", part)
-        body = part[: end.end()] if end else part
-        found.append(Test(names[1], names[2], body, {**shared, **strings_in(body)}))
-        shared |= strings_in(part[len(body) :]) | _templates(part[len(body) :])
-    return found
+        end = re.search(r"(?m)^}$", section)
+        body = section[: end.end()] if end else section
+        tests.append(Test(names[1], names[2], body, {**shared, **strings_in(body)}))
+        shared |= strings_in(section[len(body) :]) | _templates(section[len(body) :])
+    return tests
 
 
 def _templates(text: str) -> dict[str, str]:
     """Strings inside helper functions, as ``Function.variable``."""
-    found: dict[str, str] = {}
-    for one in re.finditer(r"(?ms)^[\w:<>]+\s+(\w+)\([^;{]*\)\s*\{$(.*?)^}", text):
-        found |= {f"{one[1]}.{name}": value for name, value in strings_in(one[2]).items()}
-    return found
+    templates: dict[str, str] = {}
+    for match in re.finditer(r"(?ms)^[\w:<>]+\s+(\w+)\([^;{]*\)\s*\{$(.*?)^}", text):
+        templates |= {f"{match[1]}.{name}": value for name, value in strings_in(match[2]).items()}
+    return templates
 
 
 def strings_in(text: str) -> dict[str, str]:
     """Variables that hold a string literal, by name."""
-    return {one[1]: _joined(one[2]) for one in _NAMED.finditer(text)}
+    return {match[1]: _joined(match[2]) for match in _NAMED.finditer(text)}
 
 
 def _joined(literals: str) -> str:
     return "".join(
-        one[2] if one[2] is not None else _unescaped(one[3]) for one in _STRING.finditer(literals)
+        match[2] if match[2] is not None else _unescaped(match[3])
+        for match in _STRING.finditer(literals)
     )
 
 
@@ -119,30 +120,30 @@ def modules_in(test: Test) -> Iterator[Parsed]:
 
 def _arguments(text: str, start: int) -> str:
     """The text between a call's parentheses."""
-    depth, at = 1, start
-    while at < len(text) and depth:
-        literal = _STRING.match(text, at)
+    depth, position = 1, start
+    while position < len(text) and depth:
+        literal = _STRING.match(text, position)
         if literal:
-            at = literal.end()
+            position = literal.end()
             continue
-        depth += {"(": 1, ")": -1}.get(text[at], 0)
-        at += 1
-    return text[start : at - 1]
+        depth += {"(": 1, ")": -1}.get(text[position], 0)
+        position += 1
+    return text[start : position - 1]
 
 
 def _split(arguments: str) -> list[str]:
     """Arguments at their top-level commas."""
-    parts, depth, at, start = [], 0, 0, 0
-    while at < len(arguments):
-        literal = _STRING.match(arguments, at)
+    parts, depth, position, start = [], 0, 0, 0
+    while position < len(arguments):
+        literal = _STRING.match(arguments, position)
         if literal:
-            at = literal.end()
+            position = literal.end()
             continue
-        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(arguments[at], 0)
-        if arguments[at] == "," and depth == 0:
-            parts.append(arguments[start:at])
-            start = at + 1
-        at += 1
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(arguments[position], 0)
+        if arguments[position] == "," and depth == 0:
+            parts.append(arguments[start:position])
+            start = position + 1
+        position += 1
     return [*parts, arguments[start:]]
 
 
@@ -159,7 +160,7 @@ def _evaluated(expression: str, strings: Mapping[str, str]) -> str:
     arguments = _split(expression[call.end() : -1])
     if call[1] == "StrReplaceAll" and len(arguments) == 2:
         return _replaced(_evaluated(arguments[0], strings), arguments[1], strings)
-    values = [_evaluated(one, strings) for one in arguments]
+    values = [_evaluated(argument, strings) for argument in arguments]
     if not all(values):
         return ""
     if call[1] == "StrCat":
@@ -178,7 +179,7 @@ def _replaced(text: str, pairs: str, strings: Mapping[str, str]) -> str:
 
 
 def _filled(text: str, values: list[str]) -> str:
-    for at, value in enumerate(values):
-        text = text.replace(f"${at}", value)
+    for index, value in enumerate(values):
+        text = text.replace(f"${index}", value)
         text = text.replace("%s", value, 1)
     return text

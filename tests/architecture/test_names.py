@@ -27,11 +27,11 @@ MAX_MEANINGLESS_NAMES = {
     "nki_lang": 2,
     "hlo_tools": 8,
     "neff": 1,
-    "scripts": 1190,
+    "scripts": 0,
     "tests": 1750,
 }
-MAX_ADJECTIVE_CONSTANTS = {"nki_lang": 0, "hlo_tools": 0, "neff": 0, "scripts": 11, "tests": 40}
-MAX_ELLIPTIC_TEXTS = {"nki_lang": 0, "hlo_tools": 0, "neff": 0, "scripts": 127, "tests": 77}
+MAX_ADJECTIVE_CONSTANTS = {"nki_lang": 0, "hlo_tools": 0, "neff": 0, "scripts": 0, "tests": 40}
+MAX_ELLIPTIC_TEXTS = {"nki_lang": 0, "hlo_tools": 0, "neff": 0, "scripts": 0, "tests": 77}
 """The recorded counts of each package: lower a number when its package has fewer."""
 
 

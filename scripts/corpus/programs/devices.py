@@ -66,8 +66,8 @@ def replicated() -> Any:
 @program
 def callback() -> Any:
     def run(x: Any) -> Any:
-        found = jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
-        return found + 1
+        sines = jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+        return sines + 1
 
     return run, (values(3),), {}
 
@@ -148,9 +148,9 @@ def host_calls() -> Any:
     def run(x: Any) -> Any:
         shape = jax.ShapeDtypeStruct((), np.float32)
         jax.debug.print("largest {y}", y=x.max())
-        one = io_callback(lambda v: np.float32(v.sum()), shape, x, ordered=True)
-        two = io_callback(lambda v: np.float32(v.sum()), shape, x * one, ordered=True)
-        many = jax.vmap(
+        first_sum = io_callback(lambda v: np.float32(v.sum()), shape, x, ordered=True)
+        second_sum = io_callback(lambda v: np.float32(v.sum()), shape, x * first_sum, ordered=True)
+        batched_sums = jax.vmap(
             lambda v: jax.pure_callback(
                 lambda a: np.cos(a),
                 jax.ShapeDtypeStruct((), np.float32),
@@ -158,6 +158,6 @@ def host_calls() -> Any:
                 vmap_method="sequential",
             )
         )(x)
-        return one + two, many  # fmt: skip
+        return first_sum + second_sum, batched_sums  # fmt: skip
 
     return run, (values(3),), {"runs": False}

@@ -61,8 +61,8 @@ def transformer(layers: int, scanned: bool) -> Any:
         return params, moments, value
 
     sizes = {"q": (8, 8), "k": (8, 8), "v": (8, 8), "o": (8, 8), "up": (8, 16), "down": (16, 8)}
-    one = {name: values(*size) for name, size in sizes.items()}
-    params = {"embed": values(13, 8), "layers": [dict(one) for _ in range(layers)]}
+    layer_values = {name: values(*size) for name, size in sizes.items()}
+    params = {"embed": values(13, 8), "layers": [dict(layer_values) for _ in range(layers)]}
     tokens = (np.arange(10).reshape(2, 5) % 13).astype(np.int32)
     moments = jax.tree_util.tree_map(np.zeros_like, params)
     return step, (params, moments, tokens), {"donate_argnums": (0, 1)}

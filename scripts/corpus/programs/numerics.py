@@ -92,8 +92,8 @@ def minimisation() -> Any:
         def valley(x: Any) -> Any:
             return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
 
-        found = minimize(valley, x, method="BFGS", options={"maxiter": 5})
-        return found.x, found.fun, found.nit
+        minimum = minimize(valley, x, method="BFGS", options={"maxiter": 5})
+        return minimum.x, minimum.fun, minimum.nit
 
     return run, (values(4),), {}
 
@@ -161,14 +161,14 @@ def scatters() -> Any:
     """Gathers and scatters beyond rows: batches, windows, several results, every mode."""
 
     def run(x: Any, i: Any, u: Any) -> Any:
-        picked = jax.vmap(lambda row, at: row[at])(x, i)
+        picked = jax.vmap(lambda row, index: row[index])(x, i)
         return (
-            picked, jax.vmap(lambda row, at, new: row.at[at].add(new))(x, i, u), x.at[i[0, 0], i[1]].min(-2.0),
+            picked, jax.vmap(lambda row, index, new: row.at[index].add(new))(x, i, u), x.at[i[0, 0], i[1]].min(-2.0),
             x.at[i, :2].set(7.0, mode="drop"), x.at[:, i[0]].get(mode="fill", fill_value=-1.0),
             x.at[i[0]].multiply(2.0, unique_indices=True), jnp.take_along_axis(x, i, 1),
             jnp.put_along_axis(x, i, u, 1, inplace=False), x.at[1:3, ::2].apply(jnp.sin),
-            jax.vmap(lambda row, at: lax.dynamic_slice(row, (at,), (3,)))(x, i[:, 0]),
-            jax.vmap(lambda row, at, new: lax.dynamic_update_slice(row, new, (at,)))(x, i[:, 1], u),
+            jax.vmap(lambda row, index: lax.dynamic_slice(row, (index,), (3,)))(x, i[:, 0]),
+            jax.vmap(lambda row, index, new: lax.dynamic_update_slice(row, new, (index,)))(x, i[:, 1], u),
             jax.grad(lambda x: (x[i[0], i[1]] ** 2).sum())(x), x[np.array([True, False, True, True])],
         )  # fmt: skip
 
@@ -185,14 +185,14 @@ def generators() -> Any:
 
     def run(seed: Any) -> Any:
         key = jax.random.key(seed, impl="rbg")
-        other = jax.random.key(seed, impl="threefry2x32")
+        threefry_key = jax.random.key(seed, impl="threefry2x32")
         r = jax.random
         return (
             r.uniform(key, (5,)), r.normal(key, (2, 3), jnp.bfloat16), r.bits(key, (4,), "uint16"),
-            r.poisson(other, 3.0, (4,)), r.dirichlet(other, jnp.ones(3)), r.beta(other, 1.0, 2.0, (3,)),
-            r.truncated_normal(other, -1.0, 1.0, (4,)), r.choice(other, 9, (4,), replace=False),
-            r.gumbel(other, (3,)), r.randint(other, (4,), -3, 9), r.orthogonal(other, 3),
-            r.laplace(other, (3,)), r.multivariate_normal(other, jnp.zeros(2), jnp.eye(2)),
+            r.poisson(threefry_key, 3.0, (4,)), r.dirichlet(threefry_key, jnp.ones(3)), r.beta(threefry_key, 1.0, 2.0, (3,)),
+            r.truncated_normal(threefry_key, -1.0, 1.0, (4,)), r.choice(threefry_key, 9, (4,), replace=False),
+            r.gumbel(threefry_key, (3,)), r.randint(threefry_key, (4,), -3, 9), r.orthogonal(threefry_key, 3),
+            r.laplace(threefry_key, (3,)), r.multivariate_normal(threefry_key, jnp.zeros(2), jnp.eye(2)),
         )  # fmt: skip
 
     return run, (np.uint32(5),), {}

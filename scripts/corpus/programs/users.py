@@ -42,8 +42,8 @@ def block(x: Any, w: Any, key: Any) -> Any:
     x = x + grouped_attention(rms_norm(x, w["norm"]), w)
     y = rms_norm(x, w["norm"])
     y = (jax.nn.silu(y @ w["gate"]) * (y @ w["up"])) @ w["down"]
-    kept = jax.random.bernoulli(key, 0.9, y.shape)
-    return x + jnp.where(kept, y / 0.9, 0).astype(x.dtype)
+    keep_mask = jax.random.bernoulli(key, 0.9, y.shape)
+    return x + jnp.where(keep_mask, y / 0.9, 0).astype(x.dtype)
 
 
 @program
@@ -51,10 +51,10 @@ def language_model() -> Any:
     """bf16 weights, a scan over rematerialised layers, Adam with clipping and decay."""
 
     def loss(params: Any, tokens: Any, key: Any) -> Any:
-        one = jax.checkpoint(block, policy=jax.checkpoint_policies.dots_saveable)
+        checkpointed = jax.checkpoint(block, policy=jax.checkpoint_policies.dots_saveable)
         keys = jax.random.split(key, 3)
         x = params["embed"][tokens].astype(jnp.bfloat16)
-        x, _ = lax.scan(lambda x, row: (one(x, *row), None), x, (params["layers"], keys))
+        x, _ = lax.scan(lambda x, row: (checkpointed(x, *row), None), x, (params["layers"], keys))
         logits = (x @ params["embed"].T.astype(x.dtype)).astype(jnp.float32)
         targets = jax.nn.one_hot(tokens[:, 1:], 16)
         return -(jax.nn.log_softmax(logits[:, :-1]) * targets).sum(-1).mean()
@@ -115,8 +115,10 @@ def capacity_experts() -> Any:
         weights = jax.nn.softmax(x @ router)
         mask = jax.nn.one_hot(weights.argmax(-1), 4, dtype=jnp.int32)
         place = jnp.cumsum(mask, axis=0) * mask - 1
-        kept = mask * (place < 3)
-        dispatch = jax.nn.one_hot(jnp.where(kept > 0, place, -1), 3) * kept[..., None]
+        capacity_mask = mask * (place < 3)
+        dispatch = (
+            jax.nn.one_hot(jnp.where(capacity_mask > 0, place, -1), 3) * capacity_mask[..., None]
+        )
         rows = jnp.einsum("td,tec->ecd", x, dispatch)
         out = jnp.einsum("ecd,edf->ecf", rows, w)
         return jnp.einsum("ecf,tec,te->tf", out, dispatch, weights)
@@ -129,22 +131,29 @@ def decoding() -> Any:
     """Sampling with a cache until every row has ended; nobody knows when."""
 
     def run(cache: Any, first: Any, w: Any, key: Any) -> Any:
-        def attend(cache: Any, token: Any, at: Any) -> Any:
+        def attend(cache: Any, token: Any, position: Any) -> Any:
             x = w["embed"][token]
-            k, v = (lax.dynamic_update_slice(c, (x @ w[n])[:, None], (0, at, 0))
+            k, v = (lax.dynamic_update_slice(c, (x @ w[n])[:, None], (0, position, 0))
                     for c, n in zip(cache, "kv", strict=True))  # fmt: skip
             scores = jnp.einsum("bd,bsd->bs", x @ w["q"], k)
-            scores = jnp.where(jnp.arange(12) <= at, scores, -jnp.inf)
+            scores = jnp.where(jnp.arange(12) <= position, scores, -jnp.inf)
             return (k, v), jnp.einsum("bs,bsd->bd", jax.nn.softmax(scores), v) @ w["embed"].T
 
         def body(state: Any) -> Any:
-            at, cache, token, out, ended, key = state
-            cache, logits = attend(cache, token, at)
+            position, cache, token, out, ended, key = state
+            cache, logits = attend(cache, token, position)
             key, now = jax.random.split(key)
             best = lax.top_k(logits, 3)[0][:, -1:]
             token = jax.random.categorical(now, jnp.where(logits < best, -1e9, logits))
             token = jnp.where(ended, 0, token).astype(jnp.int32)
-            return at + 1, cache, token, out.at[:, at].set(token), ended | (token == 0), key
+            return (
+                position + 1,
+                cache,
+                token,
+                out.at[:, position].set(token),
+                ended | (token == 0),
+                key,
+            )
 
         def running(state: Any) -> Any:
             return (state[0] < 12) & ~state[4].all()
@@ -162,8 +171,8 @@ def beam_search() -> Any:
     def run(scores: Any) -> Any:
         def step(state: Any, row: Any) -> Any:
             total, history = state
-            best, at = lax.top_k((total[:, None] + row).reshape(-1), 3)
-            history = jnp.roll(history[at // 5], -1, axis=1).at[:, -1].set(at % 5)
+            best, best_index = lax.top_k((total[:, None] + row).reshape(-1), 3)
+            history = jnp.roll(history[best_index // 5], -1, axis=1).at[:, -1].set(best_index % 5)
             return (best, history), best[0]
 
         return lax.scan(step, (jnp.zeros(3), jnp.zeros((3, 4), jnp.int32)), scores)
@@ -181,13 +190,13 @@ def quantised() -> Any:
             return jnp.clip(jnp.round(t / scale), -127, 127).astype(jnp.int8), scale
 
         (a, sa), (b, sb) = rounded(x, 1), rounded(w, 0)
-        whole = lax.dot(a, b, preferred_element_type=jnp.int32).astype(jnp.float32) * sa * sb
+        quantized = lax.dot(a, b, preferred_element_type=jnp.int32).astype(jnp.float32) * sa * sb
         four = jnp.clip(jnp.round(w * 7), -8, 7).astype(jnp.int4)
         groups = four.reshape(4, 4, 8).astype(jnp.bfloat16) * jnp.bfloat16(0.125)
         weight_only = x.astype(jnp.bfloat16) @ groups.reshape(16, 8)
         small = [(t * 8).astype(k) for t, k in ((x, jnp.float8_e4m3fn), (w, jnp.float8_e5m2))]
         scaled = lax.dot(*small, preferred_element_type=jnp.float32) / 64
-        return whole, weight_only, scaled, four, *small
+        return quantized, weight_only, scaled, four, *small
 
     return run, (values(6, 16), values(16, 8)), {}
 
@@ -251,9 +260,9 @@ def updated_in_place() -> Any:
 
     def run(state: Any, table: Any, rows: Any) -> Any:
         def write(table: Any, row: Any) -> Any:
-            at, value = row
-            old = lax.dynamic_slice(table, (at, 0), (1, 4))
-            return lax.dynamic_update_slice(table, old + value, (at, 0)), old
+            row_index, value = row
+            old = lax.dynamic_slice(table, (row_index, 0), (1, 4))
+            return lax.dynamic_update_slice(table, old + value, (row_index, 0)), old
 
         table, old = lax.scan(write, table, (rows, values(3, 1, 4)))
         return {"count": state["count"] + 1, "kept": state["kept"]}, table, old

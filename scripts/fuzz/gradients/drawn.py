@@ -61,9 +61,9 @@ def drawn(seed: int) -> list[str]:
     lines: list[str] = []
     shape = chance.choice(_SHAPES)
     for number in range(chance.randint(2, 4)):
-        made = "leaf" if number == 0 or chance.random() < 0.4 else "data"
-        given = shape if chance.random() < 0.8 else chance.choice(_SHAPES)
-        _try(world, f"{'abcd'[number]} = {made}{given}", lines)
+        constructor = "leaf" if number == 0 or chance.random() < 0.4 else "data"
+        drawn_shape = shape if chance.random() < 0.8 else chance.choice(_SHAPES)
+        _try(world, f"{'abcd'[number]} = {constructor}{drawn_shape}", lines)
     for number in range(chance.randint(3, 12)):
         line = _line(chance, world, number)
         if not _try(world, line, lines, keep=chance.random() < 0.15):
@@ -76,12 +76,12 @@ def _line(chance: random.Random, world: World, number: int) -> str:
     form = chance.choice(chance.choices(kinds, weights)[0])
     tensors = world.tensors()
     x = chance.choice(list(tensors)[-6:] if chance.random() < 0.6 else list(tensors))
-    alike = [name for name, one in tensors.items() if one.shape == tensors[x].shape]
-    others = {"y": chance.choice(alike), "z": chance.choice(alike)}
-    line = form.format(x=x, v=f"v{number}", w=f"w{number}", **others)
+    alike = [name for name, tensor in tensors.items() if tensor.shape == tensors[x].shape]
+    operands = {"y": chance.choice(alike), "z": chance.choice(alike)}
+    line = form.format(x=x, v=f"v{number}", w=f"w{number}", **operands)
     if form in _VIEWS + _MADE:
         line = f"v{number} = {line}"
-    asks = form in _KERNELS and any(_asks(tensors[name]) for name in (x, *others.values()))
+    asks = form in _KERNELS and any(_asks(tensors[name]) for name in (x, *operands.values()))
     if chance.random() < (0.7 if asks else 0.15):  # else most programs end with a refusal
         line = f"with {'torch.no_grad()' if asks else chance.choice(_MODES)}: {line}"
     return line
@@ -112,10 +112,12 @@ def _asks(tensor: torch.Tensor) -> bool:
 
 def _last(chance: random.Random, world: World) -> str:
     tensors = [
-        name for name, one in world.tensors().items() if one.numel() > 0 and not one.is_inference()
+        name
+        for name, tensor in world.tensors().items()
+        if tensor.numel() > 0 and not tensor.is_inference()
     ]
-    some = chance.sample(tensors, min(len(tensors), chance.randint(1, 4)))
+    sample = chance.sample(tensors, min(len(tensors), chance.randint(1, 4)))
     asking = [name for name in tensors if _asks(world.tensors()[name])]
     if asking:
-        some.append(chance.choice(asking))
-    return f"total({', '.join(dict.fromkeys(some))}).backward()"
+        sample.append(chance.choice(asking))
+    return f"total({', '.join(dict.fromkeys(sample))}).backward()"

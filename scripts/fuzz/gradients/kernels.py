@@ -77,35 +77,35 @@ def sum_to(x, y, out):
 @nki.jit
 def accumulate_(x, y):
     """Adds ``y`` to ``x`` and returns it beside a new tensor."""
-    one, other = _loaded(x), _loaded(y)
-    nisa.tensor_tensor(one, one, other, nl.add)
-    nisa.dma_copy(dst=x, src=one)
-    return x, _stored(other, y)
+    left, right = _loaded(x), _loaded(y)
+    nisa.tensor_tensor(left, left, right, nl.add)
+    nisa.dma_copy(dst=x, src=left)
+    return x, _stored(right, y)
 
 
 @nki.jit
 def swap_(x, y):
-    one, other = _loaded(x), _loaded(y)
-    nisa.dma_copy(dst=x, src=other)
-    nisa.dma_copy(dst=y, src=one)
+    left, right = _loaded(x), _loaded(y)
+    nisa.dma_copy(dst=x, src=right)
+    nisa.dma_copy(dst=y, src=left)
     return y, x
 
 
 def _raise(x: torch.Tensor) -> torch.Tensor:
-    made = (x * 5.0).contiguous()
+    raised = (x * 5.0).contiguous()
     x.add_(1.0)
-    return made
+    return raised
 
 
 def _accumulate(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    kept = y.clone(memory_format=torch.contiguous_format)
-    return x.add_(kept), kept
+    copied = y.clone(memory_format=torch.contiguous_format)
+    return x.add_(copied), copied
 
 
 def _swap(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    one, other = x.clone(), y.clone()
-    x.copy_(other)
-    y.copy_(one)
+    left, right = x.clone(), y.clone()
+    x.copy_(right)
+    y.copy_(left)
     return y, x
 
 
@@ -133,7 +133,7 @@ contiguous, whatever their arguments are."""
 
 @dataclass
 class Watch:
-    """What calls of the equivalents were like, which decides what the kernels may refuse.
+    """Properties of the equivalents' calls, which decide what the kernels may refuse.
 
     Attributes:
         differentiated: one had an argument that requires a gradient, in grad mode.
@@ -150,10 +150,10 @@ class Unusable(Exception):
 
 def kernels(*, simulated: bool = False) -> SimpleNamespace:
     """The kernels by name."""
-    found = {name: kernel for name, (kernel, _, _) in _TABLE.items()}
+    table = {name: kernel for name, (kernel, _, _) in _TABLE.items()}
     if simulated:
-        found = {name: nki.simulate(kernel) for name, kernel in found.items()}
-    return SimpleNamespace(**found)
+        table = {name: nki.simulate(kernel) for name, kernel in table.items()}
+    return SimpleNamespace(**table)
 
 
 def equivalents(watch: Watch) -> SimpleNamespace:
@@ -162,10 +162,11 @@ def equivalents(watch: Watch) -> SimpleNamespace:
     def watched(function: Callable[..., Any], written: tuple[int, ...]) -> Any:
         def call(*args: torch.Tensor) -> Any:
             if any(
-                one.dim() == 0 or one.numel() == 0 or one.shape != args[0].shape for one in args
+                tensor.dim() == 0 or tensor.numel() == 0 or tensor.shape != args[0].shape
+                for tensor in args
             ):
                 raise Unusable  # kernels take none of these
-            if torch.is_grad_enabled() and any(one.requires_grad for one in args):
+            if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in args):
                 watch.differentiated = True
             storages = [args[index].untyped_storage().data_ptr() for index in written]
             watch.shared |= len(set(storages)) < len(storages)

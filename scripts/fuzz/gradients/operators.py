@@ -84,12 +84,12 @@ SILENT = (
 
 def operators(K: SimpleNamespace, define: Callable[..., Any]) -> SimpleNamespace:
     """Custom operators; ``define(name, mutates_args=...)`` registers one."""
-    made: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
 
     def operator(*changed: str) -> Callable[[Callable[..., Any]], Any]:
         def register(function: Callable[..., Any]) -> Any:
-            made[function.__name__] = define(function.__name__, mutates_args=changed)(function)
-            return made[function.__name__]
+            by_name[function.__name__] = define(function.__name__, mutates_args=changed)(function)
+            return by_name[function.__name__]
 
         return register
 
@@ -126,7 +126,7 @@ def operators(K: SimpleNamespace, define: Callable[..., Any]) -> SimpleNamespace
         K.sum_to(x, y, out)
 
     _undeclared(K, operator)
-    return SimpleNamespace(**made)
+    return SimpleNamespace(**by_name)
 
 
 def _undeclared(K: SimpleNamespace, operator: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""What plays a program, with kernels and with operations of torch instead."""
+"""The player of a program, with kernels or with equivalent operations of torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPERATORS: dict[str, SimpleNamespace] = {}
 
 @dataclass
 class Played:
-    """What came of a program.
+    """The outcome of a program.
 
     Attributes:
         states: after each line, the value of each tensor by name.
@@ -41,8 +41,8 @@ class Played:
     @property
     def code(self) -> str:
         """The code of the error, when it has one."""
-        found = _CODE.search(str(self.error))
-        return str(getattr(self.error, "code", "")) or (found[1] if found else "")
+        match = _CODE.search(str(self.error))
+        return str(getattr(self.error, "code", "")) or (match[1] if match else "")
 
 
 class World:
@@ -64,26 +64,28 @@ class World:
         """Small numbers, others for each call and ``data``."""
         self._drawn += 1
         chance = torch.Generator().manual_seed(1000 * self._data + self._drawn)
-        made = torch.randint(-6, 7, shape, generator=chance, device="cpu").to(torch.float32)
-        return (made / 4 + 0.125).to(self._device)
+        values = torch.randint(-6, 7, shape, generator=chance, device="cpu").to(torch.float32)
+        return (values / 4 + 0.125).to(self._device)
 
     def leaf(self, *shape: int) -> torch.Tensor:
         """The same, asking for a gradient."""
-        made = self.data(*shape).requires_grad_()
-        self.leaves[id(made)] = made
-        return made
+        tensor = self.data(*shape).requires_grad_()
+        self.leaves[id(tensor)] = tensor
+        return tensor
 
     def total(self, *tensors: torch.Tensor) -> torch.Tensor:
         """A sum of the elements, each with a weight of its own."""
-        found = torch.zeros((), device=self._device)
+        weighted = torch.zeros((), device=self._device)
         for tensor in tensors:
             weights = torch.arange(1.0, 1.0 + tensor.numel(), device="cpu").to(self._device)
-            found = found + (tensor.reshape(-1) * weights).sum()
-        return found
+            weighted = weighted + (tensor.reshape(-1) * weights).sum()
+        return weighted
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The program's own."""
-        return {name: one for name, one in self.names.items() if isinstance(one, torch.Tensor)}
+        return {
+            name: tensor for name, tensor in self.names.items() if isinstance(tensor, torch.Tensor)
+        }
 
 
 def _own_operators(K: SimpleNamespace, group: str) -> SimpleNamespace:
@@ -103,10 +105,10 @@ def _same_operators(watch: Watch) -> SimpleNamespace:
         return torch.library.custom_op(f"same::{name}", mutates_args=mutates_args)
 
     if "same" not in _OPERATORS:
-        found = operators(equivalents(Watch()), define)
+        defined = operators(equivalents(Watch()), define)
         for name in SILENT:
-            setattr(found, name, _refused)
-        _OPERATORS["same"] = found
+            setattr(defined, name, _refused)
+        _OPERATORS["same"] = defined
     return _OPERATORS["same"]
 
 
@@ -114,32 +116,42 @@ class Undeclared(Exception):
     """An operator wrote what it does not declare."""
 
 
-def _refused(*given: Any) -> None:
-    tensors = [one for each in given for one in (each if isinstance(each, list) else [each])]
-    if any(one.dim() == 0 or len(one) < 2 or one.shape != tensors[0].shape for one in tensors):
+def _refused(*arguments: Any) -> None:
+    tensors = [
+        tensor
+        for argument in arguments
+        for tensor in (argument if isinstance(argument, list) else [argument])
+    ]
+    if any(
+        tensor.dim() == 0 or len(tensor) < 2 or tensor.shape != tensors[0].shape
+        for tensor in tensors
+    ):
         raise Unusable  # kernels take none of these, nor of their parts
-    if len(given) == 2 and len({one.untyped_storage().data_ptr() for one in tensors}) == 1:
+    if (
+        len(arguments) == 2
+        and len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == 1
+    ):
         raise Unusable  # the write is one of the declared argument, too
     raise Undeclared
 
 
 def play(lines: list[str], way: str = "cpu", data: int = 0, *, same: bool = False) -> Played:
     """Run the lines, with operations of torch instead of kernels if ``same``."""
-    found = Played()
-    world = World(way, data, found.watch if same else None)
+    played = Played()
+    world = World(way, data, played.watch if same else None)
     for line in lines:
         try:
             exec(line, world.names)
         except Exception as error:
-            found.error = error
-        found.states.append({name: _value(one) for name, one in world.tensors().items()})
-        if found.error is not None:
+            played.error = error
+        played.states.append({name: _value(tensor) for name, tensor in world.tensors().items()})
+        if played.error is not None:
             break
-    for name, one in world.tensors().items():
-        gradient = one.grad if id(one) in world.leaves else None
+    for name, value in world.tensors().items():
+        gradient = value.grad if id(value) in world.leaves else None
         if gradient is not None:
-            found.gradients[name] = _value(gradient)
-    return found
+            played.gradients[name] = _value(gradient)
+    return played
 
 
 def _value(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -154,46 +166,53 @@ def _value(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def fault_of(lines: list[str], way: str, data: int) -> tuple[str, str]:
-    """What is wrong with a program, and how it went: a code, a kind of error, "equal"."""
-    wanted = play(lines, data=data, same=True)
-    if isinstance(wanted.error, NameError | SyntaxError | Unusable):
+    """Return the fault of a program, and its outcome: a code, a kind of error, or "equal"."""
+    reference = play(lines, data=data, same=True)
+    if isinstance(reference.error, NameError | SyntaxError | Unusable):
         return "", "no program"
-    found = play(lines, way, data)
-    at = len(found.states) - 1
-    if found.code:
-        if not _may_refuse(found, wanted):
-            return f"line {at + 1} is refused: {found.error}", found.code
-        return _differing(wanted.states[at - 1] if at else {}, found.states[at]), found.code
-    if found.error is not None or wanted.error is not None:
-        if _may_raise(found.error, wanted.error):
+    played = play(lines, way, data)
+    last = len(played.states) - 1
+    if played.code:
+        if not _may_refuse(played, reference):
+            return f"line {last + 1} is refused: {played.error}", played.code
+        return _differing(
+            reference.states[last - 1] if last else {}, played.states[last]
+        ), played.code
+    if played.error is not None or reference.error is not None:
+        if _may_raise(played.error, reference.error):
             return "", "raises"
-        if "does not require grad" in str(found.error) and not wanted.gradients:
+        if "does not require grad" in str(played.error) and not reference.gradients:
             return "", "raises"  # views without a history ask for one in torch, and get none
-        if _kind(found.error) != _kind(wanted.error):
-            return f"line {at + 1}: {_told(found.error)} instead of {_told(wanted.error)}", "raises"
-        return _differing(wanted.states[at], found.states[at]), "raises"
-    told = _differing(wanted.states[-1], found.states[-1])
-    return told or _differing(wanted.gradients, found.gradients, "gradient of "), "equal"
+        if _kind(played.error) != _kind(reference.error):
+            return (
+                f"line {last + 1}: {_told(played.error)} instead of {_told(reference.error)}",
+                "raises",
+            )
+        return _differing(reference.states[last], played.states[last]), "raises"
+    told = _differing(reference.states[-1], played.states[-1])
+    return told or _differing(reference.gradients, played.gradients, "gradient of "), "equal"
 
 
-def _may_refuse(found: Played, wanted: Played) -> bool:
-    if found.code == "NKI-OP-MUTATES":
-        return isinstance(wanted.error, Undeclared) and len(found.states) == len(wanted.states)
-    if found.code == "NKI-SHARED":
-        return wanted.watch.shared or "single memory location" in str(wanted.error)
-    return found.code == "HLO-KERNEL-GRADIENT" and wanted.watch.differentiated
+def _may_refuse(played: Played, reference: Played) -> bool:
+    if played.code == "NKI-OP-MUTATES":
+        return isinstance(reference.error, Undeclared) and len(played.states) == len(
+            reference.states
+        )
+    if played.code == "NKI-SHARED":
+        return reference.watch.shared or "single memory location" in str(reference.error)
+    return played.code == "HLO-KERNEL-GRADIENT" and reference.watch.differentiated
 
 
-def _may_raise(found: Exception | None, wanted: Exception | None) -> bool:
+def _may_raise(error: Exception | None, expected_error: Exception | None) -> bool:
     """Where one of both refuses what PyTorch leaves open, or an earlier part of the same line.
 
     Tensors of inference mode: "neuron" has ordinary ones of single operations, so that they may be
     written, and CPU lets ``.data`` of one be written, which PyTorch documents as not allowed. An
     undeclared write to one of several views is refused by PyTorch before it is seen.
     """
-    if found is None or "nference tensor" in str(found):
-        return "nference tensor" in f"{found}{wanted}"
-    return isinstance(wanted, Undeclared) and "modified inplace" in str(found)
+    if error is None or "nference tensor" in str(error):
+        return "nference tensor" in f"{error}{expected_error}"
+    return isinstance(expected_error, Undeclared) and "modified inplace" in str(error)
 
 
 _KINDS = ("modified by an inplace operation", "leaf Variable", "modified inplace",
@@ -201,20 +220,20 @@ _KINDS = ("modified by an inplace operation", "leaf Variable", "modified inplace
 
 
 def _kind(error: Exception | None) -> str:
-    """What an error of torch is about."""
+    """Return the subject of an error of torch."""
     text = "" if error is None else f"{type(error).__name__}: {error}"
     text = re.sub(r"\b(own|simulated)(::|\.)", r"same\2", text)
-    return next((one for one in _KINDS if one in text), text[:60])
+    return next((kind for kind in _KINDS if kind in text), text[:60])
 
 
 def _told(error: Exception | None) -> str:
     return "no error" if error is None else f"{type(error).__name__}: {str(error)[:300]}"
 
 
-def _differing(wanted: dict[str, Any], found: dict[str, Any], what: str = "") -> str:
+def _differing(expected: dict[str, Any], actual: dict[str, Any], what: str = "") -> str:
     """The first tensor that differs."""
-    for name, want in wanted.items():
-        have = found.get(name)
+    for name, want in expected.items():
+        have = actual.get(name)
         if (want is None) != (have is None):
             return f"{what}{name} is {'missing' if have is None else 'there'}"
         if want is None:
@@ -227,7 +246,7 @@ def _differing(wanted: dict[str, Any], found: dict[str, Any], what: str = "") ->
 
 
 def serve_programs() -> None:
-    """What the child runs: ``("draw", seed)`` or ``("play", lines, device)``."""
+    """Answer ``("draw", seed)`` or ``("play", lines, device)`` in the child process."""
     from gradients.drawn import drawn
     from hlo_tools.frameworks import torch_device
 

@@ -43,30 +43,32 @@ def solved(make: Maker) -> Value | None:
     """cholesky of a positive definite matrix; triangular-solve with one whose diagonal is strong."""
     n, chance = make.chance.randrange(1, 6), make.chance
     batch = (2,) if chance.random() < 0.3 else ()
-    given = make.argument((*batch, n, n), "float32", 0.0)
-    kind, name = typed_as("float32", given.shape), make.unique("solved")
+    square = make.argument((*batch, n, n), "float32", 0.0)
+    kind, name = typed_as("float32", square.shape), make.unique("solved")
     lower = f"lower={str(chance.random() < 0.5).lower()}"
-    matrix = _within_one(given)
+    matrix = _within_one(square)
     if chance.random() < 0.5:
-        text = f"{name} {{ {matrix} {_squared(given)} ROOT r = {kind} cholesky(m), {lower} }}"
-        return make.emit(f"call({given.name}), to_apply={name}", given.shape, "float32", (given,),
+        text = f"{name} {{ {matrix} {_squared(square)} ROOT r = {kind} cholesky(m), {lower} }}"
+        return make.emit(f"call({square.name}), to_apply={name}", square.shape, "float32", (square,),
                          exact=False, called=(text,))  # fmt: skip
     left, columns = chance.random() < 0.5, chance.randrange(1, 4)
-    other = make.argument((*batch, n, columns) if left else (*batch, columns, n), "float32", 0.0)
+    right_side = make.argument(
+        (*batch, n, columns) if left else (*batch, columns, n), "float32", 0.0
+    )
     unit, turned = chance.random() < 0.3, chance.choice(("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"))
-    made = typed_as("float32", other.shape)
+    right_kind = typed_as("float32", right_side.shape)
     text = (
-        f"{name} {{ {matrix} m = {kind} add(c, d) b = {made} parameter(1) ROOT r = {made} triangular-solve(m, b),"
+        f"{name} {{ {matrix} m = {kind} add(c, d) b = {right_kind} parameter(1) ROOT r = {right_kind} triangular-solve(m, b),"
         f" left_side={str(left).lower()}, {lower}, unit_diagonal={str(unit).lower()}, transpose_a={turned} }}"
     )
-    return make.emit(f"call({given.name}, {other.name}), to_apply={name}", other.shape, "float32",
-                     (given, other), exact=False, called=(text,))  # fmt: skip
+    return make.emit(f"call({square.name}, {right_side.name}), to_apply={name}", right_side.shape, "float32",
+                     (square, right_side), exact=False, called=(text,))  # fmt: skip
 
 
-def _within_one(given: Value) -> str:
+def _within_one(square: Value) -> str:
     """``c``, the argument between -1 and 1, and ``d``, 6 on the diagonal and 0 elsewhere."""
-    shape, rank = given.shape, given.rank
-    kind, flags, counts = (typed_as(one, shape) for one in ("float32", "bool", "int32"))
+    shape, rank = square.shape, square.rank
+    kind, flags, counts = (typed_as(dtype, shape) for dtype in ("float32", "bool", "int32"))
     return (
         f"p = {kind} parameter(0) one = f32[] constant(1) less = f32[] constant(-1) c = {kind} clamp(less, p, one)"
         f" i = {counts} iota(), iota_dimension={rank - 2} j = {counts} iota(), iota_dimension={rank - 1}"
@@ -76,9 +78,9 @@ def _within_one(given: Value) -> str:
     )
 
 
-def _squared(given: Value) -> str:
+def _squared(square: Value) -> str:
     """``m``, the product of ``c`` with itself transposed, plus ``d``."""
-    kind, rank = typed_as("float32", given.shape), given.rank
+    kind, rank = typed_as("float32", square.shape), square.rank
     dims = [f"{side}_contracting_dims={{{rank - 1}}}" for side in ("lhs", "rhs")]
     dims += [f"{side}_batch_dims={{0}}" for side in ("lhs", "rhs") if rank == 3]
     return f"q = {kind} dot(c, c), {', '.join(dims)} m = {kind} add(q, d)"
@@ -90,33 +92,36 @@ def batch_norm(make: Maker) -> Value | None:
     if x is None or not x.rank or 0 in x.shape:
         return None
     chance, feature = make.chance, make.chance.randrange(x.rank)
-    few = (x.shape[feature],)
-    kind, small = typed_as("float32", x.shape), typed_as("float32", few)
+    feature_shape = (x.shape[feature],)
+    kind, small = typed_as("float32", x.shape), typed_as("float32", feature_shape)
     which = chance.choice(("inference", "training", "grad"))
-    shapes = {"inference": (few,) * 4, "training": (few,) * 2, "grad": (few, few, few, x.shape)}[
-        which
-    ]
-    at = 0 if which == "inference" else chance.randrange(3)
-    given = [x, *(make.argument(shape, "float32", 0.0) for shape in shapes)]
+    shapes = {
+        "inference": (feature_shape,) * 4,
+        "training": (feature_shape,) * 2,
+        "grad": (feature_shape, feature_shape, feature_shape, x.shape),
+    }[which]
+    result_index = 0 if which == "inference" else chance.randrange(3)
+    operands = [x, *(make.argument(shape, "float32", 0.0) for shape in shapes)]
     name = make.unique("norm")
     lines = [
-        f"p{n} = {typed_as('float32', one.shape)} parameter({n})" for n, one in enumerate(given)
+        f"p{n} = {typed_as('float32', operand.shape)} parameter({n})"
+        for n, operand in enumerate(operands)
     ]
-    names = [f"p{n}" for n in range(len(given))]
+    names = [f"p{n}" for n in range(len(operands))]
     if which != "training":  # a variance is no less than zero
         place = 4 if which == "inference" else 3
         lines.append(f"square = {small} multiply(p{place}, p{place})")
         names[place] = "square"
-    made = kind if which == "inference" else f"({kind}, {small}, {small})"
+    result_kind = kind if which == "inference" else f"({kind}, {small}, {small})"
     lines.append(
-        f"n = {made} batch-norm-{which}({', '.join(names)}), epsilon=0.01, feature_index={feature}"
+        f"n = {result_kind} batch-norm-{which}({', '.join(names)}), epsilon=0.01, feature_index={feature}"
     )
-    shape = few if at else x.shape
-    ending = "copy(n)" if which == "inference" else f"get-tuple-element(n), index={at}"
+    shape = feature_shape if result_index else x.shape
+    ending = "copy(n)" if which == "inference" else f"get-tuple-element(n), index={result_index}"
     lines.append(f"ROOT r = {typed_as('float32', shape)} {ending}")
     text = f"{name} {{ {' '.join(lines)} }}"
-    arguments = ", ".join(one.name for one in given)
-    return make.emit(f"call({arguments}), to_apply={name}", shape, "float32", tuple(given), exact=False,
+    arguments = ", ".join(operand.name for operand in operands)
+    return make.emit(f"call({arguments}), to_apply={name}", shape, "float32", tuple(operands), exact=False,
                      called=(text,))  # fmt: skip
 
 
@@ -128,10 +133,10 @@ def ragged(make: Maker) -> Value | None:
     summed = chance.random() < 0.3
     x = make.argument((m, k), dtype, 0.0)
     y = make.argument((k, n) if summed else (groups, k, n), dtype, 0.0)
-    at = make.argument((groups,), "int32", 0.0)
+    index = make.argument((groups,), "int32", 0.0)
     low, high = make.number("0", "int32"), make.number("3", "int32")
     sizes = make.emit(
-        f"clamp({low.name}, {at.name}, {high.name})", (groups,), "int32", (low, at, high)
+        f"clamp({low.name}, {index.name}, {high.name})", (groups,), "int32", (low, index, high)
     )
     if sizes is None:
         return None
@@ -149,14 +154,14 @@ def largest(make: Maker) -> Value | None:
     x = make.pick("fi", exact=True, dtypes=("float32", "int32", "bfloat16"))
     if x is None or not x.rank or 0 in x.shape:
         return None
-    k, at = make.chance.randrange(1, x.shape[-1] + 1), make.chance.randrange(2)
+    k, index = make.chance.randrange(1, x.shape[-1] + 1), make.chance.randrange(2)
     shape = (*x.shape[:-1], k)
-    dtype = "int32" if at else x.dtype
+    dtype = "int32" if index else x.dtype
     kinds = typed_as(x.dtype, shape), typed_as("int32", shape)
     name = make.unique("topk")
     text = (
         f"{name} {{ p = {typed_as(x.dtype, x.shape)} parameter(0) t = ({', '.join(kinds)}) topk(p), k={k},"
-        f" largest=true ROOT g = {kinds[at]} get-tuple-element(t), index={at} }}"
+        f" largest=true ROOT g = {kinds[index]} get-tuple-element(t), index={index} }}"
     )
     return make.emit(
         f"call({x.name}), to_apply={name}", shape, dtype, (x,), jumps=True, called=(text,)
@@ -167,15 +172,15 @@ def _distinct(make: Maker, x: Value) -> Value | None:
     """Whole numbers that differ all: 13 bits of an element's, and 11 of its place."""
     count = math.prod(x.shape)
     assert count <= 1 << 11
-    kind, whole = typed_as(x.dtype, x.shape), typed_as("int32", x.shape)
+    kind, word_kind = typed_as(x.dtype, x.shape), typed_as("int32", x.shape)
     name = make.unique("distinct")
     lines = (
-        f"p = {kind} parameter(0)", f"b = {whole} bitcast-convert(p)",
-        f"c = s32[] constant({19 if x.kind == 'f' else 0})", f"w = {whole} broadcast(c), dimensions={{}}",
-        f"h = {whole} shift-right-arithmetic(b, w)", "t = s32[] constant(11)",
-        f"u = {whole} broadcast(t), dimensions={{}}", f"m = {whole} shift-left(h, u)",
-        f"i = s32[{count}] iota(), iota_dimension=0", f"j = {whole} reshape(i)",
-        f"o = {whole} add(m, j)", f"ROOT r = {kind} convert(o)",
+        f"p = {kind} parameter(0)", f"b = {word_kind} bitcast-convert(p)",
+        f"c = s32[] constant({19 if x.kind == 'f' else 0})", f"w = {word_kind} broadcast(c), dimensions={{}}",
+        f"h = {word_kind} shift-right-arithmetic(b, w)", "t = s32[] constant(11)",
+        f"u = {word_kind} broadcast(t), dimensions={{}}", f"m = {word_kind} shift-left(h, u)",
+        f"i = s32[{count}] iota(), iota_dimension=0", f"j = {word_kind} reshape(i)",
+        f"o = {word_kind} add(m, j)", f"ROOT r = {kind} convert(o)",
     )  # fmt: skip
     text = f"{name} {{ {' '.join(lines)} }}"
     return make.emit(f"call({x.name}), to_apply={name}", x.shape, x.dtype, (x,), jumps=True, called=(text,))  # fmt: skip
@@ -220,7 +225,7 @@ def pairs_reduced(make: Maker) -> Value | None:
     x = make.pick("fi", exact=True, dtypes=("float32", "int32", "bfloat16", "int8"))
     if x is None or not x.rank or 0 in x.shape:
         return None
-    dim, at, way = (
+    dim, index, way = (
         make.chance.randrange(x.rank),
         make.chance.randrange(2),
         make.chance.choice(("GT", "LT")),
@@ -244,9 +249,9 @@ def pairs_reduced(make: Maker) -> Value | None:
         f"{name} {{ p = {typed_as(x.dtype, x.shape)} parameter(0) i = {counts} iota(), iota_dimension={dim}"
         f" s = {kind}[] constant({start}) z = s32[] constant(2147483647)"
         f" r = ({', '.join(kinds)}) reduce(p, i, s, z), dimensions={{{dim}}}, to_apply={region_name}"
-        f" ROOT g = {kinds[at]} get-tuple-element(r), index={at} }}"
+        f" ROOT g = {kinds[index]} get-tuple-element(r), index={index} }}"
     )
-    return make.emit(f"call({x.name}), to_apply={name}", shape, "int32" if at else x.dtype, (x,), jumps=True,
+    return make.emit(f"call({x.name}), to_apply={name}", shape, "int32" if index else x.dtype, (x,), jumps=True,
                      called=(test, text))  # fmt: skip
 
 

@@ -23,30 +23,30 @@ def control(make: Maker) -> Value | None:
         ("call", "map", "fusion", "conditional", "branches", "while", "async")
     )
     test = make.pick("b", rank=0, exact=True)
-    at = make.pick("i", rank=0, exact=True, dtypes=("int32",))
+    index = make.pick("i", rank=0, exact=True, dtypes=("int32",))
     if which == "map" and x.rank:
         return _mapped(make, x)
     if which == "async":
         return _beside(make, x)
     if which in ("call", "fusion"):
-        given = (x, make.pick() or x)
-        body = make.inner(make.unique("body"), given, simple=which == "fusion")
-        names = ", ".join(given[n].name for n in body.used)
+        operands = (x, make.pick() or x)
+        body = make.inner(make.unique("body"), operands, simple=which == "fusion")
+        names = ", ".join(operands[n].name for n in body.used)
         how = "to_apply=" if which == "call" else "kind=kLoop, calls="
-        return make.emit(f"{which}({names}), {how}{body.name}", x.shape, x.dtype, given, exact=body.exact,
+        return make.emit(f"{which}({names}), {how}{body.name}", x.shape, x.dtype, operands, exact=body.exact,
                          jumps=True, called=body.called)  # fmt: skip
     bodies = [make.inner(make.unique("body"), (x,)) for _ in range(make.chance.randrange(2, 4))]
-    exact = all(one.exact for one in bodies)
-    called = tuple(text for one in bodies for text in one.called)
+    exact = all(body.exact for body in bodies)
+    called = tuple(text for body in bodies for text in body.called)
     if which == "conditional" and test is not None:
         text = f"conditional({test.name}, {x.name}, {x.name}), true_computation={bodies[0].name}, false_computation={bodies[1].name}"
         return make.emit(text, x.shape, x.dtype, (test, x), exact=exact, jumps=True, called=called)
-    if which == "branches" and at is not None:
-        names = ", ".join(one.name for one in bodies)
-        given = ", ".join([at.name, *[x.name] * len(bodies)])
-        text = f"conditional({given}), branch_computations={{{names}}}"
-        return make.emit(text, x.shape, x.dtype, (at, x), exact=exact, jumps=True, called=called)
-    return _loop(make, x, at)
+    if which == "branches" and index is not None:
+        names = ", ".join(body.name for body in bodies)
+        operands = ", ".join([index.name, *[x.name] * len(bodies)])
+        text = f"conditional({operands}), branch_computations={{{names}}}"
+        return make.emit(text, x.shape, x.dtype, (index, x), exact=exact, jumps=True, called=called)
+    return _loop(make, x, index)
 
 
 def barrier(make: Maker) -> Value | None:
@@ -82,23 +82,23 @@ def _beside(make: Maker, x: Value) -> Value | None:
     op = make.chance.choice(("add", "maximum", "subtract"))
     alone = (f"{op}_{name} {{ p = {kind} parameter(0) q = {kind} parameter(1)"
              f" ROOT r = {kind} {op}(p, q) }}")  # fmt: skip
-    made = f"(({kind}, {kind}), {kind}, u32[])"
+    async_kind = f"(({kind}, {kind}), {kind}, u32[])"
     text = (
-        f"{name} {{ p = {kind} parameter(0) q = {kind} parameter(1) s = {made} async-start(p, q), calls={op}_{name}"
-        f" u = {made} async-update(s) ROOT d = {kind} async-done(u) }}"
+        f"{name} {{ p = {kind} parameter(0) q = {kind} parameter(1) s = {async_kind} async-start(p, q), calls={op}_{name}"
+        f" u = {async_kind} async-update(s) ROOT d = {kind} async-done(u) }}"
     )
     return make.emit(f"call({x.name}, {y.name}), to_apply={name}", x.shape, x.dtype, (x, y),
                      exact=x.kind == "i", called=(alone, text))  # fmt: skip
 
 
-def _loop(make: Maker, x: Value, at: Value | None) -> Value | None:
+def _loop(make: Maker, x: Value, index: Value | None) -> Value | None:
     """A loop whose bound is a constant, or a value within 0 and 4."""
-    if at is None or make.chance.random() < 0.5:
+    if index is None or make.chance.random() < 0.5:
         bound = make.number(str(make.chance.randrange(5)), "int32")
     else:
         low, high = make.number("0", "int32"), make.number("4", "int32")
         clamped = make.emit(
-            f"clamp({low.name}, {at.name}, {high.name})", (), "int32", (low, at, high)
+            f"clamp({low.name}, {index.name}, {high.name})", (), "int32", (low, index, high)
         )
         assert clamped is not None
         bound = clamped
@@ -109,7 +109,7 @@ def _loop(make: Maker, x: Value, at: Value | None) -> Value | None:
     body = (f"do_{name} {{ s = {state} parameter(0) {parts} one = s32[] constant(1) j = s32[] add(i, one)"
             f" w = {kind} call(v, i), to_apply={step.name} ROOT t = {state} tuple(j, n, w) }}")  # fmt: skip
     test = f"test_{name} {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] get-tuple-element(s), index=1 ROOT r = pred[] compare(i, n), direction=LT }}"
-    whole = (f"{name} {{ n = s32[] parameter(0) p = {kind} parameter(1) z = s32[] constant(0) s = {state} tuple(z, n, p)"
+    wrapper = (f"{name} {{ n = s32[] parameter(0) p = {kind} parameter(1) z = s32[] constant(0) s = {state} tuple(z, n, p)"
              f" w = {state} while(s), condition=test_{name}, body=do_{name} ROOT g = {kind} get-tuple-element(w), index=2 }}")  # fmt: skip
     return make.emit(f"call({bound.name}, {x.name}), to_apply={name}", x.shape, x.dtype, (bound, x),
-                     exact=step.exact, jumps=True, called=(*step.called, body, test, whole))  # fmt: skip
+                     exact=step.exact, jumps=True, called=(*step.called, body, test, wrapper))  # fmt: skip

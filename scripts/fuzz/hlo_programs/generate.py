@@ -15,7 +15,7 @@ from hlo_programs.steps import SIMPLE, STEPS, Steps
 
 __all__ = ["Maker", "module"]
 
-LARGEST = 2000
+MAX_ELEMENTS = 2000
 SHAPES = (
     (),
     (1,),
@@ -66,9 +66,9 @@ class Maker:
     def argument(self, shape: tuple[int, ...], dtype: str, edges: float) -> Value:
         """A parameter of the module; in a computation that is called, a constant."""
         if self._is_closed:
-            made = array_constant(self, shape, dtype, 0 if dtype[0] == "u" else -2)
-            assert made is not None, "arguments are small"
-            return made
+            constant = array_constant(self, shape, dtype, 0 if dtype[0] == "u" else -2)
+            assert constant is not None, "arguments are small"
+            return constant
         value = Value(f"x{len(self.arguments)}{self._tag}", shape, dtype)
         self.arguments.append(Argument(value, edges))
         self.values.append(value)
@@ -80,9 +80,9 @@ class Maker:
     ) -> Value | None:  # fmt: skip
         """A value of a kind, the later the likelier."""
         fits = [
-            one for one in self.values
-            if one.kind in kinds and (one.exact or not exact) and (rank is None or one.rank == rank)
-            and (not dtypes or one.dtype in dtypes) and (shape is None or one.shape == shape)
+            value for value in self.values
+            if value.kind in kinds and (value.exact or not exact) and (rank is None or value.rank == rank)
+            and (not dtypes or value.dtype in dtypes) and (shape is None or value.shape == shape)
         ]  # fmt: skip
         if not fits:
             return None
@@ -97,60 +97,60 @@ class Maker:
         exact: bool = True, jumps: bool = False, called: tuple[str, ...] = (),
     ) -> Value | None:  # fmt: skip
         """Add an instruction; None when it is too large."""
-        if math.prod(shape) > LARGEST:
+        if math.prod(shape) > MAX_ELEMENTS:
             return None
-        keeps = exact and all(one.exact for one in uses)
-        made = Value(f"v{len(self.statements)}{self._tag}", shape, dtype, keeps)
-        names = tuple(dict.fromkeys(one.name for one in uses))
-        self.statements.append(Statement(made, text, names, jumps, called))
-        self.values.append(made)
-        return made
+        keeps = exact and all(operand.exact for operand in uses)
+        result = Value(f"v{len(self.statements)}{self._tag}", shape, dtype, keeps)
+        names = tuple(dict.fromkeys(operand.name for operand in uses))
+        self.statements.append(Statement(result, text, names, jumps, called))
+        self.values.append(result)
+        return result
 
     def number(self, text: str, dtype: str) -> Value:
         """A scalar constant."""
-        made = self.emit(f"constant({text})", (), dtype)
-        assert made is not None
-        return made
+        value = self.emit(f"constant({text})", (), dtype)
+        assert value is not None
+        return value
 
     def unique(self, name: str) -> str:
         """The name of a computation, which no other has."""
         self._names += 1
         return f"{name}_{self._names}{self._tag}"
 
-    def inner(self, name: str, given: tuple[Value, ...], *, simple: bool = False) -> Inner:
+    def inner(self, name: str, outer: tuple[Value, ...], *, simple: bool = False) -> Inner:
         """A computation of some random instructions that gives a value like its first argument.
 
         Args:
             name: the computation's.
-            given: values like its arguments.
+            outer: values like its arguments.
             simple: for a fusion: nothing that calls, and nothing unused.
         """
         make = Maker(self.chance.getrandbits(32), f"{self._tag}_{self._names}")
-        for one in given:
-            make.argument(one.shape, one.dtype, 0.0)
+        for value in outer:
+            make.argument(value.shape, value.dtype, 0.0)
         make._is_closed = True
         _grow(make, self.chance.randrange(1, 5), SIMPLE if simple or self._depth else STEPS)
         like = make.arguments[0].value
         last = make.pick(dtypes=(like.dtype,), shape=like.shape) or like
-        whole = HloProgram(0, tuple(make.arguments), tuple(make.statements), (last.name,))
-        kept = whole.needed((last.name,))
-        used = [n for n, one in enumerate(make.arguments)
-                if not simple or one in kept.arguments or one.value is last]  # fmt: skip
-        lines = body([make.arguments[n].value for n in used], kept.statements, typed)
+        drawn = HloProgram(0, tuple(make.arguments), tuple(make.statements), (last.name,))
+        reduced = drawn.needed((last.name,))
+        used = [n for n, argument in enumerate(make.arguments)
+                if not simple or argument in reduced.arguments or argument.value is last]  # fmt: skip
+        lines = body([make.arguments[n].value for n in used], reduced.statements, typed)
         lines.append(f"  ROOT last = {typed(last)} copy({last.name})")
-        called = [text for one in kept.statements for text in one.called]
+        called = [text for statement in reduced.statements for text in statement.called]
         return Inner(
             name, tuple(used), last.exact, (*called, "\n".join([f"{name} {{", *lines, "}"]))
         )
 
 
-def _grow(make: Maker, wanted: int, steps: Steps) -> None:
+def _grow(make: Maker, count: int, steps: Steps) -> None:
     """Add that many instructions, if so many fit."""
     done = 0
-    for _ in range(8 * wanted):
+    for _ in range(8 * count):
         step, _ = make.chance.choices(steps, [weight for _, weight in steps])[0]
         done += step(make) is not None
-        if done == wanted:
+        if done == count:
             break
 
 
@@ -162,19 +162,19 @@ def module(seed: int) -> HloProgram:
     for _ in range(make.chance.randrange(1, 4)):
         same = make.chance.random() < 0.6
         edges = make.chance.choice((0.5, 0.9)) if single else make.chance.choice((0.0, 0.0, 0.3))
-        given = make.argument(
+        first = make.argument(
             shape if same else make.chance.choice(SHAPES), make.chance.choice(DTYPES), edges
         )
         if make.chance.random() < 0.5:
-            make.argument(given.shape, given.dtype, edges)
+            make.argument(first.shape, first.dtype, edges)
     if single and make.chance.random() < 0.5 and grid(make):
-        names = tuple(one.made.name for one in make.statements)
+        names = tuple(statement.result.name for statement in make.statements)
         return HloProgram(seed, tuple(make.arguments), tuple(make.statements), names)
     _grow(make, 1 if single else make.chance.randrange(2, 12), STEPS)
     if not make.statements:
         return module(seed + 1_000_000_007)
-    names = [one.made.name for one in make.statements]
+    names = [statement.result.name for statement in make.statements]
     results = make.chance.sample(names, min(len(names), make.chance.randrange(1, 4)))
     chosen = tuple(dict.fromkeys([*results, names[-1]]))
-    whole = HloProgram(seed, tuple(make.arguments), tuple(make.statements), chosen)
-    return whole.needed(chosen)  # type: ignore[return-value]
+    drawn = HloProgram(seed, tuple(make.arguments), tuple(make.statements), chosen)
+    return drawn.needed(chosen)  # type: ignore[return-value]

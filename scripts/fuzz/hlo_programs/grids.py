@@ -27,8 +27,8 @@ def grid(make: Maker) -> bool:
     ones = EXACT_FLOAT if is_float else INTEGER_ONES
     for op in ones:
         if x.kind != "u" or op not in signed:
-            made = "bool" if op == "is-finite" else x.dtype
-            make.emit(f"{op}({x.name})", x.shape, made, (x,), jumps=True)
+            result_dtype = "bool" if op == "is-finite" else x.dtype
+            make.emit(f"{op}({x.name})", x.shape, result_dtype, (x,), jumps=True)
     for op in ("sine", "cosine") if x.dtype in ("float32", "float16", "bfloat16") else ():
         make.emit(f"{op}({x.name})", x.shape, x.dtype, (x,), exact=False)
     for op in EXACT_PAIRS if is_float else INTEGER_PAIRS:
@@ -49,13 +49,13 @@ def random_bits(make: Maker) -> Value | None:
     shape = make.chance.choice(((3,), (4, 5), (130,)))
     kind, tag = ELEMENTS[dtype], make.unique("bits")
     extents = ",".join(map(str, shape))
-    part = make.chance.random() < 0.7
-    made = f"{kind}[{extents}]" if part else f"u64[{words}]"
+    returns_bits = make.chance.random() < 0.7
+    result_kind = f"{kind}[{extents}]" if returns_bits else f"u64[{words}]"
     body = (
         f"{tag} {{ s = u64[{words}] constant({{{state}}})"
         f" r = (u64[{words}], {kind}[{extents}]) rng-bit-generator(s), algorithm={algorithm}"
-        f" ROOT g = {made} get-tuple-element(r), index={int(part)} }}"
+        f" ROOT g = {result_kind} get-tuple-element(r), index={int(returns_bits)} }}"
     )
-    if not part:
+    if not returns_bits:
         dtype, shape = "uint64", (words,)
     return make.emit(f"call(), to_apply={tag}", shape, dtype, jumps=True, called=(body,))

@@ -23,17 +23,17 @@ def dynamic(make: Maker) -> Value | None:
     if x is None or not x.rank or 0 in x.shape:
         return None
     starts = _starts(make, x.rank)
-    names = ", ".join(one.name for one in starts)
+    names = ", ".join(start.name for start in starts)
     sizes = tuple(make.chance.randrange(1, n + 1) for n in x.shape)
     if make.chance.random() < 0.5:
         text = f"dynamic-slice({x.name}, {names}), dynamic_slice_sizes={listed(sizes)}"
         return make.emit(text, sizes, x.dtype, (x, *starts), jumps=True)
     parts = ", ".join(f"[0:{n}:1]" for n in sizes)
-    part = make.emit(f"slice({x.name}), slice={{{parts}}}", sizes, x.dtype, (x,))
-    if part is None:
+    piece = make.emit(f"slice({x.name}), slice={{{parts}}}", sizes, x.dtype, (x,))
+    if piece is None:
         return None
-    text = f"dynamic-update-slice({x.name}, {part.name}, {names})"
-    return make.emit(text, x.shape, x.dtype, (x, part, *starts), jumps=True)
+    text = f"dynamic-update-slice({x.name}, {piece.name}, {names})"
+    return make.emit(text, x.shape, x.dtype, (x, piece, *starts), jumps=True)
 
 
 def _starts(make: Maker, count: int) -> list[Value]:
@@ -46,15 +46,15 @@ def _starts(make: Maker, count: int) -> list[Value]:
     )
     if first is not None and first.kind == "u" and not first.name.startswith("x"):
         first = None
-    found: list[Value] = []
+    starts: list[Value] = []
     for _ in range(count):
         if first is not None and make.chance.random() < 0.5:
-            found.append(first)
+            starts.append(first)
         else:
             dtype = "int32" if first is None else first.dtype
             low = -2 if dtype[0] == "i" else 0
-            found.append(make.number(str(make.chance.randrange(low, 6)), dtype))
-    return found
+            starts.append(make.number(str(make.chance.randrange(low, 6)), dtype))
+    return starts
 
 
 class _Places(NamedTuple):
@@ -80,7 +80,7 @@ class _Places(NamedTuple):
 
     def kept(self, rank: int) -> list[int]:
         """Dimensions of the operand that parts have."""
-        left = {*self.collapsed, *(one for one, _ in self.pairs)}
+        left = {*self.collapsed, *(dim for dim, _ in self.pairs)}
         return [d for d in range(rank) if d not in left]
 
     def indices(self) -> tuple[int, ...]:
@@ -104,17 +104,17 @@ def _places(make: Maker, shape: tuple[int, ...]) -> _Places:
     chance, rank = make.chance, len(shape)
     order = chance.sample(range(rank), rank)
     mapped = tuple(order[: chance.randrange(1, rank + 1)])
-    rest = order[len(mapped) :]
-    shared = sorted(rest[: chance.choice((0, 0, 1, 2))])
+    unmapped = order[len(mapped) :]
+    shared = sorted(unmapped[: chance.choice((0, 0, 1, 2))])
     batch = [chance.randrange(1, 4) for _ in range(chance.randrange(0, 3))]
     pairs: list[tuple[int, int]] = []
     for number, dimension in enumerate(shared):
         batch.insert(number, shape[dimension])
         pairs.append((dimension, number))
     collapsed = tuple(sorted(d for d in mapped if chance.random() < 0.5))
-    kept = [d for d in range(rank) if d not in (*collapsed, *shared)]
-    window = tuple(chance.randrange(1, shape[d] + 1) for d in kept)
-    offsets = sorted(chance.sample(range(len(kept) + len(batch)), len(kept)))
+    window_dims = [d for d in range(rank) if d not in (*collapsed, *shared)]
+    window = tuple(chance.randrange(1, shape[d] + 1) for d in window_dims)
+    offsets = sorted(chance.sample(range(len(window_dims) + len(batch)), len(window_dims)))
     vector = chance.randrange(len(batch) + 1)
     return _Places(tuple(batch), vector, mapped, collapsed, tuple(pairs), window, tuple(offsets))
 
@@ -140,19 +140,19 @@ def gather(make: Maker) -> Value | None:
     if x is None:
         return None
     places = _places(make, x.shape)
-    at = _indices(make, places)
-    if at is None:
+    indices = _indices(make, places)
+    if indices is None:
         return None
     sizes = dict(zip(places.kept(x.rank), places.window, strict=True))
     pairs = [d for d, _ in places.pairs]
     shared = (f", operand_batching_dims={listed(pairs)},"
               f" start_indices_batching_dims={listed(places.among_indices())}") if pairs else ""  # fmt: skip
     text = (
-        f"gather({x.name}, {at.name}), offset_dims={listed(places.offsets)}, collapsed_slice_dims={listed(places.collapsed)},"
+        f"gather({x.name}, {indices.name}), offset_dims={listed(places.offsets)}, collapsed_slice_dims={listed(places.collapsed)},"
         f" start_index_map={listed(places.mapped)}{shared}, index_vector_dim={places.vector},"
         f" slice_sizes={listed(sizes.get(d, 1) for d in range(x.rank))}"
     )
-    return make.emit(text, places.whole(), x.dtype, (x, at), jumps=True)
+    return make.emit(text, places.whole(), x.dtype, (x, indices), jumps=True)
 
 
 def scatter(make: Maker) -> Value | None:
@@ -161,8 +161,8 @@ def scatter(make: Maker) -> Value | None:
     if x is None:
         return None
     places = _places(make, x.shape)
-    at = _indices(make, places)
-    if at is None or math.prod(places.whole()) > 400:
+    indices = _indices(make, places)
+    if indices is None or math.prod(places.whole()) > 400:
         return None
     update = make.pick(shape=places.whole(), dtypes=(x.dtype,)) or make.argument(
         places.whole(), x.dtype, 0.0
@@ -174,10 +174,10 @@ def scatter(make: Maker) -> Value | None:
     shared = (f", input_batching_dims={listed(pairs)},"
               f" scatter_indices_batching_dims={listed(places.among_indices())}") if pairs else ""  # fmt: skip
     text = (
-        f"scatter({x.name}, {at.name}, {update.name}), update_window_dims={listed(places.offsets)},"
+        f"scatter({x.name}, {indices.name}, {update.name}), update_window_dims={listed(places.offsets)},"
         f" inserted_window_dims={listed(inserted)}, scatter_dims_to_operand_dims={listed(places.mapped)}{shared},"
         f" index_vector_dim={places.vector}, to_apply={name}"
     )
     exact = x.kind in "iu" or op in ("maximum", "minimum")
-    return make.emit(text, x.shape, x.dtype, (x, at, update), exact=exact, jumps=True,
+    return make.emit(text, x.shape, x.dtype, (x, indices, update), exact=exact, jumps=True,
                      called=(region(name, x.dtype, op),))  # fmt: skip

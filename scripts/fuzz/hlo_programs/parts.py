@@ -1,4 +1,4 @@
-"""What the instructions of random modules have in common: computations, lists, constants."""
+"""Shared parts of random modules' instructions: computations, lists and constants."""
 
 from __future__ import annotations
 

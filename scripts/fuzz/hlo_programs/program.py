@@ -32,12 +32,15 @@ def body(
     arguments: Iterable[Value], statements: Iterable[Statement], layout: Callable[[Value], str]
 ) -> list[str]:
     """The lines of parameters and instructions."""
-    lines = [f"  {one.name} = {layout(one)} parameter({at})" for at, one in enumerate(arguments)]
-    for one in statements:
-        if one.text.startswith("{"):  # a layout of its own
-            lines.append(f"  {one.made.name} = {typed(one.made)}{one.text}")
+    lines = [
+        f"  {value.name} = {layout(value)} parameter({index})"
+        for index, value in enumerate(arguments)
+    ]
+    for statement in statements:
+        if statement.text.startswith("{"):  # a layout of its own
+            lines.append(f"  {statement.result.name} = {typed(statement.result)}{statement.text}")
         else:
-            lines.append(f"  {one.made.name} = {layout(one.made)} {one.text}")
+            lines.append(f"  {statement.result.name} = {layout(statement.result)} {statement.text}")
     return lines
 
 
@@ -51,12 +54,15 @@ class HloProgram(Program):
 
     def source(self) -> str:
         """The module."""
-        called = dict.fromkeys(text for one in self.statements for text in one.called)
+        called = dict.fromkeys(text for statement in self.statements for text in statement.called)
         layout = self._laid_out if self.seed % 3 == 0 else typed
-        given = [one.value for one in self.arguments]
-        made = {one.name: one for one in [*given, *(one.made for one in self.statements)]}
-        lines = body(given, self.statements, layout)
-        shapes = ", ".join(layout(made[name]) for name in self.results)
+        values = [argument.value for argument in self.arguments]
+        by_name = {
+            statement.name: statement
+            for statement in [*values, *(value.result for value in self.statements)]
+        }
+        lines = body(values, self.statements, layout)
+        shapes = ", ".join(layout(by_name[name]) for name in self.results)
         lines.append(f"  ROOT result = ({shapes}) tuple({', '.join(self.results)})")
         text = "\n".join(lines)
         return "\n".join(["HloModule random", *called, f"ENTRY main {{\n{text}\n}}\n"])

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 __all__ = ["SIMPLE", "STEPS", "Steps"]
 
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
-CONVERTED = tuple(one for one in ELEMENTS if one not in ("complex64", "int4", "uint4"))
+CONVERTED = tuple(dtype for dtype in ELEMENTS if dtype not in ("complex64", "int4", "uint4"))
 WIDTH = {**dict.fromkeys(("float32", "int32", "uint32"), 32), "int8": 8, "uint8": 8, "float64": 64,
          "bfloat16": 16, "float16": 16, "int16": 16, "uint16": 16, "int64": 64, "uint64": 64,
-         **dict.fromkeys((one for one in ELEMENTS if one.startswith("float8")), 8)}  # fmt: skip
+         **dict.fromkeys((dtype for dtype in ELEMENTS if dtype.startswith("float8")), 8)}  # fmt: skip
 
 
 def unary(make: Maker) -> Value | None:
@@ -154,7 +154,7 @@ def bitcast_convert(make: Maker) -> Value | None:
     if x is None:
         return None
     widths = (WIDTH[x.dtype], 8, 16)
-    dtype = make.chance.choice([one for one in WIDTH if WIDTH[one] in widths and "int" in one])
+    dtype = make.chance.choice([kind for kind in WIDTH if WIDTH[kind] in widths and "int" in kind])
     before, after = WIDTH[x.dtype], WIDTH[dtype]
     if after > before:
         if not x.rank or x.shape[-1] != after // before:
@@ -244,7 +244,7 @@ def _pad(make: Maker, x: Value) -> Value | None:
     fill = make.pick(rank=0, dtypes=(x.dtype,)) or make.number(
         "false" if x.kind == "b" else "1", x.dtype
     )
-    text = "x".join("_".join(map(str, one)) for one in sides)
+    text = "x".join("_".join(map(str, side)) for side in sides)
     return make.emit(f"pad({x.name}, {fill.name}), padding={text}", shape, x.dtype, (x, fill))
 
 
@@ -290,24 +290,24 @@ def dot(make: Maker) -> Value | None:
     if x is None or not x.rank:
         return None
     dim = make.chance.randrange(x.rank)
-    fits = [(one, at) for one in make.values for at, n in enumerate(one.shape)
-            if n == x.shape[dim] and one.dtype == x.dtype]  # fmt: skip
-    y, at = make.chance.choice(fits)
+    fits = [(value, axis) for value in make.values for axis, n in enumerate(value.shape)
+            if n == x.shape[dim] and value.dtype == x.dtype]  # fmt: skip
+    y, right_dim = make.chance.choice(fits)
     batches = [
         (i, j)
         for i, n in enumerate(x.shape)
         for j, m in enumerate(y.shape)
-        if n == m and i != dim and j != at
+        if n == m and i != dim and j != right_dim
     ]
     batch = make.chance.sample(batches, 1) if batches and make.chance.random() < 0.5 else []
-    left, right = {dim, *(i for i, _ in batch)}, {at, *(j for _, j in batch)}
+    left, right = {dim, *(i for i, _ in batch)}, {right_dim, *(j for _, j in batch)}
     shape = (*(x.shape[i] for i, _ in batch), *(n for d, n in enumerate(x.shape) if d not in left),
              *(n for d, n in enumerate(y.shape) if d not in right))  # fmt: skip
     more = ""
     if batch:
         more = f", lhs_batch_dims={listed([i for i, _ in batch])}, rhs_batch_dims={listed([j for _, j in batch])}"
     dtype = make.chance.choice(("int8", "int32")) if x.dtype == "int8" else x.dtype
-    text = f"dot({x.name}, {y.name}){more}, lhs_contracting_dims={{{dim}}}, rhs_contracting_dims={{{at}}}"
+    text = f"dot({x.name}, {y.name}){more}, lhs_contracting_dims={{{dim}}}, rhs_contracting_dims={{{right_dim}}}"
     return make.emit(text, shape, dtype, (x, y), exact=x.kind == "i")
 
 
@@ -317,25 +317,25 @@ def sort(make: Maker) -> Value | None:
     if x is None or not x.rank:
         return None
     y = make.pick(shape=x.shape, exact=True) or x
-    kind, other = ELEMENTS[x.dtype], ELEMENTS[y.dtype]
+    kind, second_kind = ELEMENTS[x.dtype], ELEMENTS[y.dtype]
     total = ", type=TOTALORDER" if x.kind == "f" else ""
     order = make.chance.choice(("LT", "GT"))
     name = f"{order}_{x.dtype}_{y.dtype}"
     region_text = (
-        f"{name} {{ a = {kind}[] parameter(0) b = {kind}[] parameter(1) c = {other}[] parameter(2)"
-        f" d = {other}[] parameter(3) ROOT r = pred[] compare(a, b), direction={order}{total} }}"
+        f"{name} {{ a = {kind}[] parameter(0) b = {kind}[] parameter(1) c = {second_kind}[] parameter(2)"
+        f" d = {second_kind}[] parameter(3) ROOT r = pred[] compare(a, b), direction={order}{total} }}"
     )
     shapes = f"({typed_as(x.dtype, x.shape)}, {typed_as(y.dtype, y.shape)})"
-    at = make.chance.randrange(2)
-    both = make.unique(f"sort_{name}")
+    index = make.chance.randrange(2)
+    sorted_pair = make.unique(f"sort_{name}")
     dim = make.chance.randrange(x.rank)
     wrapper = (
-        f"{both} {{ p = {typed_as(x.dtype, x.shape)} parameter(0) q = {typed_as(y.dtype, y.shape)} parameter(1)"
+        f"{sorted_pair} {{ p = {typed_as(x.dtype, x.shape)} parameter(0) q = {typed_as(y.dtype, y.shape)} parameter(1)"
         f" s = {shapes} sort(p, q), dimensions={{{dim}}}, is_stable=true, to_apply={name}"
-        f" ROOT g = {typed_as((x, y)[at].dtype, x.shape)} get-tuple-element(s), index={at} }}"
+        f" ROOT g = {typed_as((x, y)[index].dtype, x.shape)} get-tuple-element(s), index={index} }}"
     )
-    chosen = (x, y)[at]
-    return make.emit(f"call({x.name}, {y.name}), to_apply={both}", x.shape, chosen.dtype, (x, y),
+    chosen = (x, y)[index]
+    return make.emit(f"call({x.name}, {y.name}), to_apply={sorted_pair}", x.shape, chosen.dtype, (x, y),
                      jumps=True, called=(region_text, wrapper))  # fmt: skip
 
 
@@ -346,13 +346,13 @@ def again(make: Maker) -> Value | None:
     old = make.chance.choice(make.statements)
     if old.text.startswith("fusion"):
         return None  # a fusion's computation has one caller
-    uses = tuple(one for one in make.values if one.name in old.uses)
-    made = make.emit(
-        old.text, old.made.shape, old.made.dtype, uses, jumps=old.jumps, called=old.called
+    uses = tuple(value for value in make.values if value.name in old.uses)
+    copied = make.emit(
+        old.text, old.result.shape, old.result.dtype, uses, jumps=old.jumps, called=old.called
     )
-    if made is not None and not old.made.exact:
-        make.values[-1] = old.made
-    return made
+    if copied is not None and not old.result.exact:
+        make.values[-1] = old.result
+    return copied
 
 
 def complexes(make: Maker) -> Value | None:
@@ -364,7 +364,7 @@ def complexes(make: Maker) -> Value | None:
 
 
 Steps = tuple[tuple["Callable[[Maker], Value | None]", int], ...]
-"""What may be added, with how often."""
+"""The instructions that may be added, with their weights."""
 
 STEPS: Steps = (
     (unary, 7), (binary, 8), (compare, 3), (select, 3), (clamp, 1), (convert, 6), (bitcast_convert, 2),

@@ -1,4 +1,4 @@
-"""What is done to an HLO module, each beside what it computed before.
+"""Execution modes and rewrites of an HLO module; each returns the results before and after.
 
 A way makes other modules of a module (or runs it elsewhere); its results are compared with those
 of ``evaluate``: bit for bit, or closely where sums may be made in another order.
@@ -49,8 +49,8 @@ def _evaluate(module: Any, arrays: Arrays) -> Arrays:
     from hlo_tools.evaluate.kernel_calls import kernel_calls
 
     evaluator = Evaluator(module, custom_calls=kernel_calls(None))
-    found = evaluator.run([one.copy() for one in arrays])
-    return [np.asarray(one) for one in found]
+    results = evaluator.run([array.copy() for array in arrays])
+    return [np.asarray(result) for result in results]
 
 
 def _changed(
@@ -61,10 +61,10 @@ def _changed(
     def run(module: Any, arrays: Arrays, seed: int) -> tuple[Arrays, Arrays]:
         from hlo_tools.verify import check
 
-        wanted = _evaluate(module, arrays)
-        made = change(module, seed)
-        check(made)
-        return wanted, _evaluate(made, arrays)
+        expected = _evaluate(module, arrays)
+        changed = change(module, seed)
+        check(changed)
+        return expected, _evaluate(changed, arrays)
 
     return run
 
@@ -111,11 +111,13 @@ def _outlining(module: Any, chance: random.Random) -> str:
     """The pass with an argument that fits the module: instructions near one."""
     from hlo_tools.slicing import grow
 
-    known = [one for one in module.entry.instructions if one.opcode not in ("parameter", "tuple")]
-    if not known:
+    candidates = [
+        inst for inst in module.entry.instructions if inst.opcode not in ("parameter", "tuple")
+    ]
+    if not candidates:
         return ""
-    near = grow([chance.choice(known)], operands=chance.randrange(3))
-    names = ",".join(one.name for one in near if one.opcode != "parameter")
+    near = grow([chance.choice(candidates)], operands=chance.randrange(3))
+    names = ",".join(inst.name for inst in near if inst.opcode != "parameter")
     return f"outlining{{instructions={names}}}"
 
 
@@ -131,25 +133,32 @@ def _sliced(module: Any, arrays: Arrays, seed: int) -> tuple[Arrays, Arrays]:
     from hlo_tools.verify import check
 
     chance = random.Random(seed)
-    known = [
-        one
-        for one in module.entry.instructions
-        if one.opcode not in ("parameter", "tuple", "constant")
+    candidates = [
+        inst
+        for inst in module.entry.instructions
+        if inst.opcode not in ("parameter", "tuple", "constant")
     ]
-    if not known:
+    if not candidates:
         raise UnavailableError("nothing to slice")
-    start = [chance.choice(known)]
+    start = [chance.choice(candidates)]
     near = grow(start, operands=chance.randrange(4), users=chance.randrange(2))
-    part = extract_slice([one for one in near if one.opcode != "tuple"])
-    check(part.module)
-    wanted = [*part.inputs, *part.outputs]
-    above = extract_slice(grow(wanted), targets=wanted)
+    inner_slice = extract_slice([inst for inst in near if inst.opcode != "tuple"])
+    check(inner_slice.module)
+    boundary = [*inner_slice.inputs, *inner_slice.outputs]
+    above = extract_slice(grow(boundary), targets=boundary)
     check(above.module)
-    by_name = dict(zip((one.name for one in module.entry.parameters), arrays, strict=True))
-    found = _evaluate(above.module, [by_name[one.name] for one in above.inputs])
-    values = {**by_name, **dict(zip((one.name for one in above.outputs), found, strict=True))}
-    results = _evaluate(part.module, [values[one.name] for one in part.inputs])
-    return [values[one.name] for one in part.outputs], results
+    by_name = dict(
+        zip((parameter.name for parameter in module.entry.parameters), arrays, strict=True)
+    )
+    boundary_values = _evaluate(
+        above.module, [by_name[parameter.name] for parameter in above.inputs]
+    )
+    values = {
+        **by_name,
+        **dict(zip((inst.name for inst in above.outputs), boundary_values, strict=True)),
+    }
+    results = _evaluate(inner_slice.module, [values[inst.name] for inst in inner_slice.inputs])
+    return [values[inst.name] for inst in inner_slice.outputs], results
 
 
 def _outlined(module: Any, seed: int) -> Any:
@@ -158,10 +167,12 @@ def _outlined(module: Any, seed: int) -> Any:
     from hlo_tools.slicing import grow
 
     copy = hlo_tools.load(module.to_bytes())
-    known = [one for one in copy.entry.instructions if one.opcode not in ("parameter", "tuple")]
+    candidates = [
+        inst for inst in copy.entry.instructions if inst.opcode not in ("parameter", "tuple")
+    ]
     chance = random.Random(seed)
-    chosen = grow([chance.choice(known)], operands=chance.randrange(3))
-    outline([one for one in chosen if one.opcode != "parameter"])
+    chosen = grow([chance.choice(candidates)], operands=chance.randrange(3))
+    outline([inst for inst in chosen if inst.opcode != "parameter"])
     return copy
 
 
@@ -171,11 +182,11 @@ def _with_kernels(module: Any, arrays: Arrays, seed: int) -> tuple[Arrays, Array
     from hlo_tools.kernel_calls import embed, expand, replace_matches, swap, take_out
     from hlo_tools.slicing import extract_slice
 
-    wanted = _evaluate(module, arrays)
-    known = _computed_by_kernels(module)
-    if not known:
+    expected = _evaluate(module, arrays)
+    candidates = _computed_by_kernels(module)
+    if not candidates:
         raise UnavailableError("no operation that a kernel computes")
-    chosen = random.Random(seed).choice(known)
+    chosen = random.Random(seed).choice(candidates)
     pattern = extract_slice([chosen], constants=False).module.to_bytes()
     copy = hlo_tools.load(module.to_bytes())
     with TemporaryDirectory() as folder:
@@ -190,7 +201,7 @@ def _with_kernels(module: Any, arrays: Arrays, seed: int) -> tuple[Arrays, Array
         results.append(_evaluate(copy, arrays))
         expand(copy, {"kernel_2": hlo_tools.load(pattern)})
         results.append(_evaluate(copy, arrays))
-    return wanted * len(results), [one for each in results for one in each]
+    return expected * len(results), [array for run in results for array in run]
 
 
 def _with_one_name(module: Any, arrays: Arrays, seed: int) -> tuple[Arrays, Arrays]:
@@ -200,15 +211,15 @@ def _with_one_name(module: Any, arrays: Arrays, seed: int) -> tuple[Arrays, Arra
     from hlo_tools.kernel_calls import expand, replace_matches
     from hlo_tools.slicing import extract_slice
 
-    wanted = _evaluate(module, arrays)
+    expected = _evaluate(module, arrays)
     pair = _two_operations(module, seed)
-    patterns = [extract_slice([one], constants=False).module.to_bytes() for one in pair]
+    patterns = [extract_slice([operation], constants=False).module.to_bytes() for operation in pair]
     copy, references = hlo_tools.load(module.to_bytes()), {}
     with TemporaryDirectory() as folder:
-        for number, (one, pattern) in enumerate(zip(pair, patterns, strict=True)):
-            own = Path(folder) / str(number)
-            own.mkdir()
-            replace_matches(copy, hlo_tools.load(pattern), _kernel(one, own, 1))
+        for number, (inst, pattern) in enumerate(zip(pair, patterns, strict=True)):
+            kernel_folder = Path(folder) / str(number)
+            kernel_folder.mkdir()
+            replace_matches(copy, hlo_tools.load(pattern), _kernel(inst, kernel_folder, 1))
             for call in copy.find_custom_calls():
                 references.setdefault(f"%{call.name}", hlo_tools.load(pattern))
         results = _evaluate(copy, arrays)
@@ -217,14 +228,14 @@ def _with_one_name(module: Any, arrays: Arrays, seed: int) -> tuple[Arrays, Arra
         except HloVerifyError:
             expand(copy, references)
         results += _evaluate(copy, arrays)
-    return wanted * 2, results
+    return expected * 2, results
 
 
 def _two_operations(module: Any, seed: int) -> tuple[Any, Any]:
     """Two different operations of one shape that kernels compute."""
-    known = _computed_by_kernels(module)
-    pairs = [(one, other) for one, other in itertools.combinations(known, 2)
-             if one.opcode != other.opcode and one.shape.dimensions == other.shape.dimensions]  # fmt: skip
+    candidates = _computed_by_kernels(module)
+    pairs = [(first, second) for first, second in itertools.combinations(candidates, 2)
+             if first.opcode != second.opcode and first.shape.dimensions == second.shape.dimensions]  # fmt: skip
     if not pairs:
         raise UnavailableError("no two operations that kernels compute")
     return random.Random(seed).choice(pairs)
@@ -232,9 +243,9 @@ def _two_operations(module: Any, seed: int) -> tuple[Any, Any]:
 
 def _computed_by_kernels(module: Any) -> list[Any]:
     """The instructions that :func:`_kernel` writes a kernel for."""
-    return [one for one in module.entry.instructions if one.opcode in OPERATIONS and one.shape.rank == 2
-            and one.shape.element.name == "f32" and one.shape.element_count > 0
-            and one.shape.dimensions[0] <= 128 and len(set(one.operands)) == len(one.operands)]  # fmt: skip
+    return [inst for inst in module.entry.instructions if inst.opcode in OPERATIONS and inst.shape.rank == 2
+            and inst.shape.element.name == "f32" and inst.shape.element_count > 0
+            and inst.shape.dimensions[0] <= 128 and len(set(inst.operands)) == len(inst.operands)]  # fmt: skip
 
 
 OPERATIONS = ("add", "subtract", "multiply")
@@ -279,13 +290,15 @@ def _neff(
         from neff import runtime
         from neff.options import CompileOptions
 
-        wanted = _evaluate(module, arrays)
+        expected = _evaluate(module, arrays)
         compiled = compile_by_chance if by_chance else neff.compile
         program = compiled(module, target=target, options=CompileOptions(**options))
-        given = [_in_bytes(one) for one in arrays]
-        found = runtime.load(program).run(dict(zip(program.inputs, given, strict=True)))
-        results = [np.array(found[name]) for name in program.outputs]
-        return [_in_bytes(one) if one.dtype != np.bool_ else one for one in wanted], results
+        inputs = [_in_bytes(array) for array in arrays]
+        outputs = runtime.load(program).run(dict(zip(program.inputs, inputs, strict=True)))
+        results = [np.array(outputs[name]) for name in program.outputs]
+        return [
+            _in_bytes(array) if array.dtype != np.bool_ else array for array in expected
+        ], results
 
     return run
 
@@ -310,12 +323,12 @@ REORDERING = ("reshape-transpose-cleaning", "dot-canonicalisation", "constant-fo
 NOTHING_TO_DO = frozenset({UnavailableError.code})
 
 NOT_TOGETHER = frozenset({"HLO-EDIT"})
-"""Of instructions that cannot be outlined, since others between them stay outside."""
+"""Refusals of instructions that cannot be outlined because instructions between them stay outside."""
 
 BEYOND_ENGINES = frozenset({
     "NEFF-DTYPE", "NEFF-COMPLEX", "NEFF-OP", "NEFF-DYNAMIC", "NEFF-F64", "NEFF-INT64",
 })  # fmt: skip
-"""Of what a NEFF cannot compute (docs/compiler.md)."""
+"""Refusals of operations that a NEFF cannot compute (docs/compiler.md)."""
 
 WAYS: dict[str, Way] = {
     "text": Way(_changed(_text)),
@@ -323,12 +336,12 @@ WAYS: dict[str, Way] = {
     "pbtxt": Way(_changed(_file(".pbtxt"))),
     "json": Way(_changed(_file(".json"))),
     **{
-        f"pass {one}": Way(
-            _changed(_passes(one)), refuses=NOT_TOGETHER if one == "outlining" else frozenset()
+        f"pass {name}": Way(
+            _changed(_passes(name)), refuses=NOT_TOGETHER if name == "outlining" else frozenset()
         )
-        for one in KEEPING
+        for name in KEEPING
     },
-    **{f"pass {one}": Way(_changed(_passes(one)), exact=False) for one in REORDERING},
+    **{f"pass {name}": Way(_changed(_passes(name)), exact=False) for name in REORDERING},
     "pass tuple-flattening": Way(_changed(_passes("tuple-flattening"))),
     "passes": Way(_changed(_some_passes), refuses=NOT_TOGETHER),
     "outline": Way(_changed(_outlined), refuses=NOT_TOGETHER),
@@ -346,7 +359,7 @@ WAYS: dict[str, Way] = {
 
 
 def _answer(request: tuple[str, Arrays, list[Arrays], list[str], int]) -> dict[str, Any]:
-    """What ``evaluate`` gives, for disturbed arguments and roundings too, and each way's results."""
+    """Return the results of ``evaluate``, also disturbed and rounded, and of each execution mode."""
     import hlo_tools
     from hlo_tools.verify import check
 
@@ -354,20 +367,20 @@ def _answer(request: tuple[str, Arrays, list[Arrays], list[str], int]) -> dict[s
     module = hlo_tools.load(source.encode())
     check(module)
     before = module.to_bytes()
-    wanted = _evaluate(module, arrays)
-    shaken = [_evaluate(module, one) for one in disturbed]
+    reference = _evaluate(module, arrays)
+    shaken = [_evaluate(module, inputs) for inputs in disturbed]
     shaken += rounded_runs(module, arrays, range(4))
-    found: dict[str, Any] = {}
+    outcomes: dict[str, Any] = {}
     for way in ways:
         try:
-            given = hlo_tools.load(before)
-            expected, results = WAYS[way].run(given, arrays, seed)
-            found[way] = {"wanted": expected, "results": results}
+            reloaded = hlo_tools.load(before)
+            expected, results = WAYS[way].run(reloaded, arrays, seed)
+            outcomes[way] = {"wanted": expected, "results": results}
         except Exception as error:
-            found[way] = failed(error, valid=True)
+            outcomes[way] = failed(error, valid=True)
     signed = signed_runs(module, arrays)
     return {
-        "wanted": wanted, "signed": signed, "disturbed": shaken, "found": found, "module": before
+        "wanted": reference, "signed": signed, "disturbed": shaken, "found": outcomes, "module": before
     }  # fmt: skip
 
 

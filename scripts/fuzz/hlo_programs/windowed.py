@@ -72,12 +72,12 @@ def _reduced_windows(make: Maker, x: Value, rows: list[Row], op: str) -> Value |
 
 def _windowed(shape: Sequence[int], rows: Sequence[Row]) -> tuple[int, ...]:
     """How many windows fit along each dimension."""
-    found: list[int] = []
+    extents: list[int] = []
     for n, row in zip(shape, rows, strict=True):
         room = (n - 1) * row.get("lhs_dilate", 1) + 1 + sum(row["pad"])
         reach = (row["size"] - 1) * row.get("rhs_dilate", 1) + 1
-        found.append((room - reach) // row["stride"] + 1)
-    return tuple(found)
+        extents.append((room - reach) // row["stride"] + 1)
+    return tuple(extents)
 
 
 def _window(rows: Sequence[Row]) -> str:
@@ -95,8 +95,8 @@ def convolution(make: Maker) -> Value | None:
     chance = make.chance
     x = make.pick("fi", dtypes=("float32", "bfloat16", "int32"), rank=chance.choice((3, 4)))
     if x is None or 0 in x.shape:
-        given = tuple(chance.randrange(1, 5) for _ in range(chance.choice((3, 4))))
-        x = array_constant(make, given, chance.choice(("float32", "bfloat16", "int32")), -7)
+        image_shape = tuple(chance.randrange(1, 5) for _ in range(chance.choice((3, 4))))
+        x = array_constant(make, image_shape, chance.choice(("float32", "bfloat16", "int32")), -7)
     if x is None:
         return None
     batch, feature, *spatial = chance.sample(range(x.rank), x.rank)
@@ -130,4 +130,4 @@ def convolution(make: Maker) -> Value | None:
 
 def _placed(values: Sequence[T], order: Sequence[int]) -> tuple[T, ...]:
     """Each value at its place."""
-    return tuple(values[order.index(at)] for at in range(len(order)))
+    return tuple(values[order.index(index)] for index in range(len(order)))

@@ -26,7 +26,7 @@ from jax_programs.steps import STEPS, Step
 __all__ = ["Maker", "program"]
 
 SCOPE: dict[str, Any] = {"jax": jax, "jnp": jnp, "lax": lax}
-LARGEST = 3000
+MAX_ELEMENTS = 3000
 """Elements of a value."""
 SHAPES = (
     (), (1,), (7,), (2, 3), (4, 4), (3, 1), (2, 3, 4), (130,), (5, 33), (1, 6), (2, 2, 3, 3),
@@ -67,8 +67,8 @@ class Maker:
     ) -> Value | None:
         """A value of a kind, the later the likelier."""
         fits = [
-            one for one in self.values
-            if one.kind in kinds and (one.exact or not exact) and (rank is None or one.rank == rank)
+            value for value in self.values
+            if value.kind in kinds and (value.exact or not exact) and (rank is None or value.rank == rank)
         ]  # fmt: skip
         if not fits:
             return None
@@ -77,8 +77,8 @@ class Maker:
     def like(self, value: Value, *, exact: bool = False) -> Value:
         """A value that broadcasts with this one, of the same dtype; it itself when there is no other."""
         fits = [
-            one for one in self.values
-            if one.dtype == value.dtype and (one.exact or not exact) and _meets(one.shape, value.shape)
+            candidate for candidate in self.values
+            if candidate.dtype == value.dtype and (candidate.exact or not exact) and _meets(candidate.shape, value.shape)
         ]  # fmt: skip
         return self.chance.choice(fits) if fits else value
 
@@ -88,20 +88,26 @@ class Maker:
         if proposed is None:
             return False
         text, uses, exact = proposed
-        found = inferred(text, uses, wide=self.wide)
-        if found is None or int(np.prod(found[0])) > LARGEST:
+        shape_and_dtype = inferred(text, uses, wide=self.wide)
+        if shape_and_dtype is None or int(np.prod(shape_and_dtype[0])) > MAX_ELEMENTS:
             return False
-        made = Value(f"v{len(self.statements)}", *found, exact and all(one.exact for one in uses))
-        self.statements.append(
-            Statement(made, text, tuple(dict.fromkeys(one.name for one in uses)), step.jumps)
+        result = Value(
+            f"v{len(self.statements)}",
+            *shape_and_dtype,
+            exact and all(operand.exact for operand in uses),
         )
-        self.values.append(made)
+        self.statements.append(
+            Statement(
+                result, text, tuple(dict.fromkeys(operand.name for operand in uses)), step.jumps
+            )
+        )
+        self.values.append(result)
         return True
 
 
-def _meets(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+def _meets(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
     try:
-        np.broadcast_shapes(one, other)
+        np.broadcast_shapes(left, right)
     except ValueError:
         return False
     return True
@@ -111,15 +117,15 @@ def inferred(
     text: str, uses: tuple[Value, ...], *, wide: bool
 ) -> tuple[tuple[int, ...], str] | None:
     """Shape and dtype of an expression; None when JAX refuses it, or it is no array."""
-    given = {
-        one.name: jax.ShapeDtypeStruct(one.shape, getattr(ml_dtypes, one.dtype, None) or np.dtype(one.dtype))
-        for one in uses
+    specs = {
+        operand.name: jax.ShapeDtypeStruct(operand.shape, getattr(ml_dtypes, operand.dtype, None) or np.dtype(operand.dtype))
+        for operand in uses
     }  # fmt: skip
-    function: Callable[..., Any] = eval(f"lambda {', '.join(given)}: {text}", SCOPE)
+    function: Callable[..., Any] = eval(f"lambda {', '.join(specs)}: {text}", SCOPE)
     try:
         with warnings.catch_warnings(), jax.enable_x64(wide):
             warnings.simplefilter("ignore")
-            found = jax.eval_shape(function, *given.values())
+            result = jax.eval_shape(function, *specs.values())
     except (
         TypeError,
         ValueError,
@@ -129,9 +135,9 @@ def inferred(
         ZeroDivisionError,
     ):
         return None
-    if not isinstance(found, jax.ShapeDtypeStruct) or found.dtype.name == "key<fry>":
+    if not isinstance(result, jax.ShapeDtypeStruct) or result.dtype.name == "key<fry>":
         return None
-    return tuple(found.shape), found.dtype.name
+    return tuple(result.shape), result.dtype.name
 
 
 def program(seed: int) -> JaxProgram:
@@ -145,19 +151,19 @@ def program(seed: int) -> JaxProgram:
         if make.wide and make.chance.random() < 0.5:
             dtype = make.chance.choice(WIDE)
         edges = make.chance.choice((0.5, 0.9)) if single else make.chance.choice((0.0, 0.0, 0.3))
-        given = make.argument(shape if same else make.chance.choice(SHAPES), dtype, edges)
+        first = make.argument(shape if same else make.chance.choice(SHAPES), dtype, edges)
         if same and make.chance.random() < 0.7:
-            make.argument(shape, given.dtype, edges)
-    wanted = 1 if single else make.chance.randrange(2, 10)
-    weights = [one.weight for one in STEPS]
-    for _ in range(8 * wanted):
-        if len(make.statements) == wanted:
+            make.argument(shape, first.dtype, edges)
+    count = 1 if single else make.chance.randrange(2, 10)
+    weights = [step.weight for step in STEPS]
+    for _ in range(8 * count):
+        if len(make.statements) == count:
             break
         make.take(make.chance.choices(STEPS, weights)[0])
     if not make.statements:
         return program(seed + 1_000_000_007)
-    names = [one.made.name for one in make.statements]
+    names = [statement.result.name for statement in make.statements]
     results = make.chance.sample(names, min(len(names), make.chance.randrange(1, 4)))
     chosen = tuple(dict.fromkeys([*results, names[-1]]))
-    whole = JaxProgram(seed, tuple(make.arguments), tuple(make.statements), chosen, make.wide)
-    return whole.needed(chosen)
+    drawn = JaxProgram(seed, tuple(make.arguments), tuple(make.statements), chosen, make.wide)
+    return drawn.needed(chosen)

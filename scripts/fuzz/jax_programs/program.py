@@ -18,7 +18,7 @@ class JaxProgram(Program):
 
     def source(self) -> str:
         """A Python module with the function ``program``."""
-        lines = [f"    {one.made.name} = {one.text}" for one in self.statements]
-        parameters = ", ".join(one.value.name for one in self.arguments)
+        lines = [f"    {statement.result.name} = {statement.text}" for statement in self.statements]
+        parameters = ", ".join(argument.value.name for argument in self.arguments)
         returned = f"    return ({', '.join(self.results)},)\n"
         return "\n".join([f"{HEADER}def program({parameters}):", *lines, returned])

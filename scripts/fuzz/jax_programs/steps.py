@@ -236,7 +236,7 @@ def movement(make: Maker):
     x = make.pick()
     if x is None or not x.rank:
         return None
-    axis, other = make.chance.randrange(x.rank), make.chance.randrange(x.rank)
+    axis, second_axis = make.chance.randrange(x.rank), make.chance.randrange(x.rank)
     shift = make.chance.randrange(-3, 4)
     order = make.chance.sample(range(x.rank), x.rank)
     size = 1
@@ -245,13 +245,13 @@ def movement(make: Maker):
     factor = make.chance.choice([n for n in range(1, size + 1) if size % n == 0] or [1])
     text = make.chance.choice((
         f"jnp.transpose({x.name}, {order})", f"jnp.flip({x.name}, {axis})", f"jnp.roll({x.name}, {shift}, {axis})",
-        f"{x.name}.reshape({factor}, {size // factor if factor else 0})", f"jnp.swapaxes({x.name}, {axis}, {other})",
+        f"{x.name}.reshape({factor}, {size // factor if factor else 0})", f"jnp.swapaxes({x.name}, {axis}, {second_axis})",
         f"jnp.expand_dims({x.name}, {axis})", f"jnp.tile({x.name}, 2)", f"jnp.repeat({x.name}, 2, axis={axis})",
         f"jnp.broadcast_to({x.name}, (2, *{x.shape}))", f"jnp.pad({x.name}, [(1, 2)] * {x.rank})",
         f"jnp.pad({x.name}, 2, mode={make.chance.choice(('edge', 'reflect', 'wrap', 'symmetric'))!r})",
         f"lax.pad({x.name}, jnp.zeros((), {x.name}.dtype), [({shift}, 1, {make.chance.randrange(3)})] * {x.rank})",
         f"jnp.tril({x.name}, {shift})", f"jnp.triu({x.name}, {shift})", f"jnp.diagonal({x.name})", f"jnp.rot90({x.name})",
-        f"{x.name}.ravel()", f"lax.rev({x.name}, {sorted({axis, other})})", f"jnp.moveaxis({x.name}, {axis}, {other})",
+        f"{x.name}.ravel()", f"lax.rev({x.name}, {sorted({axis, second_axis})})", f"jnp.moveaxis({x.name}, {axis}, {second_axis})",
     ))  # fmt: skip
     return text, (x,), True
 
@@ -281,45 +281,45 @@ def sliced(make: Maker):
 
 def dynamic(make: Maker):
     """Slices and updates at positions that run time gives, some of them outside."""
-    x, at = make.pick(), make.pick("iu", exact=True)
-    if x is None or at is None or not x.rank:
+    x, index = make.pick(), make.pick("iu", exact=True)
+    if x is None or index is None or not x.rank:
         return None
-    start = f"{at.name}.ravel()[0]" if at.rank else at.name
-    if 0 in at.shape:
+    start = f"{index.name}.ravel()[0]" if index.rank else index.name
+    if 0 in index.shape:
         return None
     sizes = tuple(make.chance.randrange(1, extent + 1) if extent else 0 for extent in x.shape)
-    starts = "(" + ", ".join([start] + [f"jnp.zeros((), {at.name}.dtype)"] * (x.rank - 1)) + ",)"
+    starts = "(" + ", ".join([start] + [f"jnp.zeros((), {index.name}.dtype)"] * (x.rank - 1)) + ",)"
     text = make.chance.choice((
         f"lax.dynamic_slice({x.name}, {starts}, {sizes})",
         f"lax.dynamic_update_slice({x.name}, jnp.ones({sizes}, {x.name}.dtype), {starts})",
         f"lax.dynamic_index_in_dim({x.name}, {start}, 0)", f"{x.name}[{start}]",
         f"{x.name}.at[{start}].set(0)", f"{x.name}.at[..., {start}].get(mode='fill', fill_value=7)",
     ))  # fmt: skip
-    return text, (x, at), True
+    return text, (x, index), True
 
 
 def indexed(make: Maker):
     """Gathers and scatters by arrays of indices, some of them outside."""
-    x, at = make.pick("fiu"), make.pick("iu", exact=True)
-    if x is None or at is None or not x.rank or at.rank > 2:
+    x, index = make.pick("fiu"), make.pick("iu", exact=True)
+    if x is None or index is None or not x.rank or index.rank > 2:
         return None
     axis = make.chance.randrange(x.rank)
     mode = make.chance.choice(("clip", "fill", "wrap"))
     change = make.chance.choice(("set", "add", "max", "min", "multiply"))
     scatter = make.chance.choice(("", ", mode='drop'", ", mode='clip'"))
-    rows = make.pick("iu", exact=True, rank=x.rank) or at
+    rows = make.pick("iu", exact=True, rank=x.rank) or index
     text, uses, keeps = make.chance.choice((
-        (f"jnp.take({x.name}, {at.name}, axis={axis}, mode={mode!r})", (x, at), True),
-        (f"{x.name}[{at.name}]", (x, at), True),
-        (f"{x.name}[{at.name} % {x.shape[0] or 1}]", (x, at), True),
+        (f"jnp.take({x.name}, {index.name}, axis={axis}, mode={mode!r})", (x, index), True),
+        (f"{x.name}[{index.name}]", (x, index), True),
+        (f"{x.name}[{index.name} % {x.shape[0] or 1}]", (x, index), True),
         (f"jnp.take_along_axis({x.name}, {rows.name}, axis={axis}, mode={mode!r})", (x, rows), True),
-        (f"{x.name}.at[{at.name}].{change}(jnp.array(2, {x.name}.dtype){scatter})", (x, at),
+        (f"{x.name}.at[{index.name}].{change}(jnp.array(2, {x.name}.dtype){scatter})", (x, index),
          change in ("set", "max", "min") or x.kind in "iu"),
-        (f"{x.name}.at[{at.name} % {x.shape[0] or 1}].{change}(3)", (x, at),
+        (f"{x.name}.at[{index.name} % {x.shape[0] or 1}].{change}(3)", (x, index),
          change in ("set", "max", "min") or x.kind in "iu"),
-        (f"jax.nn.one_hot({at.name}, 5)", (at,), True),
-        (f"jax.ops.segment_sum({x.name}, {at.name}, num_segments=4)", (x, at), x.kind in "iu"),
-        (f"jnp.bincount({at.name}.ravel(), length=6)", (at,), True),
+        (f"jax.nn.one_hot({index.name}, 5)", (index,), True),
+        (f"jax.ops.segment_sum({x.name}, {index.name}, num_segments=4)", (x, index), x.kind in "iu"),
+        (f"jnp.bincount({index.name}.ravel(), length=6)", (index,), True),
     ))  # fmt: skip
     return text, uses, keeps
 
@@ -352,9 +352,9 @@ def product(make: Maker):
         return None
     y = make.pick("fi", rank=make.chance.choice((1, 2, x.rank))) or x
     axis = make.chance.randrange(x.rank)
-    fits = [(one, at) for one in make.values for at, extent in enumerate(one.shape)
-            if extent == x.shape[axis] and one.dtype == x.dtype]  # fmt: skip
-    other, at = make.chance.choice(fits)
+    fits = [(value, position) for value in make.values for position, extent in enumerate(value.shape)
+            if extent == x.shape[axis] and value.dtype == x.dtype]  # fmt: skip
+    right, right_axis = make.chance.choice(fits)
     wider = (
         ", preferred_element_type=jnp.float32"
         if x.kind == "f"
@@ -362,19 +362,19 @@ def product(make: Maker):
     )
     wider = make.chance.choice(("", wider))
     uses, text = make.chance.choice((
-        ((x, other), f"lax.dot_general({x.name}, {other.name}, (([{axis}], [{at}]), ([], [])){wider})"),
+        ((x, right), f"lax.dot_general({x.name}, {right.name}, (([{axis}], [{right_axis}]), ([], [])){wider})"),
         ((x, y), f"jnp.matmul({x.name}, {y.name})"), ((x, y), f"jnp.dot({x.name}, {y.name})"),
         ((x,), f"jnp.matmul({x.name}, jnp.swapaxes({x.name}, -1, -2))"), ((x, y), f"jnp.inner({x.name}, {y.name})"),
-        ((x, other), f"jnp.tensordot({x.name}, {other.name}, axes=([{axis}], [{at}]))"),
+        ((x, right), f"jnp.tensordot({x.name}, {right.name}, axes=([{axis}], [{right_axis}]))"),
         ((x,), f"jnp.einsum('...i,...j->...ij', {x.name}, {x.name})"), ((x, y), f"jnp.outer({x.name}, {y.name})"),
         ((x,), f"jnp.einsum('ij,ik->jk', {x.name}, {x.name})"), ((x,), f"jnp.trace({x.name})"),
-        ((x,), f"jnp.einsum('bij,bkj->bik', {x.name}, {x.name})"), ((x, other), f"jnp.vdot({x.name}, {other.name})"),
+        ((x,), f"jnp.einsum('bij,bkj->bik', {x.name}, {x.name})"), ((x, right), f"jnp.vdot({x.name}, {right.name})"),
     ))  # fmt: skip
     return text, uses, x.kind == "i"
 
 
 def convolution(make: Maker):
-    """Of a batch that is made from whatever there is."""
+    """The arguments of a batch, drawn from the existing values."""
     x = make.pick("f")
     if x is None or not x.rank or 0 in x.shape:
         return None
@@ -408,11 +408,11 @@ def convolution(make: Maker):
 
 def control(make: Maker):
     """Conditions and loops, with bounds that run time gives."""
-    x, at = make.pick("fi"), make.pick("iu", exact=True)
+    x, index = make.pick("fi"), make.pick("iu", exact=True)
     if x is None:
         return None
     count = make.chance.randrange(0, 6)
-    one = f"jnp.ones((), {x.name}.dtype)"
+    ones = f"jnp.ones((), {x.name}.dtype)"
     texts = [
         f"lax.fori_loop(0, {count}, lambda i, a: a * 0.5 + i if a.dtype.kind == 'f' else a + i.astype(a.dtype), {x.name})",
         f"lax.scan(lambda c, r: (c + r, c - r), jnp.zeros_like({x.name}[0]), {x.name})[1]"
@@ -421,15 +421,15 @@ def control(make: Maker):
         f"lax.scan(lambda c, r: (c + r, c), jnp.zeros_like({x.name}[0]), {x.name}, reverse=True)[0]"
         if x.rank
         else "0",
-        f"lax.map(lambda r: r * r + {one}, {x.name})",
+        f"lax.map(lambda r: r * r + {ones}, {x.name})",
         f"jax.vmap(lambda r: r - r.max())({x.name})" if x.rank > 1 else "0",
         f"lax.associative_scan(jnp.add, {x.name})",
         f"lax.while_loop(lambda s: s[0] < {count}, lambda s: (s[0] + 1, s[1] + s[1]), (0, {x.name}))[1]",
     ]
     uses: tuple[Value, ...] = (x,)
-    if at is not None and 0 not in at.shape:
-        uses = (x, at)
-        n = f"({at.name}.ravel()[0].astype(jnp.int32))"
+    if index is not None and 0 not in index.shape:
+        uses = (x, index)
+        n = f"({index.name}.ravel()[0].astype(jnp.int32))"
         texts += [
             f"lax.cond({n} > 0, lambda a: a + a, lambda a: -a, {x.name})",
             f"lax.switch({n}, [lambda a: a, lambda a: a * 2, lambda a: a - a], {x.name})",

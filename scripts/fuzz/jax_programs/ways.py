@@ -33,7 +33,7 @@ class Way(NamedTuple):
 def _evaluated(module: Any) -> Callable[[Arrays], Arrays]:
     from hlo_tools.evaluate import evaluate
 
-    return lambda arrays: [np.asarray(one) for one in evaluate(module, arrays)]
+    return lambda arrays: [np.asarray(result) for result in evaluate(module, arrays)]
 
 
 def neff_of(
@@ -51,9 +51,11 @@ def neff_of(
         model = runtime.load(program)
 
         def run(arrays: Arrays) -> Arrays:
-            given = [one.view(np.uint8) if one.dtype == np.bool_ else one for one in arrays]
-            found = model.run(dict(zip(program.inputs, given, strict=True)))
-            return [np.array(found[name]) for name in program.outputs]
+            inputs = [
+                array.view(np.uint8) if array.dtype == np.bool_ else array for array in arrays
+            ]
+            outputs = model.run(dict(zip(program.inputs, inputs, strict=True)))
+            return [np.array(outputs[name]) for name in program.outputs]
 
         return run
 
@@ -79,7 +81,7 @@ WAYS: dict[str, Way] = {
 
 
 def _arrays(results: Any) -> Arrays:
-    return [np.asarray(one) for one in results]
+    return [np.asarray(result) for result in results]
 
 
 class Request(NamedTuple):
@@ -106,7 +108,7 @@ class Request(NamedTuple):
 
 
 def _answer(request: Request) -> dict[str, Any]:
-    """What jaxlib gives for each call, disturbed or rounded otherwise, and each way for each call."""
+    """Return jaxlib's results of each call, also disturbed and rounded, and each execution mode's."""
     import jax
 
     import hlo_tools
@@ -118,19 +120,19 @@ def _answer(request: Request) -> dict[str, Any]:
         lowered = jax.jit(scope["program"], keep_unused=True).lower(*request.calls[0])
         text = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
         compiled = lowered.compile(compiler_options=options)
-        wanted = [_arrays(compiled(*arrays)) for arrays in request.calls]
+        expected = [_arrays(compiled(*arrays)) for arrays in request.calls]
         shaken = [_arrays(compiled(*arrays)) for arrays in request.disturbed]
-    found: dict[str, Any] = {}
+    outcomes: dict[str, Any] = {}
     for way in request.ways:
         try:
             run = WAYS[way].make(hlo_tools.load(text))
-            results = [run([one.copy() for one in arrays]) for arrays in request.calls]
-            found[way] = {"results": results}
+            results = [run([array.copy() for array in arrays]) for arrays in request.calls]
+            outcomes[way] = {"results": results}
         except Exception as error:
-            found[way] = failed(error, valid=True)
+            outcomes[way] = failed(error, valid=True)
     rounded = [_rounded(text, arrays, request.least) for arrays in request.calls]
     return {
-        "wanted": wanted, "disturbed": shaken, "rounded": rounded, "found": found,
+        "wanted": expected, "disturbed": shaken, "rounded": rounded, "found": outcomes,
         "extremes": b"minimum" in text or b"maximum" in text,
     }  # fmt: skip
 

@@ -11,7 +11,7 @@ __all__ = ["CORES"]
 
 
 def own_number(make: Maker) -> None:
-    """What differs between the cores."""
+    """Statements that differ between the cores."""
     tile = make.pick(memory="sbuf")
     out = make.like(tile.shape)
     call = make.chance.choice((

@@ -11,13 +11,13 @@ import random
 from kernels.cores import CORES
 from kernels.indirect import INDIRECT
 from kernels.maker import NUMBERS, PARTITIONS, Maker, declared, spelled
-from kernels.plain import PLAIN
+from kernels.plain import PLAIN_STEPS
 from kernels.program import Argument, GeneratedKernel, Statement
 from kernels.rare import RARE
 
 __all__ = ["kernel"]
 
-FAMILIES = ((PLAIN, 6), (INDIRECT, 2), (RARE, 2))
+FAMILIES = ((PLAIN_STEPS, 6), (INDIRECT, 2), (RARE, 2))
 """Steps with how often a kernel takes them."""
 
 
@@ -72,10 +72,12 @@ def _results(make: Maker) -> tuple[str, ...]:
     """Some tiles brought to HBM; sometimes an argument is written as well."""
     chosen = make.chance.sample(make.tiles, min(len(make.tiles), make.chance.randrange(1, 4)))
     names = []
-    for tile in {one.name: one for one in [*chosen, make.tiles[-1]]}.values():
+    for tile in {candidate.name: candidate for candidate in [*chosen, make.tiles[-1]]}.values():
         out = make.name("o")
         index = ", ".join(f"0:{extent}" for extent in tile.shape)
-        shape, part = ((2, *tile.shape), f"[core, {index}]") if make.core else (tile.shape, "")
+        shape, core_index = (
+            ((2, *tile.shape), f"[core, {index}]") if make.core else (tile.shape, "")
+        )
         space = "shared_hbm" if make.core else make.chance.choice(RESULTS)
         dtype = "float32" if tile.dtype == "tfloat32" else tile.dtype
         lines = [f"{out} = nl.ndarray({shape}, {spelled(dtype)}, nl.{space})"]
@@ -84,14 +86,14 @@ def _results(make: Maker) -> tuple[str, ...]:
             source = make.name("s")
             lines += [f"{source} = nl.ndarray({tile.shape}, {tile.kind}, nl.sbuf)",
                       f"nisa.tensor_copy({source}, {tile.text})"]  # fmt: skip
-        lines.append(f"nisa.dma_copy({out}{part}, {source})")
+        lines.append(f"nisa.dma_copy({out}{core_index}, {source})")
         make.statements.append(
             Statement(tuple(lines), (out,), (tile.name, *([make.core] if make.core else [])))
         )
         names.append(out)
     for argument in make.arguments:
-        fits = [one for one in make.tiles if one.shape == argument.shape
-                and one.dtype == argument.dtype and one.memory == "sbuf"]  # fmt: skip
+        fits = [candidate for candidate in make.tiles if candidate.shape == argument.shape
+                and candidate.dtype == argument.dtype and candidate.memory == "sbuf"]  # fmt: skip
         if fits and not make.core and make.chance.random() < 0.15:
             make.features.add("writes")
             tile = make.chance.choice(fits)

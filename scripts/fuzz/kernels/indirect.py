@@ -261,7 +261,7 @@ def gathers(make: Maker) -> None:
         return
     rows, columns = tile.shape
     if rows % 16 == 0 and make.chance.random() < 0.5:
-        width = make.chance.choice([one for one in (1, 2, 4) if columns >= one])
+        width = make.chance.choice([size for size in (1, 2, 4) if columns >= size])
         index = index_tile(
             make, (rows, make.chance.randrange(1, 3)), "uint16", max(columns // width, 1)
         )

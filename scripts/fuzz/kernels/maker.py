@@ -97,35 +97,37 @@ class Maker:
         name = self.name()
         return Tile(name, name, shape, dtype or self.dtype(), memory)
 
-    def emit(self, made: Tile, call: str, *read: Tile, extra: tuple[str, ...] = ()) -> None:
+    def emit(self, result: Tile, call: str, *read: Tile, extra: tuple[str, ...] = ()) -> None:
         """A statement that declares a tile and writes it by a call."""
-        uses = {one.name for one in read} | {one for one in self.constants if one in call}
+        uses = {operand.name for operand in read} | {
+            constant for constant in self.constants if constant in call
+        }
         self.statements.append(
-            Statement((declared(made), *extra, call), (made.name,), tuple(sorted(uses)))
+            Statement((declared(result), *extra, call), (result.name,), tuple(sorted(uses)))
         )
-        self.tiles.append(made)
+        self.tiles.append(result)
 
     def number(self, vectors: tuple[int, ...] | None = None) -> tuple[str, list[Tile]]:
         """A number, a constant of the call, or a vector with one element a partition."""
         columns = [
-            one for one in self.tiles
-            if vectors and one.dtype == "float32" and one.shape[0] == vectors[0] and one.memory == "sbuf"
+            tile for tile in self.tiles
+            if vectors and tile.dtype == "float32" and tile.shape[0] == vectors[0] and tile.memory == "sbuf"
         ]  # fmt: skip
         if columns and self.chance.random() < 0.3:
-            one = self.chance.choice(columns)
-            text = f"{one.text}[:, 0:1]" if len(one.shape) == 2 else one.text
-            return text, [one]
+            column = self.chance.choice(columns)
+            text = f"{column.text}[:, 0:1]" if len(column.shape) == 2 else column.text
+            return text, [column]
         if self.constants and self.chance.random() < 0.3:
             return self.chance.choice(self.constants), []
         return repr(self.chance.choice(NUMBERS)), []
 
     def pick(self, *, dtypes: tuple[str, ...] = (), memory: str = "", views: bool = True) -> Tile:
         """A tile that is there, often a view of it."""
-        known = [
-            one for one in self.tiles
-            if (not dtypes or one.dtype in dtypes) and (not memory or one.memory == memory)
+        candidates = [
+            candidate for candidate in self.tiles
+            if (not dtypes or candidate.dtype in dtypes) and (not memory or candidate.memory == memory)
         ] or self.tiles  # fmt: skip
-        tile = self.chance.choice(known)
+        tile = self.chance.choice(candidates)
         return self.view(tile) if views and self.chance.random() < 0.35 else tile
 
     def scratch(self) -> str:
@@ -147,7 +149,7 @@ class Maker:
             shape = (*tile.shape[:-1], (columns + 1) // 2)
             return Tile(f"{tile.text}[{index}]", tile.name, shape, tile.dtype, tile.memory)
         if kind == "rows" and rows > 32:
-            start = self.chance.choice([one for one in (0, 32, 64, 96) if one < rows])
+            start = self.chance.choice([first for first in (0, 32, 64, 96) if first < rows])
             size = self.chance.randrange(1, min(rows - start, 32) + 1)
             shape = (size, *tile.shape[1:])
             return Tile(
@@ -175,7 +177,7 @@ class Maker:
 
     def partner(self, tile: Tile) -> Tile:
         """Another tile of the same shape, or the tile itself."""
-        same = [one for one in self.tiles if one.shape == tile.shape]
+        same = [candidate for candidate in self.tiles if candidate.shape == tile.shape]
         return self.chance.choice(same) if same else tile
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kernels.maker import FLOATS, NUMBERS, PARTITIONS, Maker, Tile, declared, operator
 from kernels.program import Statement
 
-__all__ = ["PLAIN"]
+__all__ = ["PLAIN_STEPS"]
 
 ACTIVATIONS = (
     "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_apprx_tanh", "silu",
@@ -16,14 +16,14 @@ ACTIVATIONS = (
 
 
 def tensor_tensor(make: Maker) -> None:
-    one = make.pick()
-    other = make.partner(one)
-    out = make.like(one.shape)
+    left = make.pick()
+    right = make.partner(left)
+    out = make.like(left.shape)
     make.emit(
         out,
-        f"nisa.tensor_tensor({out.text}, {one.text}, {other.text}, {operator(make, one)})",
-        one,
-        other,
+        f"nisa.tensor_tensor({out.text}, {left.text}, {right.text}, {operator(make, left)})",
+        left,
+        right,
     )
 
 
@@ -43,15 +43,15 @@ def tensor_scalar(make: Maker) -> None:
 
 def scalar_tensor_tensor(make: Maker) -> None:
     tile = make.pick(dtypes=FLOATS)
-    other = make.partner(tile)
+    partner = make.partner(tile)
     out = make.like(tile.shape)
     number, used = make.number(tile.shape)
     ops = f"{operator(make, tile)}, {number}, {operator(make, tile)}"
     make.emit(
         out,
-        f"nisa.scalar_tensor_tensor({out.text}, {tile.text}, {ops}, {other.text})",
+        f"nisa.scalar_tensor_tensor({out.text}, {tile.text}, {ops}, {partner.text})",
         tile,
-        other,
+        partner,
         *used,
     )
 
@@ -104,39 +104,43 @@ def rounded_view(make: Maker) -> None:
 def partly(make: Maker) -> None:
     """A part of a tile is written again, after all of it."""
     tile = make.pick(views=False)
-    part = make.view(tile)
-    if ".ap(" in part.text or "reshape" in part.text:
+    view = make.view(tile)
+    if ".ap(" in view.text or "reshape" in view.text:
         return
-    other = make.partner(part)
+    partner = make.partner(view)
     copy = make.like(tile.shape, tile.dtype)
-    target = part.text.replace(tile.name, copy.name, 1)
+    target = view.text.replace(tile.name, copy.name, 1)
     make.emit(
-        copy, f"nisa.tensor_copy({target}, {other.text})", tile, other,
+        copy, f"nisa.tensor_copy({target}, {partner.text})", tile, partner,
         extra=(f"nisa.tensor_copy({copy.text}, {tile.text})",),
     )  # fmt: skip
 
 
 def rewritten(make: Maker) -> None:
     """An argument is written, and another one, perhaps the same array, read after that."""
-    kinds = [(one.shape, one.dtype) for one in make.arguments if one.limits is None]
-    twice = [one for one in make.arguments if kinds.count((one.shape, one.dtype)) > 1]
+    kinds = [
+        (argument.shape, argument.dtype) for argument in make.arguments if argument.limits is None
+    ]
+    twice = [
+        argument for argument in make.arguments if kinds.count((argument.shape, argument.dtype)) > 1
+    ]
     if len(twice) < 2 or make.core:
         return
-    one, other = make.chance.sample(twice, 2)
+    first, second = make.chance.sample(twice, 2)
     fits = [
         t
         for t in make.tiles
-        if t.shape == one.shape and t.dtype == one.dtype and t.memory == "sbuf"
+        if t.shape == first.shape and t.dtype == first.dtype and t.memory == "sbuf"
     ]
-    if not fits or other.shape != one.shape or other.dtype != one.dtype:
+    if not fits or second.shape != first.shape or second.dtype != first.dtype:
         return
-    tile, out = make.chance.choice(fits), make.like(one.shape, one.dtype, "sbuf")
+    tile, out = make.chance.choice(fits), make.like(first.shape, first.dtype, "sbuf")
     lines = (
-        f"nisa.dma_copy({one.name}, {tile.text})",
+        f"nisa.dma_copy({first.name}, {tile.text})",
         declared(out),
-        f"nisa.dma_copy({out.text}, {other.name})",
+        f"nisa.dma_copy({out.text}, {second.name})",
     )
-    make.statements.append(Statement(lines, (out.name,), (one.name, other.name, tile.name)))
+    make.statements.append(Statement(lines, (out.name,), (first.name, second.name, tile.name)))
     make.tiles.append(out)
 
 
@@ -144,8 +148,8 @@ def half_written(make: Maker) -> None:
     """Some columns are written; the others read as NaN, integers as a pattern, in every way."""
     columns = make.chance.randrange(2, 12)
     out = make.like((make.chance.choice(PARTITIONS), columns))
-    part = make.chance.randrange(1, columns)
-    make.emit(out, f"nisa.memset({out.text}[:, 0:{part}], 1)")
+    width = make.chance.randrange(1, columns)
+    make.emit(out, f"nisa.memset({out.text}[:, 0:{width}], 1)")
 
 
 def memset(make: Maker) -> None:
@@ -177,24 +181,24 @@ def affine_select(make: Maker) -> None:
 
 
 def predicated(make: Maker) -> None:
-    masks = [one for one in make.tiles if one.dtype in ("uint8", "uint16", "uint32")]
+    masks = [mask for mask in make.tiles if mask.dtype in ("uint8", "uint16", "uint32")]
     if not masks:
         return
     mask = make.chance.choice(masks)
     tile = make.partner(mask)
     out = make.like(mask.shape, tile.dtype)
-    other = make.partner(tile)
+    partner = make.partner(tile)
     same = make.like(mask.shape, tile.dtype, "sbuf")
     extra = (
         f"nisa.tensor_copy({out.text}, {tile.text})", declared(same),
-        f"nisa.tensor_copy({same.text}, {other.text})",
+        f"nisa.tensor_copy({same.text}, {partner.text})",
     )  # fmt: skip
     make.emit(
         out,
         f"nisa.tensor_copy_predicated({out.text}, {same.text}, {mask.text})",
         mask,
         tile,
-        other,
+        partner,
         extra=extra,
     )
 
@@ -220,16 +224,16 @@ def partition_reduce(make: Maker) -> None:
 
 
 def scan(make: Maker) -> None:
-    one = make.pick(dtypes=FLOATS)
-    other = make.partner(one)
-    out = make.like(one.shape)
-    number, used = make.number(one.shape)
+    left = make.pick(dtypes=FLOATS)
+    right = make.partner(left)
+    out = make.like(left.shape)
+    number, used = make.number(left.shape)
     ops = make.chance.choice(("nl.multiply, nl.add", "nl.add, nl.maximum", "nl.add, nl.subtract"))
     make.emit(
         out,
-        f"nisa.tensor_tensor_scan({out.text}, {one.text}, {other.text}, {number}, {ops})",
-        one,
-        other,
+        f"nisa.tensor_tensor_scan({out.text}, {left.text}, {right.text}, {number}, {ops})",
+        left,
+        right,
         *used,
     )
 
@@ -244,7 +248,7 @@ def reduced_beside(make: Maker) -> None:
     ))  # fmt: skip
     make.statements.append(Statement(
         (declared(out), declared(beside), call), (out.name, beside.name),
-        tuple({tile.name, *(one.name for one in used), *(one for one in make.constants if one in call)}),
+        tuple({tile.name, *(operand.name for operand in used), *(constant for constant in make.constants if constant in call)}),
     ))  # fmt: skip
     make.tiles += [out, beside]
 
@@ -253,8 +257,8 @@ def matmul(make: Maker) -> None:
     """Products into PSUM, some of several calls, in a loop or not, accumulating in every manner."""
     kinds = ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2")
     left = make.pick(dtypes=kinds, memory="sbuf")
-    pairs = [one for one in make.tiles if one.shape[0] == left.shape[0] and len(one.shape) == 2
-             and one.memory == "sbuf" and one.dtype in kinds]  # fmt: skip
+    pairs = [candidate for candidate in make.tiles if candidate.shape[0] == left.shape[0] and len(candidate.shape) == 2
+             and candidate.memory == "sbuf" and candidate.dtype in kinds]  # fmt: skip
     if not pairs or len(left.shape) != 2 or left.dtype not in kinds:
         return
     right = make.chance.choice(pairs)
@@ -271,11 +275,11 @@ def matmul(make: Maker) -> None:
     )
     inner = make.chance.random() < 0.4  # a loop of its own within the loop
     if loop is not None and make.chance.random() < 0.4:  # named in the loop only
-        seen = make.like(out.shape, "float32", "sbuf")
-        lines = (declared(out), declared(seen), f"nisa.memset({seen.text}, 0.0)", loop,
-                 *_within(call, make, nested=inner), f"    nisa.tensor_copy({seen.text}, {out.text})")  # fmt: skip
-        make.statements.append(Statement(lines, (seen.name,), tuple({left.name, right.name})))
-        make.tiles.append(seen)
+        copied = make.like(out.shape, "float32", "sbuf")
+        lines = (declared(out), declared(copied), f"nisa.memset({copied.text}, 0.0)", loop,
+                 *_within(call, make, nested=inner), f"    nisa.tensor_copy({copied.text}, {out.text})")  # fmt: skip
+        make.statements.append(Statement(lines, (copied.name,), tuple({left.name, right.name})))
+        make.tiles.append(copied)
         return
     lines = (call,) if loop is None else (loop, "    " + call)
     make.statements.append(Statement(
@@ -368,8 +372,8 @@ def looped(make: Maker) -> None:
         ]
     chosen = make.chance.sample(body, make.chance.randrange(1, 4))
     inner = tuple(
-        Statement((line,), (), tuple({out.name, *(one.name for one in (tile, *used) if one.name in line),
-                                     *(one for one in make.constants if one in line)}))
+        Statement((line,), (), tuple({out.name, *(operand.name for operand in (tile, *used) if operand.name in line),
+                                     *(constant for constant in make.constants if constant in line)}))
         for line in chosen
     )  # fmt: skip
     make.statements.append(
@@ -393,7 +397,7 @@ def scratch_in_loop(make: Maker) -> None:
         f"i{make.count}",
         make.like((turns, columns), tile.dtype, "sbuf"),
     )
-    kept, line = make.name("h"), make.name("s")
+    scratch, line = make.name("h"), make.name("s")
     space = make.scratch()
     header = make.chance.choice((
         f"for {index} in nl.dynamic_range({turns}):",
@@ -406,26 +410,26 @@ def scratch_in_loop(make: Maker) -> None:
             return f"{name}[{index}:{index} + 1]"
         return f"{name}.ap([[{columns}, 1], [1, {columns}]], scalar_offset={index})"
 
-    whole = make.chance.random() < 0.5  # of what the turn wrote, or the row that it selects
-    written = f"nisa.dma_copy({step}, {tile.text})" if whole else (
+    reads_all = make.chance.random() < 0.5  # of what the turn wrote, or the row that it selects
+    written = f"nisa.dma_copy({step}, {tile.text})" if reads_all else (
         f"nisa.dma_copy({row_of(step)}, {tile.text}[0:1])")  # fmt: skip
     lines = (
-        f"{kept} = nl.ndarray({(turns, columns)}, {tile.kind}, nl.hbm)", header,
+        f"{scratch} = nl.ndarray({(turns, columns)}, {tile.kind}, nl.hbm)", header,
         f"    {step} = nl.ndarray({tile.shape}, {tile.kind}, nl.{space})",
         f"    {line} = nl.ndarray({(1, columns)}, {tile.kind}, nl.sbuf)",
         f"    {written}", f"    nisa.dma_copy({line}, {row_of(step)})",
-        f"    nisa.dma_copy({row_of(kept)}, {line})",
-        declared(out), f"nisa.dma_copy({out.text}, {kept})",
+        f"    nisa.dma_copy({row_of(scratch)}, {line})",
+        declared(out), f"nisa.dma_copy({out.text}, {scratch})",
     )  # fmt: skip
     make.statements.append(Statement(lines, (out.name,), (tile.name,)))
     make.tiles.append(out)
 
 
-PLAIN: tuple[tuple[Callable[[Maker], None], int], ...] = (
+PLAIN_STEPS: tuple[tuple[Callable[[Maker], None], int], ...] = (
     (tensor_tensor, 5), (tensor_scalar, 5), (scalar_tensor_tensor, 2), (activation, 4),
     (tensor_copy, 3), (rounded_view, 2), (partly, 3), (memset, 1), (half_written, 1), (rewritten, 1), (iota, 1), (affine_select, 1),
     (predicated, 1), (tensor_reduce, 3), (partition_reduce, 1), (scan, 1), (reduced_beside, 1),
     (matmul, 4), (transpose, 2), (eight, 1), (shuffle, 1), (statistics, 1), (through_hbm, 2),
     (looped, 4), (scratch_in_loop, 2),
 )  # fmt: skip
-"""What a kernel is made of, with weights."""
+"""The statements of a kernel, with their weights."""

@@ -63,8 +63,8 @@ class Statement:
     def names(self) -> set[str]:
         """Every name that it needs, those of its body included."""
         inner: set[str] = set()
-        for one in self.body:
-            inner |= one.names()
+        for statement in self.body:
+            inner |= statement.names()
         return set(self.uses) | (inner - set(self.defines))
 
 
@@ -92,18 +92,20 @@ class GeneratedKernel:
 
     @property
     def writes(self) -> bool:
-        """Whether it writes an argument."""
-        return any(self.is_written(one) for one in self.arguments)
+        """True when the kernel writes an argument."""
+        return any(self.is_written(argument) for argument in self.arguments)
 
     def is_written(self, argument: Argument) -> bool:
-        """Whether it writes that argument."""
+        """Return True when the kernel writes that argument."""
         start = f"nisa.dma_copy({argument.name},"
-        return any(line.startswith(start) for one in self.statements for line in one.lines)
+        return any(
+            line.startswith(start) for statement in self.statements for line in statement.lines
+        )
 
     def source(self) -> str:
         """A Python module with the function ``kernel``."""
-        parameters = ", ".join([*(one.name for one in self.arguments), *self.constants])
-        lines = [line for one in self.statements for line in one.render("    ")]
+        parameters = ", ".join([*(argument.name for argument in self.arguments), *self.constants])
+        lines = [line for statement in self.statements for line in statement.render("    ")]
         returned = ", ".join(self.results) + ("," if len(self.results) == 1 else "")
         text = _HEADER.format(seed=self.seed, target=self.target, parameters=parameters)
         launched = "\n\nkernel = kernel[2]\n" if "cores" in self.features else ""
@@ -112,7 +114,9 @@ class GeneratedKernel:
     def smaller(self) -> Iterator[GeneratedKernel]:
         """The kernel with less in it: without a result, or without a statement and its users."""
         for name in self.results if len(self.results) > 1 else ():
-            yield self._keeping(self.statements, [one for one in self.results if one != name])
+            yield self._keeping(
+                self.statements, [result for result in self.results if result != name]
+            )
         for number in reversed(range(len(self.statements))):
             yield self._keeping(
                 [*self.statements[:number], *self.statements[number + 1 :]], self.results
@@ -129,14 +133,14 @@ class GeneratedKernel:
 
     def _keeping(self, statements: Iterable[Statement], results: Iterable[str]) -> GeneratedKernel:
         """With what has all that it needs, and nothing that no result depends on."""
-        known = {one.name for one in self.arguments} | set(self.constants)
-        kept: list[Statement] = []
-        for one in statements:
-            if one.names() <= known:
-                kept.append(one)
-                known |= set(one.defines)
+        defined = {argument.name for argument in self.arguments} | set(self.constants)
+        remaining_statements: list[Statement] = []
+        for statement in statements:
+            if statement.names() <= defined:
+                remaining_statements.append(statement)
+                defined |= set(statement.defines)
         return replace(
             self,
-            statements=tuple(kept),
-            results=tuple(name for name in results if name in known),
+            statements=tuple(remaining_statements),
+            results=tuple(name for name in results if name in defined),
         )

@@ -16,7 +16,9 @@ ACTIVATED = ("exp", "tanh", "relu", "copy", "square", "sigmoid", "gelu")
 
 def _both(make: Maker, out: Tile, beside: Tile, call: str, *read: Tile) -> None:
     """A statement that writes two tiles."""
-    uses = {one.name for one in read} | {one for one in make.constants if one in call}
+    uses = {operand.name for operand in read} | {
+        constant for constant in make.constants if constant in call
+    }
     make.statements.append(Statement(
         (declared(out), declared(beside), call), (out.name, beside.name), tuple(sorted(uses))
     ))  # fmt: skip
@@ -35,13 +37,13 @@ def dma_transpose(make: Maker) -> None:
 
 def dma_compute(make: Maker) -> None:
     tile = make.pick(dtypes=FLOATS, memory="sbuf", views=False)
-    other = make.partner(tile)
+    partner = make.partner(tile)
     out = make.like(tile.shape, memory="sbuf")
     make.emit(
         out,
-        f"nisa.dma_compute({out.text}, [{tile.text}, {other.text}, {tile.text}], nl.add)",
+        f"nisa.dma_compute({out.text}, [{tile.text}, {partner.text}, {tile.text}], nl.add)",
         tile,
-        other,
+        partner,
     )
 
 
@@ -67,12 +69,12 @@ def exponential(make: Maker) -> None:
 def activate2(make: Maker) -> None:
     tile = make.pick(dtypes=FLOATS)
     out = make.like(tile.shape)
-    (one, used), (two, more) = make.number(tile.shape), make.number(tile.shape)
+    (scale, used), (bias, more) = make.number(tile.shape), make.number(tile.shape)
     ops = make.chance.choice(("nl.multiply, nl.add", "nl.add, nl.multiply", "nl.subtract, None"))
     name = make.chance.choice(ACTIVATED)
     make.emit(
         out,
-        f"nisa.activate2({out.text}, nl.{name}, {tile.text}, {one}, {two}, {ops})",
+        f"nisa.activate2({out.text}, nl.{name}, {tile.text}, {scale}, {bias}, {ops})",
         tile,
         *used,
         *more,
@@ -116,9 +118,9 @@ def range_select(make: Maker) -> None:
 def select_reduce(make: Maker) -> None:
     tile = make.pick(dtypes=("float32", "bfloat16", "float16"))
     masks = [
-        one
-        for one in make.tiles
-        if one.shape == tile.shape and one.dtype in ("uint8", "int8", "uint16", "int16")
+        candidate
+        for candidate in make.tiles
+        if candidate.shape == tile.shape and candidate.dtype in ("uint8", "int8", "uint16", "int16")
     ]
     if not masks:
         return
@@ -158,10 +160,10 @@ def found(make: Maker) -> None:
         make.like((tile.shape[0], 8), tile.dtype, "sbuf"),
         make.like((tile.shape[0], 8), "uint32", "sbuf"),
     )
-    rest = make.like(tile.shape, tile.dtype, "sbuf")
+    replaced = make.like(tile.shape, tile.dtype, "sbuf")
     call = make.chance.choice((
         (place, f"nisa.nc_find_index8({place.text}, {tile.text}, {top.text})"),
-        (rest, f"nisa.nc_match_replace8({rest.text}, {tile.text}, {top.text}, -5.0)"),
+        (replaced, f"nisa.nc_match_replace8({replaced.text}, {tile.text}, {top.text}, -5.0)"),
     ))  # fmt: skip
     make.emit(call[0], call[1], tile, extra=(declared(top), f"nisa.max8({top.text}, {tile.text})"))
 
@@ -283,15 +285,17 @@ def block_product(make: Maker) -> None:
         quantized(make)
     if not make.packed:
         return
-    one = make.chance.choice(make.packed)
-    other = make.chance.choice([each for each in make.packed if each.shape[0] == one.shape[0]])
-    out = make.like(
-        (one.shape[1], other.shape[1]), make.chance.choice(("float32", "bfloat16")), "psum"
+    left = make.chance.choice(make.packed)
+    right = make.chance.choice(
+        [candidate for candidate in make.packed if candidate.shape[0] == left.shape[0]]
     )
-    part = "[0:4]" if one.shape[0] == 32 else ""
-    call = f"nisa.nc_matmul_mx({out.text}, {one.text}, {other.text}, {one.name}{part}, {other.name}{part})"
+    out = make.like(
+        (left.shape[1], right.shape[1]), make.chance.choice(("float32", "bfloat16")), "psum"
+    )
+    scale_rows = "[0:4]" if left.shape[0] == 32 else ""
+    call = f"nisa.nc_matmul_mx({out.text}, {left.text}, {right.text}, {left.name}{scale_rows}, {right.name}{scale_rows})"
     make.statements.append(Statement(
-        (declared(out), call), (out.name,), (one.text, one.name, other.text, other.name)
+        (declared(out), call), (out.name,), (left.text, left.name, right.text, right.name)
     ))  # fmt: skip
     make.tiles.append(out)
 

@@ -82,60 +82,60 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
 
 
 def _leaves(results: Any) -> Arrays:
-    found = results if isinstance(results, (tuple, list)) else (results,)
-    return [np.asarray(one) for one in found]
+    leaves = results if isinstance(results, (tuple, list)) else (results,)
+    return [np.asarray(leaf) for leaf in leaves]
 
 
-def _on_arrays(call: Callable[..., Any], given: Call) -> Arrays:
+def _on_arrays(call: Callable[..., Any], inputs: Call) -> Arrays:
     """Results, then the arguments as the kernel left them."""
-    results = call(*given.arrays, **given.constants)
-    return [*_leaves(results), *given.arrays]
+    results = call(*inputs.arrays, **inputs.constants)
+    return [*_leaves(results), *inputs.arrays]
 
 
 def _simulated(kernel: Any) -> Run:
     import nki
 
     interpreted = nki.simulate(kernel, checks=())
-    return lambda given: _on_arrays(interpreted, given)
+    return lambda inputs: _on_arrays(interpreted, inputs)
 
 
 def _direct(kernel: Any) -> Run:
-    return lambda given: _on_arrays(kernel, given)
+    return lambda inputs: _on_arrays(kernel, inputs)
 
 
 def _threads(kernel: Any) -> Run:
     """Four threads call at once, two with other data; the first one's results."""
 
-    def run(given: Call) -> Arrays:
-        found: list[Any] = [None] * 4
+    def run(inputs: Call) -> Arrays:
+        outcomes: list[Any] = [None] * 4
         gate = threading.Barrier(4)
 
         def work(number: int) -> None:
             arrays = (
-                _copied(given).arrays
+                _copied(inputs).arrays
                 if number % 2 == 0
-                else [one[..., ::-1].copy() for one in given.arrays]
+                else [array[..., ::-1].copy() for array in inputs.arrays]
             )
-            for index in given.frozen:
+            for index in inputs.frozen:
                 arrays[index].flags.writeable = False
             gate.wait()
             try:
-                found[number] = _on_arrays(kernel, given._replace(arrays=arrays))
+                outcomes[number] = _on_arrays(kernel, inputs._replace(arrays=arrays))
             except Exception as error:
-                found[number] = error
+                outcomes[number] = error
 
         workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-        for one in workers:
-            one.start()
-        for one in workers:
-            one.join()
-        for one in found:
-            if isinstance(one, Exception):
-                raise one
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
         if any(not np.array_equal(a.view(np.uint8), b.view(np.uint8))
-               for a, b in zip(map(_bytes, found[0]), map(_bytes, found[2]), strict=True)):  # fmt: skip
+               for a, b in zip(map(_bytes, outcomes[0]), map(_bytes, outcomes[2]), strict=True)):  # fmt: skip
             raise AssertionError("two threads with the same data differ")
-        return found[0]
+        return outcomes[0]
 
     return run
 
@@ -151,23 +151,23 @@ def _of_ir(change: Callable[[Any], Any]) -> Callable[[Any], Run]:
         from nki_lang import execute
         from nki_lang.kernel import deliver
 
-        known: dict[str, Any] = {}
+        loaded_kernels: dict[str, Any] = {}
 
-        def run(given: Call) -> Arrays:
-            if any(one.dtype.kind in "iu" and one.itemsize == 8 for one in given.arrays):
+        def run(inputs: Call) -> Arrays:
+            if any(array.dtype.kind in "iu" and array.itemsize == 8 for array in inputs.arrays):
                 raise UnavailableError("JAX makes 32 bits of 64 unless it is told not to")
-            key = repr(given.constants)
-            if key not in known:
-                known[key] = execute.load(
-                    change(kernel.trace(tuple(given.arrays), given.constants))
+            key = repr(inputs.constants)
+            if key not in loaded_kernels:
+                loaded_kernels[key] = execute.load(
+                    change(kernel.trace(tuple(inputs.arrays), inputs.constants))
                 )
-            loaded = known[key]
+            loaded = loaded_kernels[key]
             written = {tensor.name for tensor in loaded.kernel_ir.outputs}
-            for tensor, array in zip(loaded.kernel_ir.inputs, given.arrays, strict=True):
+            for tensor, array in zip(loaded.kernel_ir.inputs, inputs.arrays, strict=True):
                 if tensor.name in written and not array.flags.writeable:
                     raise UnavailableError(READ_ONLY)
-            results = deliver(loaded.kernel_ir, given.arrays, loaded.run(given.arrays))
-            return [*_leaves(results), *given.arrays]
+            results = deliver(loaded.kernel_ir, inputs.arrays, loaded.run(inputs.arrays))
+            return [*_leaves(results), *inputs.arrays]
 
         return run
 
@@ -199,11 +199,13 @@ def _neff(*, by_address: bool) -> Callable[[Any], Run]:
         from neff import runtime, write
         from neff.device.frameworks.numpy_calls import call_program
 
-        seen = NumpyKernel("kernel", kernel.func, kernel.grid, platform_target=kernel.target.name)
+        numpy_kernel = NumpyKernel(
+            "kernel", kernel.func, kernel.grid, platform_target=kernel.target.name
+        )
         models: dict[str, Any] = {}
 
-        def run(given: Call) -> Arrays:
-            call = seen.bind(*given.arrays, **given.constants)
+        def run(inputs: Call) -> Arrays:
+            call = numpy_kernel.bind(*inputs.arrays, **inputs.constants)
             key = call.plan.backend_config
             if key not in models:
                 program = compile_module(
@@ -217,9 +219,9 @@ def _neff(*, by_address: bool) -> Callable[[Any], Run]:
                     )
             model, program = models[key]
             arrays = [np.asarray(call.tensors[index], order="C") for index in call.plan.operands]
-            found = model.run(dict(zip(program.inputs, arrays, strict=True)))
+            outputs = model.run(dict(zip(program.inputs, arrays, strict=True)))
             values = [
-                np.array(found[name]).view(bool if spec.dtype == "bool" else found[name].dtype)
+                np.array(outputs[name]).view(bool if spec.dtype == "bool" else outputs[name].dtype)
                 for name, spec in zip(program.outputs, call.plan.results, strict=True)
             ]  # predicates are bytes in a NEFF
             for result, tensor in call.plan.written:
@@ -227,7 +229,7 @@ def _neff(*, by_address: bool) -> Callable[[Any], Run]:
                     raise UnavailableError(READ_ONLY)
                 np.copyto(call.tensors[tensor], values[result])
                 values[result] = call.tensors[tensor]
-            return [*_leaves(call.plan.pack(values)), *given.arrays]
+            return [*_leaves(call.plan.pack(values)), *inputs.arrays]
 
         return run
 
@@ -238,15 +240,15 @@ def _jax(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[
     """In a JAX function that ``wrap`` compiles, one for each set of constants."""
 
     def make(kernel: Any) -> Run:
-        known: dict[str, Any] = {}
+        wrapped: dict[str, Any] = {}
 
-        def run(given: Call) -> Arrays:
-            if any(one.dtype.kind in "iu" and one.itemsize == 8 for one in given.arrays):
+        def run(inputs: Call) -> Arrays:
+            if any(array.dtype.kind in "iu" and array.itemsize == 8 for array in inputs.arrays):
                 raise UnavailableError("JAX makes 32 bits of 64 unless it is told not to")
-            key = repr(given.constants)
-            if key not in known:
-                known[key] = wrap(lambda *arrays: kernel(*arrays, **given.constants))
-            return _leaves(known[key](*given.arrays))
+            key = repr(inputs.constants)
+            if key not in wrapped:
+                wrapped[key] = wrap(lambda *arrays: kernel(*arrays, **inputs.constants))
+            return _leaves(wrapped[key](*inputs.arrays))
 
         return run
 
@@ -267,7 +269,7 @@ def _donated(call: Callable[..., Any]) -> Callable[..., Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compiled = jax.jit(call, donate_argnums=tuple(range(len(arrays))))
-            return compiled(*(jnp.array(one) for one in arrays))
+            return compiled(*(jnp.array(array) for array in arrays))
 
     return run
 
@@ -279,8 +281,8 @@ def _vmapped(call: Callable[..., Any]) -> Callable[..., Any]:
     batched = jax.jit(jax.vmap(call))
 
     def run(*arrays: Any) -> Any:
-        results = batched(*(np.stack([one[::-1], one]) for one in arrays))
-        return tuple(np.asarray(one)[1] for one in jax.tree.leaves(results))
+        results = batched(*(np.stack([array[::-1], array]) for array in arrays))
+        return tuple(np.asarray(leaf)[1] for leaf in jax.tree.leaves(results))
 
     return run
 
@@ -296,8 +298,8 @@ def _scanned(call: Callable[..., Any]) -> Callable[..., Any]:
     compiled = jax.jit(run)
 
     def last(*arrays: Any) -> Any:
-        results = compiled(*(np.stack([one[::-1], one]) for one in arrays))
-        return tuple(np.asarray(one)[1] for one in jax.tree.leaves(results))
+        results = compiled(*(np.stack([array[::-1], array]) for array in arrays))
+        return tuple(np.asarray(leaf)[1] for leaf in jax.tree.leaves(results))
 
     return last
 
@@ -309,14 +311,14 @@ def _mapped(call: Callable[..., Any]) -> Callable[..., Any]:
     compiled = jax.pmap(call)
 
     def run(*arrays: Any) -> Any:
-        results = compiled(*(np.stack([one[::-1], one]) for one in arrays))
-        return tuple(np.asarray(one)[1] for one in jax.tree.leaves(results))
+        results = compiled(*(np.stack([array[::-1], array]) for array in arrays))
+        return tuple(np.asarray(leaf)[1] for leaf in jax.tree.leaves(results))
 
     return run
 
 
 def _differentiated(call: Callable[..., Any]) -> Callable[..., Any]:
-    """What a function with a rule of its own gives beside its derivative."""
+    """Return the value of a function with a derivative rule of its own."""
     import jax
 
     ruled = jax.custom_vjp(lambda *arrays: call(*arrays))
@@ -333,16 +335,16 @@ def _sharded(call: Callable[..., Any]) -> Callable[..., Any]:
     mesh = jax.make_mesh((2,), ("part",), axis_types=(jax.sharding.AxisType.Auto,))
 
     def body(*arrays: Any) -> Any:
-        return jax.tree.map(lambda one: one[None], call(*(one[0] for one in arrays)))
+        return jax.tree.map(lambda leaf: leaf[None], call(*(array[0] for array in arrays)))
 
-    part = PartitionSpec("part")
+    spec = PartitionSpec("part")
     compiled = jax.jit(
-        jax.shard_map(body, mesh=mesh, in_specs=part, out_specs=part, check_vma=False)
+        jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
     )
 
     def run(*arrays: Any) -> Any:
-        results = compiled(*(np.stack([one[::-1], one]) for one in arrays))
-        return tuple(np.asarray(one)[1] for one in jax.tree.leaves(results))
+        results = compiled(*(np.stack([array[::-1], array]) for array in arrays))
+        return tuple(np.asarray(leaf)[1] for leaf in jax.tree.leaves(results))
 
     return run
 
@@ -350,8 +352,8 @@ def _sharded(call: Callable[..., Any]) -> Callable[..., Any]:
 def _in_process(kernel: Any) -> Run:
     """In JAX in another process, which finds the kernel's files in the folder of kernels."""
 
-    def run(given: Call) -> Arrays:
-        request = pickle.dumps((kernel.func.__code__.co_filename, given))
+    def run(inputs: Call) -> Arrays:
+        request = pickle.dumps((kernel.func.__code__.co_filename, inputs))
         done = subprocess.run([sys.executable, "-c", ELSEWHERE], input=request, capture_output=True)
         if done.returncode:
             raise RuntimeError(done.stderr.decode()[-300:])
@@ -374,10 +376,10 @@ def answer_elsewhere() -> None:
     """One call of the kernel of a file, in JAX."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    path, given = pickle.load(sys.stdin.buffer)
+    path, inputs = pickle.load(sys.stdin.buffer)
     try:
         kernel = _module(Path(path)).kernel
-        answer: dict[str, Any] = {"results": _jax(_jit)(kernel)(given)}
+        answer: dict[str, Any] = {"results": _jax(_jit)(kernel)(inputs)}
     except Exception as error:
         answer = failed(error, valid=True)
     pickle.dump(answer, out)
@@ -409,12 +411,12 @@ def _torch(place: Callable[[Any], Any]) -> Callable[[Any], Run]:
                 return plain.numpy().view(getattr(ml_dtypes, name))
             return tensor.numpy()
 
-        def run(given: Call) -> Arrays:
-            made = {id(one): to_torch(one) for one in given.arrays}
-            tensors = [made[id(one)] for one in given.arrays]
-            results = kernel(*tensors, **given.constants)
-            found = results if isinstance(results, (tuple, list)) else (results,)
-            return [to_numpy(one) for one in (*found, *tensors)]
+        def run(inputs: Call) -> Arrays:
+            by_identity = {id(array): to_torch(array) for array in inputs.arrays}
+            tensors = [by_identity[id(array)] for array in inputs.arrays]
+            results = kernel(*tensors, **inputs.constants)
+            outputs = results if isinstance(results, (tuple, list)) else (results,)
+            return [to_numpy(output) for output in (*outputs, *tensors)]
 
         return run
 
@@ -432,10 +434,10 @@ def _operator(kernel: Any) -> Any:
         parameters = ", ".join(f"{name}: torch.Tensor" for name in names)
         exec(f"def operator({parameters}) -> list[torch.Tensor]:\n"
              f"    return list(kernel({', '.join(names)}, **constants))", scope)  # fmt: skip
-        made = nki_op(f"fuzz::kernel{next(_NAMES)}_{os.getpid()}", mutates_args={})(
+        operator = nki_op(f"fuzz::kernel{next(_NAMES)}_{os.getpid()}", mutates_args={})(
             scope["operator"]
         )
-        return tuple(made(*tensors))
+        return tuple(operator(*tensors))
 
     return call
 
@@ -514,20 +516,20 @@ def _module(path: Path) -> Any:
 
 def _copied(call: Call) -> Call:
     """With arrays of their own; one that is passed twice still is."""
-    copies = {id(one): one.copy() for one in call.arrays}
+    copies = {id(array): array.copy() for array in call.arrays}
     for index in call.frozen:
         copies[id(call.arrays[index])].flags.writeable = False
-    return call._replace(arrays=[copies[id(one)] for one in call.arrays])
+    return call._replace(arrays=[copies[id(array)] for array in call.arrays])
 
 
 def _called(run: Run, call: Call) -> Arrays:
-    """What a way returns for a copy of a call, whose read-only arrays it must not change."""
-    given = _copied(call)
+    """Return an execution mode's results for a copied call; check that read-only arrays stay unchanged."""
+    copied_call = _copied(call)
     try:
-        return run(given)
+        return run(copied_call)
     finally:
         for index in call.frozen:
-            if not np.array_equal(_bytes(given.arrays[index]), _bytes(call.arrays[index])):
+            if not np.array_equal(_bytes(copied_call.arrays[index]), _bytes(call.arrays[index])):
                 raise AssertionError(f"the read-only array {index} was changed")
 
 
@@ -536,15 +538,15 @@ def _answer(source: str, calls: tuple[Call, Call], name: str, folder: Path) -> d
     kernel = load_source(source, folder)
     run = WAYS[name].make(kernel)
     first = _called(run, calls[0])
-    kept = [one.copy() for one in first]
-    second = [one.copy() for one in _called(run, calls[1])]
-    again = [one.copy() for one in _called(run, calls[0])]
+    copies = [array.copy() for array in first]
+    second = [array.copy() for array in _called(run, calls[1])]
+    again = [array.copy() for array in _called(run, calls[0])]
     changed = any(
-        not np.array_equal(_bytes(one), _bytes(other))
-        for one, other in zip(first, kept, strict=True)
+        not np.array_equal(_bytes(result), _bytes(copied))
+        for result, copied in zip(first, copies, strict=True)
     )
     return {
-        "first": kept,
+        "first": copies,
         "second": second,
         "again": again,
         "changed": changed,

@@ -12,7 +12,7 @@ __all__ = ["AddressError", "Cell", "Mark", "StartError", "fill", "index_of"]
 
 
 class Mark(IntEnum):
-    """Whether a value depends on an element that nothing wrote.
+    """The dependence of a value on elements that nothing wrote.
 
     ``MAYBE``: arithmetic may hide it, as a comparison does with NaN; no document says which.
     """
@@ -49,7 +49,7 @@ def index_of(cell: Cell) -> int:
 
 
 def fill(dtype: str) -> float:
-    """What unwritten memory reads as (docs/simulator.md, Numbers)."""
+    """Return the value of unwritten memory (docs/simulator.md, Numbers)."""
     if dtype not in INTS:
         return math.nan
     low, high = INTS[dtype]

@@ -59,7 +59,7 @@ def _loop(make: Maker) -> None:
     counter, turns = make.views.counter, make.views.turns
     kind = make.chance.choice(_LOOPS)
     loop = Loop(counter, kind, turns, tuple(make.pending))
-    make.pending, make.kept = [], set()
+    make.pending, make.protected = [], set()
     make.views.counter, make.views.turns = "", 1
     if loop.body:
         make.body.append(loop)
@@ -70,7 +70,7 @@ def _loop(make: Maker) -> None:
 
 def _leave(make: Maker) -> None:
     """An access that leaves its partition."""
-    names = [one.name for one in make.tensors.values() if one.memory == "sbuf"]
+    names = [tensor.name for tensor in make.tensors.values() if tensor.memory == "sbuf"]
     access = make.views.leaving(make.chance.choice(names))
     if access is None:
         return
@@ -86,9 +86,9 @@ def _leave(make: Maker) -> None:
 
 def _result(make: Maker) -> str:
     """Some elements brought to HBM, mostly written ones."""
-    found = make.source(memories=("sbuf", "sbuf", "psum", "hbm"), engine=False)
-    assert found is not None, "every program has tiles"
-    access, region = found
+    source = make.source(memories=("sbuf", "sbuf", "psum", "hbm"), engine=False)
+    assert source is not None, "every program has tiles"
+    access, region = source
     if make.tensors[access.tensor].memory == "psum":
         access, region = Access(access.tensor), make.views.regions(Access(access.tensor))[0]
         copy = Access(make.tensor(region.shape, make.tensors[access.tensor].dtype, "sbuf"))

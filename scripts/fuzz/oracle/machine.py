@@ -38,14 +38,14 @@ class Machine:
 
     def give(self, name: str, values: list[float]) -> None:
         """The values of an argument."""
-        self.rows(0, name)[0][:] = [Cell(one) for one in values]
+        self.rows(0, name)[0][:] = [Cell(value) for value in values]
 
     def region(self, core: int, access: Access) -> Region:
         """Where an access lies now."""
 
         def load(index: Access) -> list[int]:
             cells = self.read(core, index)
-            return [index_of(one) for one in cells]
+            return [index_of(cell) for cell in cells]
 
         return resolved(access, self.tensors, Values(core, self.counters, load))
 
@@ -56,9 +56,9 @@ class Machine:
         return [rows[partition][element] for partition, element in region.places]
 
     def read(self, core: int, access: Access) -> list[Cell]:
-        """What an instruction reads."""
+        """Return the cells that an instruction reads."""
         nothing = Cell(fill(self.tensors[access.tensor].dtype), Mark.YES)
-        return [one if one is not None else nothing for one in self.raw(core, access)]
+        return [cell if cell is not None else nothing for cell in self.raw(core, access)]
 
     def write(self, core: int, access: Access, cells: list[Cell | None]) -> None:
         """Change elements; None leaves one as it is."""
@@ -69,30 +69,30 @@ class Machine:
 
     def run(self, body: tuple[Operation | Loop, ...]) -> None:
         """Execute; the cores go through each operation together."""
-        for one in body:
-            if isinstance(one, Operation):
-                self.execute(one)
+        for statement in body:
+            if isinstance(statement, Operation):
+                self.execute(statement)
                 continue
-            for turn in range(one.turns):
-                self.counters[one.counter] = turn
-                self.run(one.body)
-            del self.counters[one.counter]
+            for turn in range(statement.turns):
+                self.counters[statement.counter] = turn
+                self.run(statement.body)
+            del self.counters[statement.counter]
 
     def execute(self, operation: Operation) -> None:
         """One operation on every core."""
         if operation.op == "core_barrier":
             return
         meaning = MEANINGS[operation.op]
-        found = [meaning(self, core, operation) for core in range(self.cores)]
+        per_core = [meaning(self, core, operation) for core in range(self.cores)]
         if operation.op == "sendrecv":
-            found = found[::-1]
-        for core, cells in enumerate(found):
+            per_core = per_core[::-1]
+        for core, cells in enumerate(per_core):
             self.write(core, operation.operands["dst"], cells)
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a program does.
+    """The expected effects of a program.
 
     Attributes:
         outside: why it is refused, an access leaves its tensor or partition; or "".
@@ -111,10 +111,10 @@ class Expected:
     unwritten: tuple[int, ...] = ()
 
 
-def expected(program: Program, given: Mapping[str, list[float]]) -> Expected:
+def expected(program: Program, arguments: Mapping[str, list[float]]) -> Expected:
     """Execute a program on the values of its arguments."""
     machine = Machine(program.tensors, program.cores)
-    for name, values in given.items():
+    for name, values in arguments.items():
         machine.give(name, values)
     try:
         machine.run(program.body)
@@ -128,6 +128,6 @@ def expected(program: Program, given: Mapping[str, list[float]]) -> Expected:
     for name in program.results:
         raw = machine.raw(0, Access(name))
         results.append(machine.read(0, Access(name)))
-        unwritten.append(sum(one is None for one in raw))
-        mark = max([mark, *(one.mark for one in raw if one is not None)])
+        unwritten.append(sum(cell is None for cell in raw))
+        mark = max([mark, *(cell.mark for cell in raw if cell is not None)])
     return Expected(mark=mark, results=tuple(results), unwritten=tuple(unwritten))

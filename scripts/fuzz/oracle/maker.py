@@ -25,7 +25,7 @@ _TRIES = 6
 
 @dataclass(slots=True)
 class Maker:
-    """What a program is made with.
+    """The state with which a program is drawn.
 
     Attributes:
         seed: of the generation.
@@ -38,7 +38,7 @@ class Maker:
         views: makes views.
         pending: operations of the loop that is being made.
         sent: tensors that hold what the other core sent; they are read more often.
-        kept: tensors that the rest of the loop may not write, since their values were looked at.
+        protected: tensors that the rest of the loop may not write, since their values were looked at.
     """
 
     seed: int
@@ -48,7 +48,7 @@ class Maker:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     body: list[Operation | Loop] = field(default_factory=list)
     pending: list[Operation] = field(default_factory=list)
-    kept: set[str] = field(default_factory=set)
+    protected: set[str] = field(default_factory=set)
     sent: list[str] = field(default_factory=list)
     machine: Machine = field(init=False)
     views: Views = field(init=False)
@@ -60,7 +60,7 @@ class Maker:
 
     @property
     def looping(self) -> bool:
-        """Whether a loop is being made."""
+        """True while a loop is drawn."""
         return bool(self.views.counter)
 
     def tensor(
@@ -69,15 +69,15 @@ class Maker:
     ) -> str:  # fmt: skip
         """A new tensor's name."""
         name = f"{memory[0]}{next(self._names)}"
-        made = self.tensors[name] = Tensor(name, shape, dtype, memory, limits)
+        tensor = self.tensors[name] = Tensor(name, shape, dtype, memory, limits)
         if memory == "argument":
-            self.machine.give(name, values_of(made, self.seed))
+            self.machine.give(name, values_of(tensor, self.seed))
         return name
 
     def dtype(self) -> str:
         """Mostly a float."""
-        few = ("float32", "bfloat16", "float16", "int32")
-        return self.chance.choice(few if self.chance.random() < 0.5 else DTYPES)
+        common = ("float32", "bfloat16", "float16", "int32")
+        return self.chance.choice(common if self.chance.random() < 0.5 else DTYPES)
 
     def dtype_of(self, access: Access) -> str:
         """The dtype of a tensor."""
@@ -92,44 +92,44 @@ class Maker:
 
     def emit(self, op: str, operands: dict[str, Access], /, **options: object) -> None:
         """An operation; it is executed at once, but in a loop."""
-        made = Operation(op, operands, {k: v for k, v in options.items() if v is not None})
+        operation = Operation(op, operands, {k: v for k, v in options.items() if v is not None})
         if self.looping:
-            self.pending.append(made)
+            self.pending.append(operation)
             return
-        self.body.append(made)
+        self.body.append(operation)
         with contextlib.suppress(StartError, AddressError):  # the kernel is refused then
-            self.machine.execute(made)
+            self.machine.execute(operation)
 
     def emit_unchecked(self, op: str, operands: dict[str, Access], /, **options: object) -> None:
         """An operation that must be refused: nothing is known of what follows it."""
         self.body.append(Operation(op, operands, dict(options)))
 
     def whole(self, access: Access) -> bool:
-        """Whether everything there was written, from what was written."""
+        """Return True when every element was written, from written elements only."""
         return all(
-            one is not None and not one.mark
+            cell is not None and not cell.mark
             for core in range(self.cores)
-            for one in self._raw(core, access)
+            for cell in self._raw(core, access)
         )
 
     def cells(self, access: Access) -> list[float]:
         """The values there, on every core."""
-        found = []
+        values = []
         for core in range(self.cores):
-            found += [0 if one is None else one.value for one in self._raw(core, access)]
-        return found
+            values += [0 if cell is None else cell.value for cell in self._raw(core, access)]
+        return values
 
     def _raw(self, core: int, access: Access) -> list[Cell | None]:
         self.machine.counters = {self.views.counter: 0} if self.looping else {}
-        found = self.machine.raw(core, access)
+        cells = self.machine.raw(core, access)
         self.machine.counters = {}
-        return found
+        return cells
 
     def small(self, access: Access, limit: int = 8) -> bool:
-        """Whether the values are whole numbers whose sums are exact, or NaN."""
+        """Return True when the values are integers with exact sums, or NaN."""
         return all(
-            math.isnan(one) or (abs(one) <= limit and one == round(one))
-            for one in self.cells(access)
+            math.isnan(value) or (abs(value) <= limit and value == round(value))
+            for value in self.cells(access)
         )
 
     def source(
@@ -139,14 +139,14 @@ class Maker:
     ) -> tuple[Access, Region] | None:  # fmt: skip
         """A view of a tensor that is there, most often one that was written; ``partly``: not all."""
         names = [
-            one.name for one in self.tensors.values()
-            if one.memory in memories and (not dtypes or one.dtype in dtypes)
+            tensor.name for tensor in self.tensors.values()
+            if tensor.memory in memories and (not dtypes or tensor.dtype in dtypes)
         ]  # fmt: skip
         if partly:
-            names = [one for one in names if not self.whole(Access(one))] or names
+            names = [name for name in names if not self.whole(Access(name))] or names
         elif self.sent and self.sent[-1] in names and self.chance.random() < 0.5:
             names = self.sent[-1:]
-        found = None
+        chosen = None
         for _ in range(_TRIES if names else 0):
             access, region = self.views.view(self.chance.choice(names), engine=engine)
             if (rank and len(region.shape) != rank) or (
@@ -155,14 +155,14 @@ class Maker:
                 continue
             if engine and not self.starts(region):
                 continue
-            found = access, region
+            chosen = access, region
             if partly or self.whole(access):
                 break
-        return found
+        return chosen
 
     @staticmethod
     def starts(region: Region) -> bool:
-        """Whether engines may start at its partition."""
+        """Return True when engines may start at its partition."""
         allowed = next(places for limit, places in STARTS if region.shape[0] <= limit)
         return region.places[0][0] in allowed
 
@@ -193,13 +193,13 @@ class Maker:
         reads: tuple[Access, ...], aligned: bool,
     ) -> Access | None:  # fmt: skip
         names = [
-            one.name for one in self.tensors.values()
-            if one.memory == memory and one.dtype == dtype and one.name not in self.kept
+            tensor.name for tensor in self.tensors.values()
+            if tensor.memory == memory and tensor.dtype == dtype and tensor.name not in self.protected
         ]  # fmt: skip
         for _ in range(10 if names else 0):
             name = self.chance.choice(names)
             if aligned and self.chance.random() < 0.2:  # in place
-                same = [one for one in reads if one.tensor == name]
+                same = [read for read in reads if read.tensor == name]
                 access = same[0] if same else Access(name)
                 region = self.views.regions(access)[0]
             else:
@@ -213,15 +213,15 @@ class Maker:
         return None
 
     def _apart(self, access: Access, reads: tuple[Access, ...], *, aligned: bool) -> bool:
-        """Whether each element is written after it is read, in whatever order engines go."""
+        """Return True when each element is written after it is read, in any order of the engines."""
         for read in reads:
             if read.tensor != access.tensor:
                 continue
-            for one, other in zip(
+            for left, right in zip(
                 self.views.regions(access), self.views.regions(read), strict=True
             ):
-                same = aligned and one.places == other.places
-                if not same and set(one.places) & set(other.places):
+                same = aligned and left.places == right.places
+                if not same and set(left.places) & set(right.places):
                     return False
         return True
 
@@ -236,10 +236,10 @@ class Maker:
         elif rows <= 32 and self.chance.random() < 0.3:
             first = 32
         extra = self.chance.choice((0, 0, 1, 7))
-        whole = (first + rows + extra, start + count * step + after)
-        if whole[0] > 128 or (memory == "psum" and whole[1] > 512):
+        full_shape = (first + rows + extra, start + count * step + after)
+        if full_shape[0] > 128 or (memory == "psum" and full_shape[1] > 512):
             return Access(self.tensor(shape, dtype, memory))
-        name = self.tensor(whole, dtype, memory)
+        name = self.tensor(full_shape, dtype, memory)
         if self.chance.random() < 0.5 and not self.looping and memory != "hbm":
             self.emit("memset", {"dst": Access(name)}, value=self.chance.randint(0, 3))
         stop = start + (count - 1) * step + 1

@@ -1,4 +1,4 @@
-"""What each instruction writes, from what it reads: a table of functions on lists of cells.
+"""Semantics of each instruction: a table of functions from the cells read to the cells written.
 
 A meaning returns a cell for each element of ``dst``, or None where it leaves one as it is. The
 arithmetic is that of ``tests/oracles/scalars.py``.
@@ -68,7 +68,7 @@ def _copied(cells: list[Cell], source: str, target: str, *, exact: bool = True) 
     """Between equal dtypes bit for bit, between others through float32."""
     if exact and source == target:
         return list(cells)
-    return [_stored(f32(one.value), target, one.mark) for one in cells]
+    return [_stored(f32(cell.value), target, cell.mark) for cell in cells]
 
 
 def copy(machine: Machine, core: int, operation: Operation) -> Cells:
@@ -93,21 +93,21 @@ def memset(machine: Machine, core: int, operation: Operation) -> Cells:
 
 def iota(machine: Machine, core: int, operation: Operation) -> Cells:
     dst, options = operation.operands["dst"], operation.options
-    found: list[Cell | None] = []
+    cells: list[Cell | None] = []
     for partition in range(_shape(machine, core, dst)[0]):
         values = [options["offset"] + partition * options["channel_multiplier"]]
         for step, count in options["pattern"]:
             values = [value + step * place for value in values for place in range(count)]
-        found += [_stored(float(one), _dtype(machine, dst), Mark.NO) for one in values]
-    return found
+        cells += [_stored(float(value), _dtype(machine, dst), Mark.NO) for value in values]
+    return cells
 
 
 def tensor_tensor(machine: Machine, core: int, operation: Operation) -> Cells:
     """In float32; 32-bit integers natively on GpSimd, which is taken when PSUM has no part."""
     operands, name = operation.operands, _named(operation.options["op"])
-    dst, left, right = (operands[one] for one in ("dst", "data1", "data2"))
-    kinds = [_dtype(machine, one) for one in (left, right, dst)]
-    memories = {machine.tensors[one.tensor].memory for one in (dst, left, right)}
+    dst, left, right = (operands[operand] for operand in ("dst", "data1", "data2"))
+    kinds = [_dtype(machine, operand) for operand in (left, right, dst)]
+    memories = {machine.tensors[operand.tensor].memory for operand in (dst, left, right)}
     native = (
         kinds[0] == kinds[1] == kinds[2]
         and kinds[0] in ("int32", "uint32")
@@ -115,19 +115,19 @@ def tensor_tensor(machine: Machine, core: int, operation: Operation) -> Cells:
         and operation.options.get("engine") != "nisa.engine.vector"
     )
     pairs = zip(machine.read(core, left), machine.read(core, right), strict=True)
-    return [_binary(name, one, other, kinds, native=native) for one, other in pairs]
+    return [_binary(name, first, second, kinds, native=native) for first, second in pairs]
 
 
-def _binary(name: str, one: Cell, other: Cell, kinds: list[str], *, native: bool) -> Cell:
+def _binary(name: str, left: Cell, right: Cell, kinds: list[str], *, native: bool) -> Cell:
     hides = name in COMPARISONS and kinds[2] not in INTS
-    mark = _marked(one.mark, other.mark, hides=hides)
+    mark = _marked(left.mark, right.mark, hides=hides)
     if name in BITS:
-        return Cell(bits(name, one.value, other.value, kinds[0]), mark)
+        return Cell(bits(name, left.value, right.value, kinds[0]), mark)
     if native and name in _NATIVE:
         low, high = INTS[kinds[0]]
-        exact = _NATIVE[name](int(one.value), int(other.value))
+        exact = _NATIVE[name](int(left.value), int(right.value))
         return Cell((exact - low) % (high - low + 1) + low, mark)
-    values = (one.value, other.value) if native else (f32(one.value), f32(other.value))
+    values = (left.value, right.value) if native else (f32(left.value), f32(right.value))
     result = BINARY[name](*values)
     return Cell(int(result), mark) if native else _stored(f32(result), kinds[2], mark)
 
@@ -140,25 +140,25 @@ def tensor_scalar(machine: Machine, core: int, operation: Operation) -> Cells:
     kind = _dtype(machine, dst)
     if _named(options["op0"]) in BITS:
         name, number = _named(options["op0"]), options["operand0"]
-        return [Cell(bits(name, one.value, number, kind), one.mark) for one in cells]
-    found = [Cell(f32(one.value), one.mark) for one in cells]
+        return [Cell(bits(name, cell.value, number, kind), cell.mark) for cell in cells]
+    results = [Cell(f32(cell.value), cell.mark) for cell in cells]
     for stage in "01":
         if options.get(f"op{stage}") is None:
             continue
         operand = operation.operands.get(f"operand{stage}", options.get(f"operand{stage}"))
-        others = _per_partition(machine, core, operand, rows, len(cells))
+        operand_cells = _per_partition(machine, core, operand, rows, len(cells))
         reverse = options.get(f"reverse{stage}", False)
-        found = _stage(found, others, _named(options[f"op{stage}"]), reverse=reverse)
-    return [_stored(one.value, kind, one.mark) for one in found]
+        results = _stage(results, operand_cells, _named(options[f"op{stage}"]), reverse=reverse)
+    return [_stored(cell.value, kind, cell.mark) for cell in results]
 
 
-def _stage(cells: list[Cell], others: list[Cell], name: str, *, reverse: bool) -> list[Cell]:
-    found = []
-    for one, other in zip(cells, others, strict=True):
-        values = (f32(one.value), f32(other.value))
+def _stage(cells: list[Cell], operands: list[Cell], name: str, *, reverse: bool) -> list[Cell]:
+    results = []
+    for cell, operand in zip(cells, operands, strict=True):
+        values = (f32(cell.value), f32(operand.value))
         result = f32(BINARY[name](*(reversed(values) if reverse else values)))
-        found.append(Cell(result, _marked(one.mark, other.mark, hides=name in COMPARISONS)))
-    return found
+        results.append(Cell(result, _marked(cell.mark, operand.mark, hides=name in COMPARISONS)))
+    return results
 
 
 def scalar_tensor_tensor(machine: Machine, core: int, operation: Operation) -> Cells:
@@ -169,10 +169,12 @@ def scalar_tensor_tensor(machine: Machine, core: int, operation: Operation) -> C
     operand = operands.get("operand0", options.get("operand0"))
     vector = _per_partition(machine, core, operand, rows, len(cells))
     first = _stage(cells, vector, _named(options["op0"]), reverse=options.get("reverse0", False))
-    other = machine.read(core, operands["operand1"])
-    second = _stage(first, other, _named(options["op1"]), reverse=options.get("reverse1", False))
+    second_operand = machine.read(core, operands["operand1"])
+    second = _stage(
+        first, second_operand, _named(options["op1"]), reverse=options.get("reverse1", False)
+    )
     kind = _dtype(machine, operands["dst"])
-    return [_stored(one.value, kind, one.mark) for one in second]
+    return [_stored(cell.value, kind, cell.mark) for cell in second]
 
 
 def activation(machine: Machine, core: int, operation: Operation) -> Cells:
@@ -188,13 +190,13 @@ def activation(machine: Machine, core: int, operation: Operation) -> Cells:
     )
     function = ACTIVATIONS[_named(options["op"])]
     kind = _dtype(machine, operands["dst"])
-    found: Cells = []
-    for one, factor, summand in zip(cells, scale, bias, strict=True):
-        value = f32(f32(one.value) * f32(factor.value))
+    results: Cells = []
+    for cell, factor, summand in zip(cells, scale, bias, strict=True):
+        value = f32(f32(cell.value) * f32(factor.value))
         value = f32(value + f32(summand.value)) if "bias" in operands | options else value
-        mark = _marked(one.mark, factor.mark, summand.mark)
-        found.append(_stored(f32(function(value)), kind, mark))
-    return found
+        mark = _marked(cell.mark, factor.mark, summand.mark)
+        results.append(_stored(f32(function(value)), kind, mark))
+    return results
 
 
 def predicated(machine: Machine, core: int, operation: Operation) -> Cells:
@@ -204,15 +206,15 @@ def predicated(machine: Machine, core: int, operation: Operation) -> Cells:
     kinds = _dtype(machine, operands["src"]), _dtype(machine, operands["dst"])
     copied = _copied(machine.read(core, operands["src"]), *kinds)
     old = machine.raw(core, operands["dst"])
-    found: Cells = []
+    results: Cells = []
     for test, new, before in zip(predicate, copied, old, strict=True):
-        taken = (test.value != 0) != options.get("reverse_pred", False)
+        is_taken = (test.value != 0) != options.get("reverse_pred", False)
         if not test.mark:
-            found.append(new if taken else None)
+            results.append(new if is_taken else None)
             continue
-        chosen = new if taken else before or Cell(fill(kinds[1]))
-        found.append(Cell(chosen.value, Mark.MAYBE) if chosen else None)
-    return found
+        chosen = new if is_taken else before or Cell(fill(kinds[1]))
+        results.append(Cell(chosen.value, Mark.MAYBE) if chosen else None)
+    return results
 
 
 def tensor_reduce(machine: Machine, core: int, operation: Operation) -> Cells:
@@ -222,34 +224,34 @@ def tensor_reduce(machine: Machine, core: int, operation: Operation) -> Cells:
     shape = _shape(machine, core, operands["data"])
     size = math.prod(shape[axis] for axis in options["axis"])
     name, kind = _named(options["op"]), _dtype(machine, operands["dst"])
-    found: Cells = []
+    results: Cells = []
     for start in range(0, len(cells), size):
         group, total = cells[start : start + size], _START[name]
-        for one in group:
-            total = f32(BINARY[name](total, f32(one.value)))
+        for cell in group:
+            total = f32(BINARY[name](total, f32(cell.value)))
         sign = -1.0 if options.get("negate") else 1.0
-        found.append(_stored(sign * total, kind, max(one.mark for one in group)))
-    return found
+        results.append(_stored(sign * total, kind, max(operand.mark for operand in group)))
+    return results
 
 
 def tensor_tensor_scan(machine: Machine, core: int, operation: Operation) -> Cells:
     """``state = op1(op0(state, data0), data1)`` along each partition."""
     operands, options = operation.operands, operation.options
-    left, right = (machine.read(core, operands[one]) for one in ("data0", "data1"))
+    left, right = (machine.read(core, operands[operand]) for operand in ("data0", "data1"))
     rows = _shape(machine, core, operands["data0"])[0]
     initial = _per_partition(
         machine, core, operands.get("initial", options.get("initial")), rows, rows
     )
     kind, columns = _dtype(machine, operands["dst"]), len(left) // rows
     first, second = _named(options["op0"]), _named(options["op1"])
-    found: Cells = []
+    results: Cells = []
     for row in range(rows):
         state = initial[row]
         for place in range(row * columns, (row + 1) * columns):
             (state,) = _stage([state], [left[place]], first, reverse=False)
             (state,) = _stage([state], [right[place]], second, reverse=False)
-            found.append(_stored(state.value, kind, state.mark))
-    return found
+            results.append(_stored(state.value, kind, state.mark))
+    return results
 
 
 def nc_transpose(machine: Machine, core: int, operation: Operation) -> Cells:
@@ -262,24 +264,24 @@ def nc_transpose(machine: Machine, core: int, operation: Operation) -> Cells:
 def nc_matmul(machine: Machine, core: int, operation: Operation) -> Cells:
     """``stationary.T @ moving``; small integers, whose sums are exact in any order."""
     operands = operation.operands
-    left, right = (machine.read(core, operands[one]) for one in ("stationary", "moving"))
+    left, right = (machine.read(core, operands[operand]) for operand in ("stationary", "moving"))
     depth, rows = _shape(machine, core, operands["stationary"])
     columns = _shape(machine, core, operands["moving"])[1]
-    old, wanted = machine.raw(core, operands["dst"]), operation.options.get("accumulate")
-    if wanted and any(one is None for one in old):
+    old, accumulates = machine.raw(core, operands["dst"]), operation.options.get("accumulate")
+    if accumulates and any(cell is None for cell in old):
         raise StartError("it accumulates where nothing was written")
     kind = _dtype(machine, operands["dst"])
-    found: Cells = []
+    results: Cells = []
     for row in range(rows):
         for column in range(columns):
             pairs = [(left[k * rows + row], right[k * columns + column]) for k in range(depth)]
-            total = f32(sum(one.value * other.value for one, other in pairs))
-            mark = max(max(one.mark, other.mark) for one, other in pairs)
+            total = f32(sum(first.value * second.value for first, second in pairs))
+            mark = max(max(first.mark, second.mark) for first, second in pairs)
             before = old[row * columns + column]
-            if wanted is not False and before is not None:
+            if accumulates is not False and before is not None:
                 total, mark = f32(before.value + total), max(mark, before.mark)
-            found.append(_stored(total, kind, mark))
-    return found
+            results.append(_stored(total, kind, mark))
+    return results
 
 
 def nc_n_gather(machine: Machine, core: int, operation: Operation) -> Cells:
@@ -288,23 +290,23 @@ def nc_n_gather(machine: Machine, core: int, operation: Operation) -> Cells:
     cells, places = machine.read(core, data), machine.read(core, indices)
     rows = _shape(machine, core, data)[0]
     columns, count = len(cells) // rows, len(places) // rows
-    return [cells[at // count * columns + index_of(one)] for at, one in enumerate(places)]
+    return [cells[index // count * columns + index_of(place)] for index, place in enumerate(places)]
 
 
 def local_gather(machine: Machine, core: int, operation: Operation) -> Cells:
     """Each 16 partitions by the indices that lie in them, partition first."""
     operands, size = operation.operands, operation.options["num_elem_per_idx"]
-    cells, places = (machine.read(core, operands[one]) for one in ("src_buffer", "index"))
+    cells, places = (machine.read(core, operands[operand]) for operand in ("src_buffer", "index"))
     rows = _shape(machine, core, operands["index"])[0]
     columns, count = len(cells) // rows, len(places) // rows
-    found: Cells = []
+    results: Cells = []
     for row in range(rows):
         group = row // 16 * 16
         for column in range(count):
             for lane in range(16):
                 start = row * columns + index_of(places[(group + lane) * count + column])
-                found += cells[start : start + size]
-    return found
+                results += cells[start : start + size]
+    return results
 
 
 def nc_stream_shuffle(machine: Machine, core: int, operation: Operation) -> Cells:
@@ -312,25 +314,27 @@ def nc_stream_shuffle(machine: Machine, core: int, operation: Operation) -> Cell
     src, mask = operation.operands["src"], operation.options["shuffle_mask"]
     cells, rows = machine.read(core, src), _shape(machine, core, src)[0]
     columns = len(cells) // rows
-    found: Cells = []
+    results: Cells = []
     for row in range(rows):
-        wanted = mask[row % 32]
-        start = (row // 32 * 32 + wanted) * columns
-        found += [None] * columns if wanted == 255 else cells[start : start + columns]
-    return found
+        source_row = mask[row % 32]
+        start = (row // 32 * 32 + source_row) * columns
+        results += [None] * columns if source_row == 255 else cells[start : start + columns]
+    return results
 
 
 def dma_compute(machine: Machine, core: int, operation: Operation) -> Cells:
     """The sum of several sources."""
-    sources = [machine.read(core, one) for name, one in operation.operands.items() if name != "dst"]
+    sources = [
+        machine.read(core, access) for name, access in operation.operands.items() if name != "dst"
+    ]
     kind = _dtype(machine, operation.operands["dst"])
-    found: Cells = []
+    results: Cells = []
     for cells in zip(*sources, strict=True):
         total = f32(cells[0].value)
-        for one in cells[1:]:
-            total = f32(total + f32(one.value))
-        found.append(_stored(total, kind, max(one.mark for one in cells)))
-    return found
+        for cell in cells[1:]:
+            total = f32(total + f32(cell.value))
+        results.append(_stored(total, kind, max(source.mark for source in cells)))
+    return results
 
 
 def affine_select(machine: Machine, core: int, operation: Operation) -> Cells:
@@ -338,16 +342,16 @@ def affine_select(machine: Machine, core: int, operation: Operation) -> Cells:
     operands, options = operation.operands, operation.options
     kinds = _dtype(machine, operands["on_true_tile"]), _dtype(machine, operands["dst"])
     cells = _copied(machine.read(core, operands["on_true_tile"]), *kinds)
-    name, other = _named(options["cmp_op"]), Cell(rounded(options["on_false_value"], kinds[1]))
+    name, false_cell = _named(options["cmp_op"]), Cell(rounded(options["on_false_value"], kinds[1]))
     rows = _shape(machine, core, operands["dst"])[0]
-    found: Cells = []
+    results: Cells = []
     for partition in range(rows):
         values = [options["offset"] + partition * options["channel_multiplier"]]
         for step, count in options["pattern"]:
             values = [value + step * place for value in values for place in range(count)]
         for value in values:
-            found.append(cells[len(found)] if BINARY[name](value, 0) else other)
-    return found
+            results.append(cells[len(results)] if BINARY[name](value, 0) else false_cell)
+    return results
 
 
 MEANINGS: dict[str, Meaning] = {

@@ -12,10 +12,10 @@ __all__ = [
 
 
 def tensor_copy(make: Maker) -> None:
-    found = make.source()
-    if found is None:
+    source = make.source()
+    if source is None:
         return
-    src, region = found
+    src, region = source
     same = make.chance.random() < 0.6
     dtype = make.dtype_of(src) if same else make.dtype()
     dst = make.target_of(region.shape, dtype, reads=(src,))
@@ -27,10 +27,10 @@ def tensor_copy(make: Maker) -> None:
 
 def dma_copy(make: Maker) -> None:
     """Between SBUF and HBM, any partition to any."""
-    found = make.source(memories=("sbuf", "hbm", "argument"), engine=False)
-    if found is None:
+    source = make.source(memories=("sbuf", "hbm", "argument"), engine=False)
+    if source is None:
         return
-    src, region = found
+    src, region = source
     memory = make.chance.choice(("sbuf", "sbuf", "hbm"))
     dtype = make.dtype_of(src)
     if memory == "hbm" and dtype == "tfloat32":
@@ -46,10 +46,10 @@ def dma_copy(make: Maker) -> None:
 
 
 def transpose(make: Maker) -> None:
-    found = make.source(memories=("sbuf",), rank=2)
-    if found is None:
+    source = make.source(memories=("sbuf",), rank=2)
+    if source is None:
         return
-    data, region = found
+    data, region = source
     rows, columns = region.shape
     dtype = make.dtype_of(data)
     if max(rows, columns) > 32 or dtype == "tfloat32":
@@ -68,10 +68,10 @@ def _indices(make: Maker, shape: tuple[int, int], dtype: str, limit: int) -> Acc
 
 def gather(make: Maker) -> None:
     """Each partition from its own elements."""
-    found = make.source(memories=("sbuf",), rank=2)
-    if found is None:
+    source = make.source(memories=("sbuf",), rank=2)
+    if source is None:
         return
-    data, region = found
+    data, region = source
     rows, columns = region.shape
     indices = _indices(make, (rows, make.chance.randint(1, 6)), "uint32", columns)
     dtype = make.dtype_of(data)
@@ -83,12 +83,12 @@ def gather(make: Maker) -> None:
 
 def gather_of_groups(make: Maker) -> None:
     """Each 16 partitions by the indices that lie in them."""
-    found = make.source(memories=("sbuf",), rank=2)
-    if found is None or found[1].shape[0] % 16:
+    source = make.source(memories=("sbuf",), rank=2)
+    if source is None or source[1].shape[0] % 16:
         return
-    data, region = found
+    data, region = source
     rows, columns = region.shape
-    size = make.chance.choice([one for one in (1, 2, 4) if one <= columns])
+    size = make.chance.choice([size for size in (1, 2, 4) if size <= columns])
     count = make.chance.randint(1, 2)
     indices = _indices(make, (rows, count), "uint16", columns - size + 1)
     dst = make.target_of(
@@ -99,10 +99,10 @@ def gather_of_groups(make: Maker) -> None:
 
 
 def shuffle(make: Maker) -> None:
-    found = make.source(memories=("sbuf",))
-    if found is None or found[1].shape[0] not in (32, 64):
+    source = make.source(memories=("sbuf",))
+    if source is None or source[1].shape[0] not in (32, 64):
         return
-    src, region = found
+    src, region = source
     dst = make.target_of(
         region.shape, make.dtype_of(src), memory="sbuf", reads=(src,), aligned=False
     )
@@ -111,24 +111,24 @@ def shuffle(make: Maker) -> None:
 
 
 def dma_compute(make: Maker) -> None:
-    found = make.source(memories=("sbuf",), engine=False)
-    if found is None:
+    source = make.source(memories=("sbuf",), engine=False)
+    if source is None:
         return
-    src, region = found
-    others = [make.like(region) or found for _ in range(make.chance.randint(1, 2))]
-    reads = (src, *(one for one, _ in others))
+    src, region = source
+    further = [make.like(region) or source for _ in range(make.chance.randint(1, 2))]
+    reads = (src, *(access for access, _ in further))
     dst = make.target_of(
         region.shape, make.dtype(), memory="sbuf", engine=False, reads=reads, aligned=False
     )
-    sources = {f"srcs{number}": one for number, one in enumerate(reads)}
+    sources = {f"srcs{number}": access for number, access in enumerate(reads)}
     make.emit("dma_compute", {"dst": dst, **sources}, reduce_op="nl.add")
 
 
 def dma_transpose(make: Maker) -> None:
-    found = make.source(dtypes=("bfloat16", "float16"), memories=("sbuf",), engine=False, rank=2)
-    if found is None or found[1].shape[1] > 128:  # of which the transposed tile has too many rows
+    source = make.source(dtypes=("bfloat16", "float16"), memories=("sbuf",), engine=False, rank=2)
+    if source is None or source[1].shape[1] > 128:  # of which the transposed tile has too many rows
         return
-    src, region = found
+    src, region = source
     dst = make.target_of(
         region.shape[::-1], make.dtype_of(src), memory="sbuf", engine=False, reads=(src,),
         aligned=False,
@@ -139,8 +139,8 @@ def dma_transpose(make: Maker) -> None:
 def rows_of_hbm(make: Maker) -> None:
     """Rows of a tensor in HBM by an index tile, read or written."""
     names = [
-        one.name for one in make.tensors.values()
-        if one.memory in ("hbm", "argument") and len(one.shape) == 2 and one.shape[0] > 1
+        tensor.name for tensor in make.tensors.values()
+        if tensor.memory in ("hbm", "argument") and len(tensor.shape) == 2 and tensor.shape[0] > 1
     ]  # fmt: skip
     if not names:
         return
@@ -166,10 +166,10 @@ def rows_of_hbm(make: Maker) -> None:
 
 def sent(make: Maker) -> None:
     """Elements sent to the other core, often with some that nothing wrote."""
-    found = make.source(memories=("sbuf",), partly=make.chance.random() < 0.5)
-    if found is None:
+    source = make.source(memories=("sbuf",), partly=make.chance.random() < 0.5)
+    if source is None:
         return
-    src, region = found
+    src, region = source
     dst = make.target_of(
         region.shape, make.dtype_of(src), memory="sbuf", reads=(src,), aligned=False
     )
@@ -180,20 +180,20 @@ def sent(make: Maker) -> None:
 
 def exchanged(make: Maker) -> None:
     """By shared memory, with a barrier between writing and reading."""
-    found = make.source(memories=("sbuf",), engine=False)
-    if found is None:
+    source = make.source(memories=("sbuf",), engine=False)
+    if source is None:
         return
-    src, region = found
+    src, region = source
     dtype = make.dtype_of(src)
     if dtype == "tfloat32":
         return
     shared = make.tensor((2, *region.shape), dtype, "shared")
     full = tuple(("slice", 0, extent) for extent in region.shape)
-    mine, other = (
+    local, received = (
         Access(shared, (Step("index", (("at", ByCore(values)), *full)),))
         for values in ((0, 1), (1, 0))
     )
-    make.emit("dma_copy", {"dst": mine, "src": src})
+    make.emit("dma_copy", {"dst": local, "src": src})
     make.emit("core_barrier", {"data": Access(shared)}, cores=(0, 1))
     dst = make.target_of(region.shape, dtype, memory="sbuf", engine=False)
-    make.emit("dma_copy", {"dst": dst, "src": other})
+    make.emit("dma_copy", {"dst": dst, "src": received})

@@ -36,7 +36,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What numbers stand for at one moment: the core and the counters of the loops.
+    """Values of symbolic numbers at one moment: the core and the counters of the loops.
 
     ``load`` reads an index tile, an element an index.
     """
@@ -90,25 +90,25 @@ def _index(region: Region, step: Step, values: Values) -> Region:
     axes: list[list[int]] = []
     shape: list[int] = []
     for axis, (entry, extent) in enumerate(zip(step.arguments, region.shape, strict=True)):
-        kind, *rest = entry
-        numbers = [value_of(one, values) for one in rest]
+        kind, *arguments = entry
+        numbers = [value_of(argument, values) for argument in arguments]
         if kind == "slice":
-            taken = list(range(numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else 1))
+            indices = list(range(numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else 1))
         else:
-            taken = list(range(numbers[0], numbers[0] + (numbers[1] if kind == "ds" else 1)))
-        if not taken or taken[0] < 0 or taken[-1] >= extent:
-            raise OutsideError(f"{taken} of dimension {axis} of {region.shape}")
-        axes.append(taken)
+            indices = list(range(numbers[0], numbers[0] + (numbers[1] if kind == "ds" else 1)))
+        if not indices or indices[0] < 0 or indices[-1] >= extent:
+            raise OutsideError(f"{indices} of dimension {axis} of {region.shape}")
+        axes.append(indices)
         if kind != "at" or (axis == 0 and region.tensor.on_chip):
-            shape.append(len(taken))
+            shape.append(len(indices))
     shape += [1] * ((2 if region.tensor.on_chip else 1) - len(shape))
     return _chosen(region, axes, tuple(shape))
 
 
 def _pattern(region: Region, step: Step, values: Values) -> Region:
     """A pattern starts at the first element of the view and walks over what holds it."""
-    pattern, offset, *rest = step.arguments
-    extra = dict(rest)
+    pattern, offset, *options = step.arguments
+    extra = dict(options)
     row = width(region.tensor)
     partition, element = region.places[0]
     start = element + value_of(offset, values)
@@ -121,16 +121,18 @@ def _pattern(region: Region, step: Step, values: Values) -> Region:
     for index in itertools.product(*(range(count) for count in counts)):
         walked = [place * stride for place, (stride, _) in zip(index, pattern, strict=True)]
         if region.tensor.on_chip:  # the first pair counts partitions
-            at = (partition + start // row + index[0], start % row + sum(walked[1:]))
-            if not (0 <= at[0] < region.tensor.shape[0] and 0 <= at[1] < row):
-                raise OutsideError(f"{pattern} at {offset} names {at} of {region.tensor.shape}")
+            position = (partition + start // row + index[0], start % row + sum(walked[1:]))
+            if not (0 <= position[0] < region.tensor.shape[0] and 0 <= position[1] < row):
+                raise OutsideError(
+                    f"{pattern} at {offset} names {position} of {region.tensor.shape}"
+                )
         elif vector is not None:
-            at = (0, start + vector[index[0]] * inner + sum(walked[1:]))
+            position = (0, start + vector[index[0]] * inner + sum(walked[1:]))
         else:
-            at = (0, start + sum(walked))
-        if not 0 <= at[1] < row:
-            raise OutsideError(f"{pattern} at {offset} names {at} of {region.tensor.shape}")
-        places.append(at)
+            position = (0, start + sum(walked))
+        if not 0 <= position[1] < row:
+            raise OutsideError(f"{pattern} at {offset} names {position} of {region.tensor.shape}")
+        places.append(position)
     return Region(region.tensor, tuple(counts), places)
 
 
@@ -173,7 +175,7 @@ def _broadcast(region: Region, step: Step, values: Values) -> Region:
     axis, size = step.arguments
     axes = [list(range(extent)) for extent in region.shape]
     axes[axis] = [0] * size
-    return _chosen(region, axes, tuple(len(one) for one in axes))
+    return _chosen(region, axes, tuple(len(axis_indices) for axis_indices in axes))
 
 
 def _vector_select(region: Region, step: Step, values: Values) -> Region:
@@ -182,9 +184,9 @@ def _vector_select(region: Region, step: Step, values: Values) -> Region:
     if values.load is None:
         raise ValueError("an index tile is read while the program runs")
     axes[axis] = values.load(index)
-    if any(not 0 <= one < region.shape[axis] for one in axes[axis]):
+    if any(not 0 <= index < region.shape[axis] for index in axes[axis]):
         raise OutsideError(f"{axes[axis]} of dimension {axis} of {region.shape}")
-    return _chosen(region, axes, tuple(len(one) for one in axes))
+    return _chosen(region, axes, tuple(len(axis_indices) for axis_indices in axes))
 
 
 _STEPS: dict[str, Callable[[Region, Step, Values], Region]] = {

@@ -67,7 +67,7 @@ class Tensor:
 
     @property
     def on_chip(self) -> bool:
-        """Whether it has partitions."""
+        """True for memories with partitions."""
         return self.memory in ("sbuf", "psum")
 
     def declared(self) -> str:
@@ -89,19 +89,19 @@ class Step:
     def text(self) -> str:
         """Its source, to be appended to that of the tensor."""
         if self.kind == "index":
-            return f"[{', '.join(_entry(one) for one in self.arguments)}]"
+            return f"[{', '.join(_entry(argument) for argument in self.arguments)}]"
         if self.kind == "ap":
             pattern, offset = self.arguments[:2]
-            rest = "".join(f", {name}={value}" for name, value in self.arguments[2:])
-            return f".ap({[list(pair) for pair in pattern]}, offset={offset}{rest})"
-        return f".{self.kind}({', '.join(str(one) for one in self.arguments)})"
+            options_text = "".join(f", {name}={value}" for name, value in self.arguments[2:])
+            return f".ap({[list(pair) for pair in pattern]}, offset={offset}{options_text})"
+        return f".{self.kind}({', '.join(str(argument) for argument in self.arguments)})"
 
 
 def _entry(entry: Any) -> str:
-    kind, *rest = entry
+    kind, *values = entry
     if kind == "slice":
-        return ":".join(str(one) for one in rest)
-    return f"nl.ds({rest[0]}, {rest[1]})" if kind == "ds" else str(rest[0])
+        return ":".join(str(value) for value in values)
+    return f"nl.ds({values[0]}, {values[1]})" if kind == "ds" else str(values[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +116,20 @@ class Access:
 
     def names(self) -> set[str]:
         """The tensors and counters that it needs."""
-        found = {self.tensor}
+        tensor_names = {self.tensor}
         for step in self.steps:
-            found |= set(_named(step.arguments))
-        return found
+            tensor_names |= set(_named(step.arguments))
+        return tensor_names
 
 
 def _named(values: tuple[Any, ...]) -> Iterator[str]:
-    for one in values:
-        if isinstance(one, tuple):
-            yield from _named(one)
-        elif isinstance(one, ByCore):
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _named(value)
+        elif isinstance(value, ByCore):
             yield "core"
-        elif isinstance(one, (Counter, Access)):
-            yield from {one.name} if isinstance(one, Counter) else one.names()
+        elif isinstance(value, (Counter, Access)):
+            yield from {value.name} if isinstance(value, Counter) else value.names()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +142,21 @@ class Operation:
 
     def text(self) -> str:
         """Its line."""
-        single = {name: one for name, one in self.operands.items() if not name.startswith("srcs")}
-        given = [f"{name}={value}" for name, value in (single | self.options).items()]
+        single = {
+            name: operand for name, operand in self.operands.items() if not name.startswith("srcs")
+        }
+        arguments = [f"{name}={value}" for name, value in (single | self.options).items()]
         if len(single) < len(self.operands):  # srcs0, srcs1, ... are a list
             several = [str(self.operands[name]) for name in self.operands if name not in single]
-            given.append(f"srcs=[{', '.join(several)}]")
-        return f"nisa.{self.op}({', '.join(given)})"
+            arguments.append(f"srcs=[{', '.join(several)}]")
+        return f"nisa.{self.op}({', '.join(arguments)})"
 
     def names(self) -> set[str]:
-        """What it needs."""
-        found: set[str] = (
+        """Return the names of the tensors that the results need."""
+        operand_names: set[str] = (
             {"core"} if any("core" in str(v) for v in self.options.values()) else set()
         )
-        return found.union(*(one.names() for one in self.operands.values()))
+        return operand_names.union(*(operand.names() for operand in self.operands.values()))
 
     def statement(self) -> Statement:
         """As a statement of a generated kernel."""
@@ -175,7 +177,7 @@ class Loop:
         count = f"nisa.register_alloc({self.turns})" if self.kind == "register" else self.turns
         name = "dynamic_range" if self.kind == "register" else self.kind
         header = f"for {self.counter} in nl.{name}({count}):"
-        inner = tuple(one.statement() for one in self.body)
+        inner = tuple(statement.statement() for statement in self.body)
         return Statement((header,), (self.counter,), (), inner)
 
 
@@ -201,42 +203,46 @@ class Program:
 
     def used(self) -> set[str]:
         """Names of the tensors that something uses."""
-        found = set(self.results)
-        for one in self.body:
-            for each in one.body if isinstance(one, Loop) else (one,):
-                found |= each.names()
-        return found
+        tensor_names = set(self.results)
+        for statement in self.body:
+            for operation in statement.body if isinstance(statement, Loop) else (statement,):
+                tensor_names |= operation.names()
+        return tensor_names
 
     def kernel(self) -> GeneratedKernel:
         """With its source."""
         used = self.used()
         arguments = tuple(
-            Argument(one.name, one.shape, one.dtype, one.limits)
-            for one in self.tensors.values()
-            if one.memory == "argument"
+            Argument(tensor.name, tensor.shape, tensor.dtype, tensor.limits)
+            for tensor in self.tensors.values()
+            if tensor.memory == "argument"
         )
-        made = [Statement(("core = nl.program_id(0)",), ("core",))] if self.cores == 2 else []
-        made += [
-            Statement((one.declared(),), (one.name,))
-            for one in self.tensors.values()
-            if one.memory != "argument" and one.name in used
+        statements = [Statement(("core = nl.program_id(0)",), ("core",))] if self.cores == 2 else []
+        statements += [
+            Statement((tensor.declared(),), (tensor.name,))
+            for tensor in self.tensors.values()
+            if tensor.memory != "argument" and tensor.name in used
         ]
-        made += [one.statement() for one in self.body]
+        statements += [statement.statement() for statement in self.body]
         features = frozenset({"cores"} if self.cores == 2 else ())
         return GeneratedKernel(
-            self.seed, self.target, arguments, tuple(made), self.results, features=features
+            self.seed, self.target, arguments, tuple(statements), self.results, features=features
         )
 
     def smaller(self) -> Iterator[Program]:
         """With one result, operation or turn less."""
         for name in self.results if len(self.results) > 1 else ():
-            yield replace(self, results=tuple(one for one in self.results if one != name))
+            yield replace(self, results=tuple(result for result in self.results if result != name))
         for number in reversed(range(len(self.body))):
-            before, one, after = self.body[:number], self.body[number], self.body[number + 1 :]
+            before, statement, after = (
+                self.body[:number],
+                self.body[number],
+                self.body[number + 1 :],
+            )
             yield replace(self, body=before + after)
-            if not isinstance(one, Loop):
+            if not isinstance(statement, Loop):
                 continue
-            for inner in range(len(one.body)):
-                rest = one.body[:inner] + one.body[inner + 1 :]
-                if rest:
-                    yield replace(self, body=(*before, replace(one, body=rest), *after))
+            for inner in range(len(statement.body)):
+                remaining = statement.body[:inner] + statement.body[inner + 1 :]
+                if remaining:
+                    yield replace(self, body=(*before, replace(statement, body=remaining), *after))

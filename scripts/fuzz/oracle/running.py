@@ -34,26 +34,26 @@ def _simulated(kernel: Any, arrays: list[Any]) -> dict[str, Any]:
 
     run: Any = nki.simulate(kernel, checks=())
     results = run(*arrays)
-    unwritten = {one.details["tensor"]: one.details["unwritten"] for one in run.report
-                 if one.code == "NKI-UNWRITTEN"}  # fmt: skip
+    unwritten = {warning.details["tensor"]: warning.details["unwritten"] for warning in run.report
+                 if warning.code == "NKI-UNWRITTEN"}  # fmt: skip
     return {"results": list(results), "unwritten": unwritten}
 
 
 def _way(name: str, kernel: Any, arrays: list[Any]) -> dict[str, Any]:
-    found = WAYS[name].make(kernel)(Call(arrays, {}))
-    return {"results": found[: len(found) - len(arrays)]}
+    results = WAYS[name].make(kernel)(Call(arrays, {}))
+    return {"results": results[: len(results) - len(arrays)]}
 
 
 RUNS: Mapping[str, str] = {"simulate": "", "direct": "direct", "neff": "neff", "klir": "klir"}
 """Ways by name, with the row of :data:`kernels.ways.WAYS` that runs them."""
 
 
-def _answer(source: str, given: Given, name: str, folder: Path) -> dict[str, Any]:
+def _answer(source: str, inputs: Given, name: str, folder: Path) -> dict[str, Any]:
     kernel = load_source(source, folder)
-    arrays = [_array(*one) for one in given]
-    found = _way(RUNS[name], kernel, arrays) if RUNS[name] else _simulated(kernel, arrays)
-    found["results"] = [_numbers(np.asarray(one)) for one in found["results"]]
-    return found
+    arrays = [_array(*spec) for spec in inputs]
+    answer = _way(RUNS[name], kernel, arrays) if RUNS[name] else _simulated(kernel, arrays)
+    answer["results"] = [_numbers(np.asarray(result)) for result in answer["results"]]
+    return answer
 
 
 def serve_runs() -> None:

@@ -40,15 +40,15 @@ def _dst(
 
 def _both_psum(make: Maker, *operands: Access) -> bool:
     """The engines read one tile of PSUM at a time."""
-    return all(make.tensors[one.tensor].memory == "psum" for one in operands)
+    return all(make.tensors[operand.tensor].memory == "psum" for operand in operands)
 
 
 def _number(make: Maker, rows: int) -> object:
     """A number, or a vector with one element a partition."""
     if make.chance.random() < 0.3:
-        found = make.source(dtypes=("float32",), memories=("sbuf",), shape=(rows, 1))
-        if found is not None:
-            return found[0]
+        source = make.source(dtypes=("float32",), memories=("sbuf",), shape=(rows, 1))
+        if source is not None:
+            return source[0]
     return make.chance.choice(_NUMBERS)
 
 
@@ -76,14 +76,14 @@ def iota(make: Maker) -> None:
 
 
 def tensor_tensor(make: Maker) -> None:
-    found = make.source()
-    if found is None:
+    source = make.source()
+    if source is None:
         return
-    left, region = found
+    left, region = source
     kind = make.dtype_of(left)
     exact = kind in ("int32", "uint32") or (kind in INTS and make.chance.random() < 0.3)
-    other = make.like(region, kind if exact else "") or found
-    right, _ = other
+    partner = make.like(region, kind if exact else "") or source
+    right, _ = partner
     if exact != (make.dtype_of(right) in ("int32", "uint32")) and not exact:
         return
     if _both_psum(make, left, right):
@@ -93,17 +93,17 @@ def tensor_tensor(make: Maker) -> None:
         op = make.chance.choice(
             ("add", "subtract", "multiply", "maximum", "minimum", "less", *BITS)
         )
-    if "shift" in op and any(not 0 <= one < 32 for one in make.cells(right)):
+    if "shift" in op and any(not 0 <= value < 32 for value in make.cells(right)):
         op = "bitwise_xor"
     dst = _dst(make, region, left, right, dtype=kind if exact else "")
     make.emit("tensor_tensor", {"dst": dst, "data1": left, "data2": right}, op=f"nl.{op}")
 
 
 def tensor_scalar(make: Maker) -> None:
-    found = make.source()
-    if found is None:
+    source = make.source()
+    if source is None:
         return
-    data, region = found
+    data, region = source
     kind = make.dtype_of(data)
     if kind in INTS and make.chance.random() < 0.3:
         op = make.chance.choice(tuple(BITS))
@@ -121,24 +121,24 @@ def tensor_scalar(make: Maker) -> None:
         options["op1"] = f"nl.{make.chance.choice(_OPERATORS)}"
         numbers["operand1"] = _number(make, region.shape[0])
     options |= _given(operands, **numbers)
-    reads = tuple(one for name, one in operands.items() if name != "data")
+    reads = tuple(operand for name, operand in operands.items() if name != "data")
     dst = _dst(make, region, data, *reads)
-    if any(one.tensor == dst.tensor for one in reads):
+    if any(operand.tensor == dst.tensor for operand in reads):
         return
     make.emit("tensor_scalar", {"dst": dst, **operands}, **options)
 
 
 def scalar_tensor_tensor(make: Maker) -> None:
-    found = make.source(dtypes=tuple(FLOATS))
-    if found is None:
+    source = make.source(dtypes=tuple(FLOATS))
+    if source is None:
         return
-    data, region = found
-    other = make.like(region) or found
-    if _both_psum(make, data, other[0]):
+    data, region = source
+    partner = make.like(region) or source
+    if _both_psum(make, data, partner[0]):
         return
-    operands: dict[str, Access] = {"data": data, "operand1": other[0]}
+    operands: dict[str, Access] = {"data": data, "operand1": partner[0]}
     options = _given(operands, operand0=_number(make, region.shape[0]))
-    dst = _dst(make, region, data, other[0])
+    dst = _dst(make, region, data, partner[0])
     if "operand0" in operands and operands["operand0"].tensor == dst.tensor:
         return
     ops = {f"op{stage}": f"nl.{make.chance.choice(_OPERATORS)}" for stage in "01"}
@@ -146,10 +146,10 @@ def scalar_tensor_tensor(make: Maker) -> None:
 
 
 def activation(make: Maker) -> None:
-    found = make.source()
-    if found is None:
+    source = make.source()
+    if source is None:
         return
-    data, region = found
+    data, region = source
     operands: dict[str, Access] = {"data": data}
     numbers: dict[str, object] = {}
     if make.chance.random() < 0.5:
@@ -158,7 +158,7 @@ def activation(make: Maker) -> None:
         numbers["bias"] = _number(make, region.shape[0]) or 1.0  # of -0.0 + 0.0 nobody speaks
     options = _given(operands, **numbers)
     dst = _dst(make, region, data)
-    if any(one.tensor == dst.tensor for name, one in operands.items() if name != "data"):
+    if any(operand.tensor == dst.tensor for name, operand in operands.items() if name != "data"):
         return
     op = make.chance.choice(("copy", "square", "relu", "abs"))
     make.emit("activation", {"dst": dst, **operands}, op=f"nl.{op}", **options)
@@ -180,10 +180,10 @@ def predicated(make: Maker) -> None:
 
 
 def tensor_reduce(make: Maker) -> None:
-    found = make.source()
-    if found is None or len(found[1].shape) < 2:
+    source = make.source()
+    if source is None or len(source[1].shape) < 2:
         return
-    data, region = found
+    data, region = source
     free = len(region.shape) - 1
     last = make.chance.randint(1, free)
     axes = tuple(range(free + 1 - last, free + 1))
@@ -197,16 +197,16 @@ def tensor_reduce(make: Maker) -> None:
 
 
 def scan(make: Maker) -> None:
-    found = make.source(dtypes=tuple(FLOATS), rank=2)
-    if found is None:
+    source = make.source(dtypes=tuple(FLOATS), rank=2)
+    if source is None:
         return
-    other = make.like(found[1]) or found
-    if _both_psum(make, found[0], other[0]):
+    partner = make.like(source[1]) or source
+    if _both_psum(make, source[0], partner[0]):
         return
-    operands: dict[str, Access] = {"data0": found[0], "data1": other[0]}
-    options = _given(operands, initial=_number(make, found[1].shape[0]))
+    operands: dict[str, Access] = {"data0": source[0], "data1": partner[0]}
+    options = _given(operands, initial=_number(make, source[1].shape[0]))
     dst = make.target_of(
-        found[1].shape, make.dtype(), reads=tuple(operands.values()), aligned=False
+        source[1].shape, make.dtype(), reads=tuple(operands.values()), aligned=False
     )
     ops = make.chance.choice((("multiply", "add"), ("add", "maximum"), ("add", "subtract")))
     make.emit("tensor_tensor_scan", {"dst": dst, **operands}, **options,
@@ -223,30 +223,30 @@ def matmul(make: Maker) -> None:
     if right[1].shape[0] != rows:
         right = left
     names = {left[0].tensor, right[0].tensor}
-    written = {one.operands["dst"].tensor for one in make.pending}
+    written = {operation.operands["dst"].tensor for operation in make.pending}
     if not (make.small(left[0]) and make.small(right[0])) or names & written:
         return
-    kinds = [make.dtype_of(one) == "float32" for one, _ in (left, right)]
+    kinds = [make.dtype_of(operand) == "float32" for operand, _ in (left, right)]
     if kinds[0] != kinds[1]:
         right = left
     if columns > 128 or right[1].shape[1] > 512:
         return
-    make.kept |= names
+    make.protected |= names
     dst = make.target_of((columns, right[1].shape[1]), "float32", memory="psum")
     if not make.small(dst, 2**15):
         return
-    wanted = make.chance.choice((None, None, True, False))
-    if wanted and not make.whole(dst) and make.chance.random() < 0.9:
-        wanted = None
+    accumulate = make.chance.choice((None, None, True, False))
+    if accumulate and not make.whole(dst) and make.chance.random() < 0.9:
+        accumulate = None
     operands = {"dst": dst, "stationary": left[0], "moving": right[0]}
-    make.emit("nc_matmul", operands, accumulate=wanted)
+    make.emit("nc_matmul", operands, accumulate=accumulate)
 
 
 def affine_select(make: Maker) -> None:
-    found = make.source(memories=("sbuf",), rank=2)
-    if found is None:
+    source = make.source(memories=("sbuf",), rank=2)
+    if source is None:
         return
-    data, region = found
+    data, region = source
     dst = make.target_of(region.shape, make.dtype_of(data), memory="sbuf", reads=(data,))
     compare = make.chance.choice(("equal", "greater_equal", "less", "not_equal", "greater"))
     make.emit(
@@ -264,14 +264,14 @@ LOOPED: Table = (
     (scalar_tensor_tensor, 1), (activation, 2), (predicated, 1), (tensor_reduce, 1), (matmul, 5),
     (affine_select, 1),
 )  # fmt: skip
-"""What loops are made of, with weights."""
+"""The operations of loops, with their weights."""
 
 STEPS: Table = (
     *LOOPED, (tensor_copy, 4), (dma_copy, 4), (iota, 1), (tensor_reduce, 2), (scan, 2),
     (transpose, 2), (matmul, 2), (gather, 2), (rows_of_hbm, 3), (affine_select, 1), (predicated, 2),
     (gather_of_groups, 2), (shuffle, 3), (dma_compute, 1), (dma_transpose, 1),
 )  # fmt: skip
-"""What one core does."""
+"""Operations of one core."""
 
 CORES: Table = ((sent, 16), (exchanged, 5))
-"""What two cores do together."""
+"""Operations of two cores together."""

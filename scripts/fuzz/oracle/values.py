@@ -21,17 +21,17 @@ def values_of(tensor: Tensor, seed: int) -> list[float]:
         numbers = range(*tensor.limits)
         fits = count <= len(numbers)
         return chance.sample(numbers, count) if fits else chance.choices(numbers, k=count)
-    whole = chance.random() < 0.5
-    return [_value(tensor.dtype, chance, whole=whole) for _ in range(count)]
+    is_integral = chance.random() < 0.5
+    return [_value(tensor.dtype, chance, is_integral=is_integral) for _ in range(count)]
 
 
-def _value(dtype: str, chance: random.Random, *, whole: bool) -> float:
+def _value(dtype: str, chance: random.Random, *, is_integral: bool) -> float:
     if dtype in INTS:
         low, high = INTS[dtype]
-        if whole or chance.random() < 0.7:
+        if is_integral or chance.random() < 0.7:
             return chance.randint(max(low, -6), 6)
         return chance.choice((low, high, chance.randint(low, high)))
-    if whole:
+    if is_integral:
         return float(chance.randint(-3, 3))
     if chance.random() < 0.1:
         return rounded(f32(chance.choice(_EDGES)), dtype)
@@ -41,7 +41,7 @@ def _value(dtype: str, chance: random.Random, *, whole: bool) -> float:
 def given(program: Program) -> dict[str, list[float]]:
     """The values of each argument."""
     return {
-        name: values_of(one, program.seed)
-        for name, one in program.tensors.items()
-        if one.memory == "argument"
+        name: values_of(tensor, program.seed)
+        for name, tensor in program.tensors.items()
+        if tensor.memory == "argument"
     }

@@ -21,7 +21,7 @@ _RANK = 4
 
 @dataclass(slots=True)
 class Views:
-    """What views are made with.
+    """The state with which views are drawn.
 
     Attributes:
         chance: source of random numbers.
@@ -88,7 +88,7 @@ class Views:
 
 @dataclass(slots=True)
 class _Drawn:
-    """What a step is drawn from."""
+    """The input of a step's drawing."""
 
     views: Views
     access: Access
@@ -124,7 +124,7 @@ def _index(drawn: _Drawn) -> Step | None:
 
 
 def _numbers(step: Step) -> list[object]:
-    return [n for one in step.arguments if isinstance(one, tuple) for n in one]
+    return [n for argument in step.arguments if isinstance(argument, tuple) for n in argument]
 
 
 def _entry(drawn: _Drawn, extent: int) -> tuple[object, ...]:
@@ -188,9 +188,9 @@ def _pattern(drawn: _Drawn) -> Step | None:
 def _reshape_dim(drawn: _Drawn) -> Step | None:
     axis = drawn.chance.randrange(drawn.first, len(drawn.region.shape))
     extent = drawn.region.shape[axis]
-    parts = [one for one in range(1, extent + 1) if extent % one == 0]
-    one = drawn.chance.choice(parts)
-    return Step("reshape_dim", (axis, (one, extent // one)))
+    parts = [divisor for divisor in range(1, extent + 1) if extent % divisor == 0]
+    outer_extent = drawn.chance.choice(parts)
+    return Step("reshape_dim", (axis, (outer_extent, extent // outer_extent)))
 
 
 def _flatten_dims(drawn: _Drawn) -> Step | None:
@@ -202,7 +202,7 @@ def _flatten_dims(drawn: _Drawn) -> Step | None:
     size = math.prod(shape[last + 1 :])
     count = math.prod(shape[first : last + 1])
     run = [drawn.region.places[place * size][1] for place in range(count)]
-    gaps = {two - one for one, two in itertools.pairwise(run)}
+    gaps = {second - first for first, second in itertools.pairwise(run)}
     return Step("flatten_dims", (first, last)) if len(gaps) <= 1 else None
 
 
@@ -224,8 +224,8 @@ def _of_one(drawn: _Drawn) -> int | None:
 
 def _squeeze_dim(drawn: _Drawn) -> Step | None:
     axis = _of_one(drawn)
-    few = len(drawn.region.shape) < 3
-    return None if axis is None or few else Step("squeeze_dim", (axis,))
+    has_few_dims = len(drawn.region.shape) < 3
+    return None if axis is None or has_few_dims else Step("squeeze_dim", (axis,))
 
 
 def _broadcast(drawn: _Drawn) -> Step | None:

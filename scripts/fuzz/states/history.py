@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from states.holders import HOLDERS
 
-__all__ = ["FRAMEWORKS", "PLAIN", "History", "Step", "history"]
+__all__ = ["FRAMEWORKS", "PLAIN_WAYS", "History", "Step", "history"]
 
-PLAIN = ("direct", "simulate", "neff", "threads", "fork", "process", "files")
+PLAIN_WAYS = ("direct", "simulate", "neff", "threads", "fork", "process", "files")
 """Ways without a framework in the process."""
 FRAMEWORKS = ("direct", "jax", "jax again", "jax scan", "torch", "torch neuron", "threads")
 
@@ -42,7 +42,7 @@ class History:
         numbers: what they hold at first.
         memory: where the result lies.
         writes: whether the kernel also adds one to its argument in place.
-        given: the holder whose object is an argument of the kernel; -1 for none.
+        passed_holder: the holder whose object is an argument of the kernel; -1 for none.
         steps: in order.
     """
 
@@ -52,30 +52,30 @@ class History:
     memory: str
     writes: bool
     steps: tuple[Step, ...]
-    given: int = -1
+    passed_holder: int = -1
 
     @property
     def has_frameworks(self) -> bool:
-        return any(one.name.startswith(("jax", "torch")) for one in self.steps)
+        return any(step.name.startswith(("jax", "torch")) for step in self.steps)
 
     def smaller(self) -> Iterator[History]:
         """Without a step, without an object as argument, or without a holder."""
         for number in reversed(range(len(self.steps))):
             yield replace(self, steps=(*self.steps[:number], *self.steps[number + 1 :]))
-        if self.given >= 0:
-            yield replace(self, given=-1)
+        if self.passed_holder >= 0:
+            yield replace(self, passed_holder=-1)
         for number in range(len(self.holders)):
             if len(self.holders) == 1:
                 return
             moved = tuple(
-                replace(one, place=one.place - (one.place > number))
-                for one in self.steps
-                if one.what != "change" or one.place != number
+                replace(step, place=step.place - (step.place > number))
+                for step in self.steps
+                if step.what != "change" or step.place != number
             )
             yield replace(
                 self, steps=moved, holders=self.holders[:number] + self.holders[number + 1 :],
                 numbers=self.numbers[:number] + self.numbers[number + 1 :],
-                given=-1 if self.given == number else self.given - (self.given > number),
+                passed_holder=-1 if self.passed_holder == number else self.passed_holder - (self.passed_holder > number),
             )  # fmt: skip
 
 
@@ -83,8 +83,8 @@ def history(seed: int) -> History:
     """The history of a seed."""
     chance = random.Random(seed)
     names = tuple(chance.choice(list(HOLDERS)) for _ in range(chance.randrange(1, 4)))
-    ways = FRAMEWORKS if chance.random() < 0.4 else PLAIN
-    weights = [1 if one in ("process", "files", "fork") else 4 for one in ways]
+    ways = FRAMEWORKS if chance.random() < 0.4 else PLAIN_WAYS
+    weights = [1 if way in ("process", "files", "fork") else 4 for way in ways]
     steps: list[Step] = []
     for _ in range(chance.randrange(4, 14)):
         kind = chance.choices(("call", "change", "again", "keyword"), (6, 5, 1, 1))[0]

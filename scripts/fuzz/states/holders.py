@@ -336,5 +336,5 @@ def object_of(name: str, number: int) -> str:
     if holder.inner or "np." in holder.define:  # an array is a tensor of the call
         return ""
     read = holder.read.format(n=number, tag="")
-    found = re.search(rf"(?<!['.\w])[GCDf]{number}\b", read)
-    return found[0] if found else ""
+    match = re.search(rf"(?<!['.\w])[GCDf]{number}\b", read)
+    return match[0] if match else ""

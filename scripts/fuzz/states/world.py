@@ -69,8 +69,10 @@ class World:
         self.numbers = list(history.numbers)
         self.plus = 0
         self.kept: list[tuple[Array, Array]] = []
-        given = history.given
-        self.object = object_of(history.holders[given], given) if given >= 0 else ""
+        holder_index = history.passed_holder
+        self.object = (
+            object_of(history.holders[holder_index], holder_index) if holder_index >= 0 else ""
+        )
         self.module = self._written(f"world_{tag}")
         self.jitted: Any = None
 
@@ -93,21 +95,21 @@ class World:
             text = holder.define.format(n=n, v=value, tag=self.tag)
             (inner if holder.inner else outer).append(text)
             read = holder.read.format(n=n, tag=self.tag)
-            if n == self.history.given and self.object:
+            if n == self.history.passed_holder and self.object:
                 read = re.sub(rf"\b{self.object}\b", "given", read)
             reads.append(f"        nisa.tensor_scalar(tile, tile, nl.add, float({read}))")
         return HEADER.format(tag=self.tag) + "\n".join(outer) + KERNEL.format(
-            inner="\n".join("    " + one for one in inner), reads="\n".join(reads), memory=self.history.memory,
+            inner="\n".join("    " + line for line in inner), reads="\n".join(reads), memory=self.history.memory,
             writes=WRITES if self.history.writes else "",
         )  # fmt: skip
 
     def options(self) -> dict[str, Any]:
-        """What the kernel is called with beside its array."""
-        given = getattr(self.module, self.object) if self.object else None
-        return {"plus": self.plus, "given": given}
+        """Return the arguments of the kernel other than its array."""
+        held_object = getattr(self.module, self.object) if self.object else None
+        return {"plus": self.plus, "given": held_object}
 
     def play(self) -> str:
-        """What goes wrong; nothing when all is right."""
+        """Return the fault of the history; "" when there is none."""
         for number, step in enumerate(self.history.steps):
             told = getattr(self, f"_{step.what}")(step)
             if told:
@@ -129,18 +131,18 @@ class World:
         return ""
 
     def _call(self, step: Step) -> str:
-        given = np.random.default_rng(step.value).integers(-50, 50, (4, 6)).astype(np.float32)
-        x = given.copy()
-        wanted = given + np.float32(sum(self.numbers) + self.plus)
-        left = 2 * wanted if self.history.writes else given
+        original = np.random.default_rng(step.value).integers(-50, 50, (4, 6)).astype(np.float32)
+        x = original.copy()
+        expected = original + np.float32(sum(self.numbers) + self.plus)
+        left = 2 * expected if self.history.writes else original
         try:
             result = WAYS[step.name](self, x)
         except Exception as error:
             if "[NKI-WRITE-LOST]" in str(error) and self.history.writes:
                 return ""  # of JAX's arrays
             raise
-        if result.tobytes() != wanted.tobytes():
-            return f"gives {result.flat[0]}, not {wanted.flat[0]}"
+        if result.tobytes() != expected.tobytes():
+            return f"gives {result.flat[0]}, not {expected.flat[0]}"
         if step.name in IN_PLACE and x.tobytes() != left.tobytes():
             return f"the argument is {x.flat[0]} afterwards, not {left.flat[0]}"
         self.kept.append((result, result.copy()))
@@ -180,22 +182,24 @@ def _threads(world: World, x: Array) -> Array:
     results: list[Any] = [None] * 8
 
     def work(number: int) -> None:
-        own = x + np.float32(number)
+        shifted = x + np.float32(number)
         try:
-            results[number] = world.module.kernel(own, **world.options()) - np.float32(number)
+            results[number] = world.module.kernel(shifted, **world.options()) - np.float32(number)
         except Exception as error:
             results[number] = error
 
     contexts = [contextvars.copy_context() for _ in results]
-    workers = [threading.Thread(target=one.run, args=(work, n)) for n, one in enumerate(contexts)]
-    for one in workers:
-        one.start()
-    for one in workers:
-        one.join()
-    for one in results:
-        if isinstance(one, Exception):
-            raise one
-        if one.tobytes() != results[0].tobytes():
+    workers = [
+        threading.Thread(target=context.run, args=(work, n)) for n, context in enumerate(contexts)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+        if result.tobytes() != results[0].tobytes():
             raise AssertionError("threads differ")
     return results[0]
 
@@ -266,8 +270,8 @@ def _files(world: World, x: Array) -> Array:
     finally:
         path.write_bytes(before)
     arrays = [np.asarray(call.tensors[index], order="C") for index in call.plan.operands]
-    found = runtime.load(program).run(dict(zip(program.inputs, arrays, strict=True)))
-    return np.array(found[program.outputs[0]])
+    outputs = runtime.load(program).run(dict(zip(program.inputs, arrays, strict=True)))
+    return np.array(outputs[program.outputs[0]])
 
 
 def _jax(world: World, x: Array) -> Array:
