@@ -48,7 +48,12 @@ def _constants_to_draw() -> Constants:
 # tests/architecture/test_examples.py fails if a later Hypothesis has another hook.
 providers._get_local_constants = _constants_to_draw
 
-_NEEDS = {"jax": ("jax",), "torch_xla": ("torch", "torch_xla"), "xla_text": ("jaxlib._hlo",)}
+_NEEDS = {
+    "jax": ("jax",),
+    "torch": ("torch",),
+    "torch_xla": ("torch", "torch_xla"),
+    "xla_text": ("jaxlib._hlo",),
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

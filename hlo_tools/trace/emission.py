@@ -21,7 +21,6 @@ INPUT_NAMES, OUTPUT_NAMES = "neff_input_names", "neff_output_names"
 """Frontend attributes by which the compiler names a NEFF's tensors; on each parameter, and on the
 root with commas between (as nkipy writes them)."""
 
-_OP_TYPE = "NumPy"
 _MAY_ALIAS = 1
 
 
@@ -108,7 +107,7 @@ class _Writer:
         source = node.source
         if source is not None:
             metadata = proto.metadata
-            metadata.op_type = _OP_TYPE
+            metadata.op_type = graph.op_type
             metadata.op_name = opcode
             metadata.source_file, metadata.source_line = self.files[source[0]], source[1]
 

@@ -78,11 +78,13 @@ class Graph:
     """A computation being traced.
 
     Attributes:
+        op_type: the library whose operations it records, for the metadata of its instructions.
         is_told: a warning says that 32 bits stand for 64.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, op_type: str = "NumPy") -> None:
         self.name = name
+        self.op_type = op_type
         self.nodes: list[Node] = []
         self.parameters: list[Node] = []
         self.parameter_names: list[str] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 
-from neff.torch_trace.pytorch import Operator, Tree
+from neff.torch_graph.pytorch import Operator, Tree
 
 __all__ = ["decomposition_of"]
 

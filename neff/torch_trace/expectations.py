@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neff.torch_trace.pytorch import Operator, Tensor, Tree, pytree, torch
+from neff.torch_graph.pytorch import Operator, Tensor, Tree, pytree, torch
 
 __all__ = ["as_expected", "expected_results"]
 

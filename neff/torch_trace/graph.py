@@ -10,9 +10,9 @@ from typing import cast
 
 from neff.device.programs import capture
 from neff.errors import NeffCompileError
+from neff.torch_graph.pytorch import Tensor, Tree, lazy_device, pytree, torch, xlac
 from neff.torch_trace import refusals
 from neff.torch_trace.placement import identity_of, is_written, placed
-from neff.torch_trace.pytorch import Tensor, Tree, lazy_device, pytree, torch, xlac
 from neff.torch_trace.state import FunctionState, ModuleState, random_states
 from neff.torch_trace.watching import RNG_SEED, ReadWatch, Watch, data_leaves
 from nki_lang.base.source import definition_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import NotImplementedType
 
-from neff.torch_trace.pytorch import Operator, Tensor, torch
+from neff.torch_graph.pytorch import Operator, Tensor, torch
 
 __all__ = ["NORMALIZATIONS", "UPDATES"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from neff.errors import NeffCompileError
-from neff.torch_trace.pytorch import Tensor, Tree, lazy_device, xlac
+from neff.torch_graph.pytorch import Tensor, Tree, lazy_device, xlac
 from neff.torch_trace.watching import data_leaves
 
 __all__ = ["identity_of", "is_written", "placed"]

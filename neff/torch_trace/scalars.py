@@ -5,8 +5,8 @@ torch_xla refuses most of them or returns another shape.
 
 from __future__ import annotations
 
+from neff.torch_graph.pytorch import Operator, Tensor, Tree, pytree, torch
 from neff.torch_trace.expectations import expected_results
-from neff.torch_trace.pytorch import Operator, Tensor, Tree, pytree, torch
 
 __all__ = ["takes_scalars_as_vectors", "vectors_of"]
 

@@ -8,8 +8,8 @@ from importlib import import_module
 from types import FunctionType, MethodType, ModuleType
 from typing import cast
 
+from neff.torch_graph.pytorch import Tensor, Tree, pytree, torch
 from neff.torch_trace.placement import identity_of, is_written, placed
-from neff.torch_trace.pytorch import Tensor, Tree, pytree, torch
 
 __all__ = ["FunctionState", "ModuleState", "random_states"]
 

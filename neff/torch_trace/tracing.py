@@ -21,9 +21,9 @@ from hlo_tools.kernel_calls import named_kernels
 from neff.options import Flags, parse_flags
 from neff.runtime import LoadedModel
 from neff.runtime import load as load_model
+from neff.torch_graph.pytorch import Tree, pytree, torch
 from neff.torch_trace.graph import TracedGraph, traced_graph
 from neff.torch_trace.keywords import check_keywords
-from neff.torch_trace.pytorch import Tree, pytree, torch
 from nki_lang.base.targets import current_target
 
 __all__ = ["TracedModel", "trace"]

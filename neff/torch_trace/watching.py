@@ -13,11 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from neff.device.frameworks.user_lines import user_line
-from neff.torch_trace import refusals
-from neff.torch_trace.decompositions import decomposition_of
-from neff.torch_trace.expectations import as_expected, expected_results
-from neff.torch_trace.normalization import UPDATES
-from neff.torch_trace.pytorch import (
+from neff.torch_graph.pytorch import (
     Operator,
     Tensor,
     Tree,
@@ -28,12 +24,19 @@ from neff.torch_trace.pytorch import (
     torch,
     xlac,
 )
+from neff.torch_graph.replacements import REPLACEMENTS
+from neff.torch_trace import refusals
+from neff.torch_trace.corrections import CORRECTIONS
+from neff.torch_trace.decompositions import decomposition_of
+from neff.torch_trace.expectations import as_expected, expected_results
+from neff.torch_trace.normalization import NORMALIZATIONS, UPDATES
 from neff.torch_trace.refusals import HostStepError
-from neff.torch_trace.replacements import REPLACEMENTS
 from neff.torch_trace.scalars import takes_scalars_as_vectors, vectors_of
 
 __all__ = ["ReadWatch", "Watch", "data_leaves", "host_steps"]
 
+
+_REPLACEMENTS = {**CORRECTIONS, **NORMALIZATIONS, **REPLACEMENTS}
 
 RNG_SEED = -127389
 """The identity that torch_xla gives the seed of its random numbers."""
@@ -176,7 +179,7 @@ class Watch(modes.TorchDispatchMode):
             return self._updated(func, args, kwargs, written)
         if not written and takes_scalars_as_vectors(func, args, kwargs):
             return self._of_vectors(func, args, kwargs)
-        replacement = REPLACEMENTS.get(func)
+        replacement = _REPLACEMENTS.get(func)
         if replacement is not None and func not in self._within:
             result = self._decomposed(func, replacement, args, kwargs)
             if result is not NotImplemented:

@@ -55,6 +55,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"profile"},
         {"runtime"},
         {"device", "nkipy_runtime", "builds"},
+        {"torch_graph"},
         {"torch_trace"},
         {"cli"},
     ],

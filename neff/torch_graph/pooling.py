@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from types import NotImplementedType
 
-from neff.torch_trace.pytorch import Operator, Tensor, torch
+from neff.torch_graph.pytorch import Operator, Tensor, torch
 
 __all__ = ["POOLINGS"]
 

@@ -1,4 +1,4 @@
-"""Operators that neither torch_xla nor PyTorch's table of decompositions writes with others.
+"""Operators that neither these packages nor PyTorch's table of decompositions writes with others.
 
 Each function takes the operator's arguments and returns its result, or ``NotImplemented`` for
 arguments that it does not cover.
@@ -10,10 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from types import NotImplementedType
 
-from neff.torch_trace.corrections import CORRECTIONS
-from neff.torch_trace.normalization import NORMALIZATIONS
-from neff.torch_trace.pooling import POOLINGS
-from neff.torch_trace.pytorch import Operator, Tensor, torch
+from neff.torch_graph.pooling import POOLINGS
+from neff.torch_graph.pytorch import Operator, Tensor, torch
 
 __all__ = ["REPLACEMENTS"]
 
@@ -179,8 +177,6 @@ def _windows(extent: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
 def _table() -> dict[Operator, Callable[..., _Result]]:
     aten = torch.ops.aten
     return {
-        **CORRECTIONS,
-        **NORMALIZATIONS,
         **POOLINGS,
         aten.adaptive_max_pool2d.default: _adaptive_max_pool2d,
         aten.bucketize.Tensor: _bucketize,
