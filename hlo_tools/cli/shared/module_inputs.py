@@ -90,7 +90,7 @@ def _from_files(module: Module, arguments: list[str]) -> dict[int, Value]:
     values: dict[int, Value] = {}
     for place, text in enumerate(arguments):
         name, equals, path = text.partition("=")
-        if not equals and not os.path.exists(text):
+        if not equals and not os.path.exists(text) and not text.endswith((".npy", ".npz")):
             raise typer.BadParameter(
                 f"-i takes FILE or NAME=FILE, and there is no file {text!r}; "
                 f"for the parameter {text} write -i {text}=FILE.npy"
