@@ -15,6 +15,7 @@ from typing import Any
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.operands import Matrix, blocks
 from neff.compiler.lowering.operations import as_type, narrow
 from neff.compiler.lowering.task import Port, Task, core_share, window
 from neff.compiler.lowering.tiling import affordable
@@ -33,6 +34,16 @@ _MAX_MOVING_BYTES = 80 * 1024
 
 _MAX_STATIONARY_BYTES = 40 * 1024
 """The same limit for the stationary operand; a longer contraction is not kept."""
+
+
+_MAX_PANEL_BYTES = 48 * 1024
+"""Bytes of each partition for a panel of the left operand of a longer contraction."""
+
+_MAX_PANEL_TILES = 32
+"""Tiles along the contraction of a panel: 4096 elements, so that products begin early."""
+
+_MAX_SUMS_BYTES = 64 * 1024
+"""Bytes of each partition for the sums of a longer contraction."""
 
 
 @dataclass(slots=True)
@@ -95,6 +106,17 @@ def _rounded(total: Any, dtype: DType, kind: str) -> Any:
     return narrow(e, word, dtype) if kind == "small" else as_type(word, dtype)
 
 
+def _add_product(summed: Any, lefts: list[Any], rights: list[Any], *, is_first: bool) -> None:
+    """Add a product to sums in SBUF; the first product replaces them."""
+    total = nl.ndarray(summed.shape, dtype=nl.float32, buffer=nl.psum)
+    for number, (stationary, moving) in enumerate(zip(lefts, rights, strict=True)):
+        nisa.nc_matmul(total, stationary, moving, accumulate=number > 0)
+    if is_first:
+        nisa.tensor_copy(summed, total)
+    else:
+        nisa.tensor_tensor(summed, summed, total, op=nl.add)
+
+
 class _Multiplier:
     """One matrix product of a batch; only this core's share of its rows if it ``divides``."""
 
@@ -115,7 +137,7 @@ class _Multiplier:
         steps = -(-self._depth // _MAX_STATIONARY_EXTENT)
         size = self._spec.dtype.itemsize
         if steps * _MAX_STATIONARY_EXTENT * size > _MAX_STATIONARY_BYTES:
-            self._stream()
+            self._panels()
             return
         width = (
             max(_MAX_MOVING_BYTES // (steps * size) // _MAX_MOVING_EXTENT, 1) * _MAX_MOVING_EXTENT
@@ -134,22 +156,54 @@ class _Multiplier:
                     ]
                     self._accumulate(parts, top, rows, left + begin, count)
 
-    def _stream(self) -> None:
-        """Load the operands for each product, if the contraction is too long to keep."""
-        for top in self._tops:
-            rows = min(_MAX_STATIONARY_EXTENT, self._rows - top)
-            for left in range(0, self._columns, _MAX_MOVING_EXTENT):
-                count = min(_MAX_MOVING_EXTENT, self._columns - left)
-                parts = (
-                    (self._tile("lhs", k, top, rows), self._tile("rhs", k, left, count))
-                    for k in range(0, self._depth, _MAX_STATIONARY_EXTENT)
-                )
-                self._accumulate(parts, top, rows, left, count)
+    def _panels(self) -> None:
+        """Multiply panels of a contraction that is too long to keep, and sum them up in SBUF.
+
+        All rows of a panel of the left operand stay in SBUF while the right operand's panel passes
+        once. Each bank of sums is added to a tile of float32, in as many columns as fit.
+        """
+        starts = [(top, min(_MAX_STATIONARY_EXTENT, self._rows - top)) for top in self._tops]
+        if not starts:  # the other core has all of them
+            return
+        first, rows = starts[0][0], sum(count for _, count in starts)
+        width = max(1, _MAX_SUMS_BYTES // (4 * len(starts) * _MAX_MOVING_EXTENT))
+        panel_tiles = _MAX_PANEL_BYTES // (rows * self._spec.dtype.itemsize)
+        depth = min(max(1, panel_tiles), _MAX_PANEL_TILES) * _MAX_STATIONARY_EXTENT
+        for left in range(0, self._columns, width * _MAX_MOVING_EXTENT):
+            columns = min(width * _MAX_MOVING_EXTENT, self._columns - left)
+            sums = [
+                nl.ndarray((count, columns), dtype=nl.float32, buffer=nl.sbuf)
+                for _, count in starts
+            ]
+            for k in range(0, self._depth, depth):
+                stationary = self._panel("lhs", k, depth, first, rows)
+                for begin in range(0, columns, _MAX_MOVING_EXTENT):
+                    count = min(_MAX_MOVING_EXTENT, columns - begin)
+                    moving = self._panel("rhs", k, depth, left + begin, count)
+                    for (top, height), total in zip(starts, sums, strict=True):
+                        lefts = [tile[:, top - first : top - first + height] for tile in stationary]
+                        summed = total[:, begin : begin + count]
+                        _add_product(summed, lefts, moving, is_first=not k)
+            for (top, height), total in zip(starts, sums, strict=True):
+                self._store(total, top, height, left, columns)
+
+    def _panel(self, name: str, k: int, depth: int, begin: int, count: int) -> list[Any]:
+        """Return the tiles of an operand for at most ``depth`` of the contraction, from ``k``."""
+        port, down, along = self._steps(name)
+        matrix = Matrix(
+            port, min(depth, self._depth - k), count, down, along, self._spec.dtype,
+            self._spec.transposes,
+        )  # fmt: skip
+        start = self._starts[name] + k * down
+        return blocks(self._tensors[port.view.buffer], matrix, start, begin, count)
 
     def _accumulate(self, parts: Any, top: int, rows: int, left: int, columns: int) -> None:
         total = nl.ndarray((rows, columns), dtype=nl.float32, buffer=nl.psum)
         for number, (stationary, moving) in enumerate(parts):
             nisa.nc_matmul(total, stationary, moving, accumulate=number > 0)
+        self._store(total, top, rows, left, columns)
+
+    def _store(self, total: Any, top: int, rows: int, left: int, columns: int) -> None:
         out = self._spec.out
         result = _rounded(total, out.dtype, self._spec.kind)
         down, across = out.view.strides[-2:]
