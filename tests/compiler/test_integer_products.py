@@ -85,3 +85,37 @@ def test_shifts_of_narrow_types(dtype: type[np.integer]) -> None:
         value, by,
     )  # fmt: skip
     check(lax.mulhi, value, value[::-1].copy())
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("result", [np.int32, np.int8])
+def test_long_products_of_bytes_are_one_exact_kernel(
+    dtype: type[np.integer], result: type[np.integer], target: str
+) -> None:
+    """Sums of extreme values reach 2^24 in a panel, and exceed it in the whole."""
+    info = np.iinfo(dtype)
+    extreme = np.full((130, 2200), info.min if info.min else info.max, dtype)
+    for left in (extreme, _integers(dtype, 130, 2200)):
+        right = _integers(dtype, 2200, 40)
+        right[:, 0] = left[0]
+        program = check(
+            lambda a, b: lax.dot(a, b, preferred_element_type=result), left, right, target=target
+        )  # fmt: skip
+        assert program.metadata["statistics"]["kernels"] == 1
+
+
+@pytest.mark.parametrize("wide", [np.int16, np.uint16, np.int32, np.uint32])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.bool_])
+def test_widened_bytes_are_multiplied_as_bytes(dtype: type[np.generic], wide: type) -> None:
+    """Conversions to wider integers are left out, where the low bits of the result are the same."""
+    draw = np.random.default_rng(3)
+    low, high = (0, 2) if dtype is np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max + 1)
+
+    def multiply(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+        a, b = a.astype(wide), b.astype(wide)
+        return a @ b, lax.dot(a, b, preferred_element_type=jnp.int32)
+
+    for rows, depth in ((5, 300), (3, 1300)):
+        left = draw.integers(low, high, (rows, depth)).astype(dtype)
+        check(multiply, left, draw.integers(low, high, (depth, 4)).astype(dtype))

@@ -1,6 +1,6 @@
 """Expands integer products exactly: the tensor engine multiplies bytes, whose sums float32 holds.
 
-A 16- or 32-bit operand is split into bytes; only products of bytes that reach the result's low bits
+A product of bytes is one operation of any depth: its kernel adds exact sums of float32 as words. A 16- or 32-bit operand is split into bytes; only products of bytes that reach the result's low bits
 are needed (it wraps around). 64-bit integers are multiplied and added element by element, so that
 the bounds of their values can be followed.
 """
@@ -14,14 +14,11 @@ from math import prod
 import numpy as np
 
 from hlo_tools.types.element_types import BY_NAME, ElementType
-from neff.compiler.graph.nodes import Node, derived, sliced, uncovered
+from neff.compiler.graph.nodes import Node, derived, uncovered
 
 __all__ = ["exact_product"]
 
 _S32, _U8 = BY_NAME["s32"], BY_NAME["u8"]
-_MAX_EXACT_DEPTH = 256
-"""Products of two bytes whose sum is below 2^24, so that float32 holds it exactly."""
-
 _MAX_WIDE_PRODUCTS = 1 << 22
 """Limit on products of 64-bit integers; each is an element of an array."""
 
@@ -52,15 +49,34 @@ def exact_product(node: Node) -> Node:
     fields = node.attributes
     contracted: Sequence[int] = fields["lhs_contracting"]
     depth = prod(node.operands[0].shape[dim] for dim in contracted)
-    sizes = [operand.element.itemsize for operand in node.operands]
-    if (max(sizes) == 1 and depth <= _MAX_EXACT_DEPTH) or not depth or not node.size:
+    if not depth or not node.size:
         return node
+    if node.element.itemsize <= 4:
+        narrow = [_before_widening(operand, node.element) for operand in node.operands]
+        if all(operand.element.itemsize == 1 for operand in narrow):
+            return derived(node, "dot", narrow, node.shape, node.element, **fields)
     sides = _Sides(
         _arranged(node.operands[0], fields["lhs_batch"], fields["lhs_contracting"], True),
         _arranged(node.operands[1], fields["rhs_batch"], fields["rhs_contracting"], False),
     )
     product = _wide(node, sides) if node.element.itemsize == 8 else _by_bytes(node, sides)
     return derived(node, "reshape", (product,), node.shape)
+
+
+def _before_widening(operand: Node, result: ElementType) -> Node:
+    """Return what conversions to wider integers were applied to, as far as the low bits of a
+    ``result`` are the same.
+    """
+    while operand.opcode == "convert":
+        source = operand.operands[0].element
+        widens = source.kind in ("int", "uint", "pred") and (
+            source.itemsize < operand.element.itemsize
+        )
+        keeps_value = source.kind != "int" or operand.element.kind == "int"
+        if not widens or not (keeps_value or result.itemsize <= operand.element.itemsize):
+            return operand
+        operand = operand.operands[0]
+    return operand
 
 
 def _arranged(
@@ -115,7 +131,7 @@ def _by_bytes(node: Node, sides: _Sides) -> Node:
     total: Node | None = None
     for i, left in enumerate(lefts):
         for j, right in enumerate(rights[: width - i]):
-            term = _moved(_chunks(node, left, right), 8 * (i + j))
+            term = _moved(_product_of_bytes(node, left, right), 8 * (i + j))
             total = term if total is None else term.like("add", total, term)
     assert total is not None
     return _as(total, node.element)
@@ -142,17 +158,9 @@ def _full(like: Node, value: int) -> Node:
     return derived(like, "broadcast", (scalar,), like.shape, dimensions=())
 
 
-def _chunks(node: Node, left: Node, right: Node) -> Node:
-    """Return the product of two arrays of bytes, over chunks of the depth that are exact."""
-    batch, rows, depth = left.shape
-    total: Node | None = None
-    for begin in range(0, depth, _MAX_EXACT_DEPTH):
-        end = min(begin + _MAX_EXACT_DEPTH, depth)
-        parts = (sliced(node, left, 2, begin, end), sliced(node, right, 1, begin, end))
-        product = derived(
-            node, "dot", parts, (batch, rows, right.shape[2]), _S32,
-            lhs_batch=(0,), rhs_batch=(0,), lhs_contracting=(2,), rhs_contracting=(1,),
-        )  # fmt: skip
-        total = product if total is None else product.like("add", total, product)
-    assert total is not None
-    return total
+def _product_of_bytes(node: Node, left: Node, right: Node) -> Node:
+    """Return the product of two arrays of bytes as words."""
+    return derived(
+        node, "dot", (left, right), (*left.shape[:2], right.shape[2]), _S32,
+        lhs_batch=(0,), rhs_batch=(0,), lhs_contracting=(2,), rhs_contracting=(1,),
+    )  # fmt: skip

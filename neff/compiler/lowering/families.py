@@ -365,10 +365,28 @@ def dot(lowerer: Lowerer, node: Node) -> None:
         return
     out = target.reshape((*node.shape[:batch], rows, columns))
     assert out is not None
-    dtype = tile_type(lowerer, node, left.shape[-1])
+    dtype = tile_type(lowerer, node, 1)  # longer sums of integers are split to be exact
     ports = (lowerer.port(left), lowerer.port(right), lowerer.port(out))
-    spec = Product(*ports, dtype, held_as(node).kind, lowerer.parts.target.generation >= 3)
+    exact = lowerer.parts.target.generation >= 3
+    spec = Product(*ports, dtype, held_as(node).kind, exact, _exact_depth(node))
     lowerer.call(product_task("dot", spec), node)
+
+
+_MAX_MAGNITUDES = {"int8": 128, "uint8": 255}
+"""Largest magnitudes of small integers that bfloat16 holds, and of predicates."""
+
+
+def _exact_depth(node: Node) -> int:
+    """Return the summands of an integer product whose sum float32 holds exactly, in whole tiles;
+    0 if the result is no integer.
+    """
+    if held_as(node).kind not in ("small", "word"):
+        return 0
+    magnitudes = [
+        1 if held_as(operand).kind == "pred" else _MAX_MAGNITUDES[held_as(operand).tile.name]
+        for operand in node.operands
+    ]
+    return (1 << 24) // prod(magnitudes) // 128 * 128
 
 
 def row_product(lowerer: Lowerer, node: Node, is_inside: bool) -> RowProduct:

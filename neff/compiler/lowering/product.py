@@ -56,6 +56,7 @@ class Product:
         dtype: type of the operands' tiles.
         kind: representation of the result on chip, see :class:`neff.compiler.graph.types.Held`.
         transposes: the tensor engine transposes bit for bit (arch guide trainium2, 194-204).
+        exact_depth: summands of an integer product whose sum float32 holds; 0 for floats.
     """
 
     lhs: Port
@@ -64,6 +65,7 @@ class Product:
     dtype: DType
     kind: str
     transposes: bool = False
+    exact_depth: int = 0
 
     @property
     def extents(self) -> tuple[int, int, int]:
@@ -102,7 +104,7 @@ def _rounded(total: Any, dtype: DType, kind: str) -> Any:
         return e.copy(total, dtype)
     if kind == "pred":
         return e.binary("greater", total, 0.0, dtype)
-    word = e.copy(total, BY_NAME["int32"])
+    word = total if total.dtype.kind == "int" else e.copy(total, BY_NAME["int32"])
     return narrow(e, word, dtype) if kind == "small" else as_type(word, dtype)
 
 
@@ -113,8 +115,12 @@ def _add_product(summed: Any, lefts: list[Any], rights: list[Any], *, is_first: 
         nisa.nc_matmul(total, stationary, moving, accumulate=number > 0)
     if is_first:
         nisa.tensor_copy(summed, total)
-    else:
-        nisa.tensor_tensor(summed, summed, total, op=nl.add)
+        return
+    if summed.dtype.kind == "int":
+        word = nl.ndarray(summed.shape, dtype=summed.dtype, buffer=nl.sbuf)
+        nisa.tensor_copy(word, total)
+        total = word
+    nisa.tensor_tensor(summed, summed, total, op=nl.add)
 
 
 class _Multiplier:
@@ -136,7 +142,8 @@ class _Multiplier:
     def run(self) -> None:
         steps = -(-self._depth // _MAX_STATIONARY_EXTENT)
         size = self._spec.dtype.itemsize
-        if steps * _MAX_STATIONARY_EXTENT * size > _MAX_STATIONARY_BYTES:
+        is_inexact = 0 < self._spec.exact_depth < self._depth
+        if is_inexact or steps * _MAX_STATIONARY_EXTENT * size > _MAX_STATIONARY_BYTES:
             self._panels()
             return
         width = (
@@ -160,8 +167,10 @@ class _Multiplier:
         """Multiply panels of a contraction that is too long to keep, and sum them up in SBUF.
 
         All rows of a panel of the left operand stay in SBUF while the right operand's panel passes
-        once. Each bank of sums is added to a tile of float32, in as many columns as fit.
+        once. Each bank of sums is added to a tile of float32, in as many columns as fit; sums of
+        integers are exact in a panel, and are added to words.
         """
+        dtype = BY_NAME["int32" if self._spec.exact_depth else "float32"]
         starts = [(top, min(_MAX_STATIONARY_EXTENT, self._rows - top)) for top in self._tops]
         if not starts:  # the other core has all of them
             return
@@ -169,11 +178,11 @@ class _Multiplier:
         width = max(1, _MAX_SUMS_BYTES // (4 * len(starts) * _MAX_MOVING_EXTENT))
         panel_tiles = _MAX_PANEL_BYTES // (rows * self._spec.dtype.itemsize)
         depth = min(max(1, panel_tiles), _MAX_PANEL_TILES) * _MAX_STATIONARY_EXTENT
+        depth = min(depth, self._spec.exact_depth or depth)
         for left in range(0, self._columns, width * _MAX_MOVING_EXTENT):
             columns = min(width * _MAX_MOVING_EXTENT, self._columns - left)
             sums = [
-                nl.ndarray((count, columns), dtype=nl.float32, buffer=nl.sbuf)
-                for _, count in starts
+                nl.ndarray((count, columns), dtype=dtype, buffer=nl.sbuf) for _, count in starts
             ]
             for k in range(0, self._depth, depth):
                 stationary = self._panel("lhs", k, depth, first, rows)
