@@ -22,6 +22,7 @@ __all__ = [
     "NkiFileError",
     "NkiTypeError",
     "NkiValidationError",
+    "NkiValueError",
     "fail",
     "missing_attribute",
     "reports_bugs",
@@ -90,6 +91,10 @@ class NkiValidationError(NkiError):
 
 class NkiTypeError(NkiValidationError, TypeError):
     """A validation error where Python itself would raise a TypeError."""
+
+
+class NkiValueError(NkiValidationError, ValueError):
+    """A validation error where Python itself would raise a ValueError."""
 
 
 class NkiAttributeError(NkiValidationError, AttributeError):

@@ -34,6 +34,7 @@ class NkiTensor(View):
         dtype: type that the elements are read and written as.
         buffer: the memory.
         name: name of the storage.
+        address: (partition, byte in the partition) that the user fixed, or None.
     """
 
     __slots__ = ()
@@ -45,12 +46,15 @@ class NkiTensor(View):
         storage: Any,
         buffer: Any = MemoryRegion.sbuf,
         name: str = "",
+        address: tuple[int, int] | None = None,
     ) -> None:
         self.shape = tuple(shape)
         self.dtype = dtype_of(dtype)
         self.buffer = MemoryRegion(buffer) if isinstance(buffer, str) else buffer
         if storage is None:
-            storage = Tensor(name, self.dtype, self.shape, self.buffer)
+            storage = Tensor(
+                name, self.dtype, self.shape, self.buffer, address, address is not None
+            )
         self.storage = storage
         self.strides = stride_rules.row_major(self.shape)
         self.offset = 0
@@ -59,6 +63,11 @@ class NkiTensor(View):
         self._access = None
         self._signature = 0
         self._views = None
+
+    @property
+    def data(self) -> NkiTensor:
+        """The tensor itself: loops over grids take ``.data`` of tiles and of tensors alike."""
+        return self
 
     def __repr__(self) -> str:
         text = f"NkiTensor({self.name}: {self.dtype}{list(self.shape)} in {self.buffer}"

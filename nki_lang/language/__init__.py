@@ -16,12 +16,12 @@ from nki_lang.frontend.control_flow import (
     static_range,
     while_loop,
 )
+from nki_lang.frontend.grids import NkiBlockGrid, NkiGrid, NkiTileGrid
 from nki_lang.frontend.objects import NKIObject
 from nki_lang.frontend.operators import *  # noqa: F403
 from nki_lang.frontend.slices import ds
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.language.creation import (
-    empty_like,
     full,
     load,
     load_transpose2d,
@@ -46,6 +46,7 @@ from nki_lang.language.functions import (
     transpose,
     where,
 )
+from nki_lang.language.grids import alloc_blocks, alloc_tiles, blocks, empty_like, tiles
 from nki_lang.language.math import var
 from nki_lang.language.program import (
     device_print,
@@ -60,8 +61,8 @@ from nki_lang.language.program import (
 from nki_lang.language.tile_size import _TileSize, tile_size
 
 bool_ = _DTYPES["bool"]
-int8, int16, int32 = _DTYPES["int8"], _DTYPES["int16"], _DTYPES["int32"]
-uint8, uint16, uint32 = _DTYPES["uint8"], _DTYPES["uint16"], _DTYPES["uint32"]
+int8, int16, int32, int64 = (_DTYPES[f"int{bits}"] for bits in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (_DTYPES[f"uint{bits}"] for bits in (8, 16, 32, 64))
 float16, float32, bfloat16 = _DTYPES["float16"], _DTYPES["float32"], _DTYPES["bfloat16"]
 tfloat32 = _DTYPES["tfloat32"]
 float8_e4m3, float8_e4m3fn = _DTYPES["float8_e4m3"], _DTYPES["float8_e4m3fn"]
@@ -135,16 +136,18 @@ _REMOVED = {
 }
 
 __all__ = [
-    "DType", "MemoryRegion", "NKIObject", "NkiTensor", "_TileSize", "affine_range", "bfloat16",
-    "bool_", "broadcast_to", "device_print", "dropout", "ds", "dynamic_range", "empty_like",
+    "DType", "MemoryRegion", "NKIObject", "NkiBlockGrid", "NkiGrid", "NkiTensor", "NkiTileGrid",
+    "_TileSize", "affine_range", "alloc_blocks", "alloc_tiles", "bfloat16", "blocks", "bool_",
+    "broadcast_to", "device_print", "dropout", "ds", "dynamic_range", "empty_like",
     "expand_dims", "float4_e2m1fn_x4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fn_x4",
-    "float8_e5m2", "float8_e5m2_x4", "float8_e8m0fnu", "float16", "float32", "fori_loop", "full",
-    "gather_flattened", "hbm", "int8", "int16", "int32", "is_hbm", "is_on_chip", "is_psum",
-    "is_sbuf", "load", "load_transpose2d", "matmul", "ndarray", "no_reorder", "num_programs",
-    "ones", "private_hbm", "program_id", "program_ndim", "psum", "rand", "random_seed",
-    "rms_norm", "sbuf", "sequential_range", "shared_constant", "shared_hbm",
-    "shared_identity_matrix", "softmax", "static_range", "store", "tfloat32", "tile_size",
-    "transpose", "uint8", "uint16", "uint32", "var", "where", "while_loop", "zeros", "zeros_like",
+    "float8_e5m2", "float8_e5m2_x4", "float8_e8m0fnu", "float16", "float32", "fori_loop",
+    "full", "gather_flattened", "hbm", "int8", "int16", "int32", "int64", "is_hbm",
+    "is_on_chip", "is_psum", "is_sbuf", "load", "load_transpose2d", "matmul", "ndarray",
+    "no_reorder", "num_programs", "ones", "private_hbm", "program_id", "program_ndim", "psum",
+    "rand", "random_seed", "rms_norm", "sbuf", "sequential_range", "shared_constant",
+    "shared_hbm", "shared_identity_matrix", "softmax", "static_range", "store", "tfloat32",
+    "tile_size", "tiles", "transpose", "uint8", "uint16", "uint32", "uint64", "var", "where",
+    "while_loop", "zeros", "zeros_like",
 ]  # fmt: skip
 __all__ += _operators.__all__
 

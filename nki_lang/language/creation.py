@@ -18,7 +18,6 @@ from nki_lang.frontend.view import refuse
 from nki_lang.ir import Engine, Tensor
 
 __all__ = [
-    "empty_like",
     "full",
     "load",
     "load_transpose2d",
@@ -290,36 +289,6 @@ def zeros_like(
         tile = nl.zeros_like(a)
     """
     return _fill(x.shape, 0, dtype or x.dtype, buffer or x.buffer, name)
-
-
-def empty_like(
-    x: NkiTensor,
-    dtype: DTypeLike | None = None,
-    buffer: MemoryRegion | str | None = None,
-    name: str = "",
-) -> NkiTensor:
-    """A new tensor with the shape of ``x`` and undefined contents.
-
-    Args:
-        x: a tile in SBUF or PSUM.
-        dtype: of the result, such as nl.bfloat16; that of the operand when None.
-        buffer: the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm.
-        name: of the tensor, as files and profiles show it.
-
-    Returns:
-        NkiTensor: the new tensor.
-
-    Raises:
-        NkiValidationError: its code is one of NKI-OUTSIDE, NKI-PARTITION, NKI-CAPACITY,
-            NKI-BUFFER, NKI-DTYPE, NKI-SHAPE.
-
-    Source: nl.empty_like (nki/api/nki/language, NKI 0.6.0).
-
-    Example, given a and b (128, 512) float32 tiles in SBUF::
-
-        tile = nl.empty_like(a, dtype=nl.bfloat16)
-    """
-    return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
 def load(src: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:

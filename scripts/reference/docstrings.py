@@ -73,7 +73,8 @@ def _of_language(name: str, summary: str, parameters: list[str]) -> str:
         ("Returns", [f"{of_language.RESULTS[name]}."]),
         ("Raises", [raised] if codes else []),
     ]
-    facts = f"Source: nl.{name} (nki/api/nki/language, NKI 0.6.0)."
+    version = of_language.VERSIONS.get(name, "0.6.0")
+    facts = f"Source: nl.{name} (nki/api/nki/language, NKI {version})."
     return _joined(summary, parts, facts, of_language.EXAMPLES[name])
 
 
@@ -95,7 +96,7 @@ def rewritten(file: Path) -> str:
     lines = source.splitlines(keepends=True)
     ours = {name for name, (_, path) in documented().items() if path == file}
     for node in reversed(ast.parse(source).body):
-        if isinstance(node, ast.FunctionDef) and node.name in ours:
+        if isinstance(node, ast.FunctionDef) and node.name in ours and not _is_overload(node):
             old = node.body[0]
             assert isinstance(old, ast.Expr) and isinstance(old.value, ast.Constant)
             assert old.end_lineno is not None
@@ -105,6 +106,10 @@ def rewritten(file: Path) -> str:
             new = f'    """{docstring(node.name, summary.strip())}"""\n'
             lines[old.lineno - 1 : old.end_lineno] = [new]
     return "".join(lines)
+
+
+def _is_overload(node: ast.FunctionDef) -> bool:
+    return "overload" in [ast.unparse(decorator) for decorator in node.decorator_list]
 
 
 def _item(text: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["EXAMPLES", "PARAMETERS", "RAISES", "RESULTS"]
+__all__ = ["EXAMPLES", "PARAMETERS", "RAISES", "RESULTS", "VERSIONS"]
 
 PARAMETERS: dict[str, str] = {
     "address": "(partition, byte in the partition) for SBUF and PSUM; None lets the tracer choose",
     "axes": "an axis or several; None for all",
     "axis": "the axis, or axes, counted from 0; 0 is the partition dimension",
+    "block_shape": "tiles of a block, a number for each dimension of tile_shape",
     "body_fun": "the body, called once while tracing, with a register",
     "buffer": "the memory: nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm",
     "compute_dtype": "the dtype of what is in between; float32 when None",
@@ -16,6 +17,7 @@ PARAMETERS: dict[str, str] = {
     "data": "a tile in SBUF",
     "dst": "the tensor written; None for a new one",
     "dtype": "of the result, such as nl.bfloat16; that of the operand when None",
+    "element_shape": "the elements in each dimension, a tuple",
     "epsilon": "what is added to the mean square",
     "fill_value": "the number in every element",
     "indices": "a tile of uint32, indices into a partition's elements",
@@ -29,10 +31,13 @@ PARAMETERS: dict[str, str] = {
     "shape": "the extents; on chip the first one is the partitions, at most 128",
     "size": "how many elements, an integer",
     "src": "a tensor in HBM, two-dimensional for a transpose",
+    "source": "a tensor, or a grid of tiles or blocks",
     "start": "the first value (the end, when it is the only argument)",
     "step": "a positive integer",
     "stop": "the value that is no longer reached",
     "tensor": "a tensor of any memory",
+    "tile_shape": "the elements of a tile, a tuple for the last dimensions of the tensor",
+    "transpose_axes": "(1, 0), (2, 1, 0) or (3, 1, 2, 0), by rank; None keeps the order",
     "transpose_x": "x is (K, M) already",
     "upper": "the value that is no longer reached: an integer or a register",
     "value": "a tile in SBUF",
@@ -58,12 +63,15 @@ RESULTS: dict[str, str] = {
         ("store", "device_print", "fori_loop", "while_loop", "random_seed"), "None"
     ),
     **dict.fromkeys(
-        ("zeros", "ones", "full", "zeros_like", "empty_like", "rand", "shared_constant",
+        ("zeros", "ones", "full", "zeros_like", "rand", "shared_constant",
          "shared_identity_matrix"), "NkiTensor: the new tensor"
     ),
     **dict.fromkeys(("load", "load_transpose2d"), "NkiTensor: the new tile in SBUF"),
     **dict.fromkeys(("transpose", "matmul"), "NkiTensor: a new tile in PSUM"),
     "expand_dims": "NkiTensor: the view",
+    "empty_like": "NkiTensor, or the type of the grid: new",
+    **dict.fromkeys(("tiles", "alloc_tiles"), "NkiTileGrid: the grid"),
+    **dict.fromkeys(("blocks", "alloc_blocks"), "NkiBlockGrid: the grid"),
     **dict.fromkeys(
         ("broadcast_to", "dropout", "gather_flattened", "rms_norm", "softmax", "where", "var"),
         "NkiTensor: a new tile in SBUF",
@@ -80,6 +88,8 @@ RAISES: dict[str, str] = {
     **dict.fromkeys(
         ("dynamic_range", "fori_loop"), "NKI-LOOP-STEP, NKI-REGISTER, NKI-NO-REORDER"
     ),
+    **dict.fromkeys(("tiles", "blocks"), "NKI-TILE-GRID"),
+    **dict.fromkeys(("alloc_tiles", "alloc_blocks", "empty_like"), f"NKI-TILE-GRID, {_NEW}"),
     "while_loop": "NKI-REGISTER, NKI-NO-REORDER",
     "no_reorder": "",
     "program_ndim": "",
@@ -91,7 +101,7 @@ RAISES: dict[str, str] = {
     "random_seed": "NKI-SHAPE",
     "store": "NKI-SHAPE, NKI-BUFFER",
     **dict.fromkeys(
-        ("ndarray", "zeros", "ones", "full", "zeros_like", "empty_like", "rand", "load",
+        ("ndarray", "zeros", "ones", "full", "zeros_like", "rand", "load",
          "load_transpose2d", "shared_identity_matrix"), _NEW
     ),
     **dict.fromkeys(
@@ -100,7 +110,33 @@ RAISES: dict[str, str] = {
     ),
 }  # fmt: skip
 
+VERSIONS: dict[str, str] = dict.fromkeys(
+    ("alloc_blocks", "alloc_tiles", "blocks", "empty_like", "tiles"), "0.7.0"
+)
+"""The version whose documents state a function, where that is not 0.6.0."""
+
 _EXAMPLES = """
+# tiles
+grid = nl.tiles(x, tile_shape=(64, 200))
+for j in range(grid.shape[1]):
+    tile = nl.ndarray(grid[0, j].element_shape, x.dtype)
+    nisa.dma_copy(dst=tile, src=grid[0, j].data)
+
+# blocks
+grid = nl.blocks(x, tile_shape=(64, 128), block_shape=(2, 2))
+assert grid.shape == (1, 2) and nl.tiles(grid[0, 1]).shape == (2, 2)
+
+# alloc_tiles
+grid = nl.alloc_tiles(tile_shape=(128, 128), element_shape=(256, 500), buffer=nl.sbuf, dtype=x.dtype)
+nisa.dma_copy(dst=grid[1, 0].data, src=x[:, 0:128])
+
+# alloc_blocks
+grid = nl.alloc_blocks(
+    tile_shape=(64, 128), block_shape=(2, 2), element_shape=(128, 512), buffer=nl.private_hbm,
+    dtype=x.dtype,
+)
+nisa.dma_copy(dst=grid[0, 1].data, src=a[:, 256:512])
+
 # ndarray
 tile = nl.ndarray((128, 64), nl.bfloat16, buffer=nl.sbuf)
 

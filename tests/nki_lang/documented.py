@@ -1,6 +1,6 @@
-"""The documented surface of NKI 0.6.0: names, parameters, defaults, enumeration members.
+"""The documented surface of NKI 0.7.0: names, parameters, defaults, enumeration members.
 
-Source: the public stubs nki/api/nki/**/__init__.py.
+Source: the public stubs nki/api/nki/**/__init__.py of 0.6.0, and the pages of 0.7.0 for what is new.
 """
 
 from __future__ import annotations
@@ -91,7 +91,12 @@ LANGUAGE: dict[str, Any] = {
         "ones": "shape, dtype, buffer=sbuf, name=''",
         "full": "shape, fill_value, dtype, buffer=sbuf, name=''",
         "zeros_like": "x, dtype=None, buffer=None, name=''",
-        "empty_like": "x, dtype=None, buffer=None, name=''",
+        "empty_like": "x, dtype=None, buffer=None, name='', *, transpose_axes=None, address=None",
+        "tiles": "source, *, tile_shape=None",
+        "blocks": "source, *, tile_shape=None, block_shape",
+        "alloc_tiles": "*, tile_shape, element_shape, buffer, dtype, address=None, name=''",
+        "alloc_blocks": "*, tile_shape, block_shape, element_shape, buffer, dtype, address=None, "
+        "name=''",
         "random_seed": "seed",
         "expand_dims": "x, axis",
         "broadcast_to": "x, shape, dtype=None",
@@ -128,6 +133,8 @@ LANGUAGE: dict[str, Any] = {
         "uint8",
         "uint16",
         "uint32",
+        "int64",
+        "uint64",
         "float16",
         "float32",
         "bfloat16",
@@ -160,10 +167,13 @@ LANGUAGE: dict[str, Any] = {
             },
             "attributes": [],
         },
+        "NkiGrid": {"methods": {"__getitem__": "self, key"}, "members": {}, "attributes": []},
+        "NkiTileGrid": {"methods": {"__getitem__": "self, key"}, "members": {}, "attributes": []},
+        "NkiBlockGrid": {"methods": {"__getitem__": "self, key"}, "members": {}, "attributes": []},
         "NKIObject": {"methods": {"__init__": "self, **kwargs"}, "members": {}, "attributes": []},
         "NkiTensor": {
             "methods": {
-                "__init__": "self, shape, dtype, storage, buffer=sbuf, name=''",
+                "__init__": "self, shape, dtype, storage, buffer=sbuf, name='', address=None",
                 "is_contiguous": "self",
                 "get_pattern": "self",
                 "is_indirect": "self",

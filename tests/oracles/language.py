@@ -306,4 +306,35 @@ def control():
                 [f32(f32(x + 1.0) + x) for x in data], "float32")  # fmt: skip
 
 
-CALLS = [binary, composed, control, creation, reductions, unary]
+def grids():
+    """Grids of tiles and blocks, by which a tensor is copied tile by tile."""
+    data = values("float32", 40, 461, False)
+    table = rows(data, 8)
+
+    def reversed_tiles(x):
+        grid = nl.tiles(x, tile_shape=(5, 4))
+        reverse = nl.alloc_tiles(
+            tile_shape=(5, 4), element_shape=(5, 8), buffer=nl.sbuf, dtype=nl.float32
+        )
+        for j in range(2):
+            nisa.tensor_copy(reverse[0, 1 - j].data, grid[0, j].data)
+        return reverse[0, :].data
+
+    def blocked(x):
+        grid = nl.blocks(x, tile_shape=(5, 2), block_shape=(1, 3))
+        copied = nl.alloc_blocks(
+            tile_shape=(5, 2), block_shape=(1, 3), element_shape=(5, 8), buffer=nl.sbuf,
+            dtype=nl.float32,
+        )  # fmt: skip
+        nisa.tensor_copy(copied[0, 1].data, grid[0, 1].data)
+        nisa.tensor_copy(copied[0, 0].data, grid[0, 0].data)
+        return copied[0, :].data
+
+    for name in ("tiles", "alloc_tiles"):
+        yield _call(name, reversed_tiles, [(table, "float32")],
+                    [x for row in table for x in (*row[4:], *row[:4])], "float32")  # fmt: skip
+    for name in ("blocks", "alloc_blocks"):
+        yield _call(name, blocked, [(table, "float32")], data, "float32")
+
+
+CALLS = [binary, composed, control, creation, grids, reductions, unary]
