@@ -98,6 +98,11 @@ class View(TileArithmetic, NKIObject):
         """Return ``[[stride, count], ...]`` in the order of the dimensions."""
         return [[step, extent] for step, extent in zip(self.strides, self.shape, strict=True)]
 
+    @property
+    def pattern(self) -> list[list[int]]:
+        """The access pattern, ``[[stride, count], ...]`` in elements, as ``get_pattern`` returns it."""
+        return self.get_pattern()
+
     def is_indirect(self) -> bool:
         """Return True when the elements are known only while the kernel runs."""
         return self.runtime_index is not None

@@ -186,3 +186,10 @@ for frontend in (ParserFrontend(), TracerFrontend()):
     assert len(ir.bodies) == 2 and ir.target == "trn2"
 """
     subprocess.run([sys.executable, "-c", code], env=python_environment, check=True)
+
+
+def test_the_short_name_of_the_language() -> None:
+    """``nki.lang``, as the vendor's announcement calls it."""
+    import nki.lang
+
+    assert nki.lang.ndarray is nl.ndarray and nki.lang.__all__ == nl.__all__

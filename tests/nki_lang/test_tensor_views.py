@@ -121,7 +121,7 @@ def test_attributes_of_the_guide():
         t = nl.ndarray((128, 64), nl.float32)
         assert (t.strides, t.offset, t.dtype, t.buffer) == ((64, 1), 0, nl.float32, nl.sbuf)
         u = t.slice(dim=1, start=8, end=24)
-        assert u.get_pattern() == [[64, 128], [1, 16]] and u.offset == 8
+        assert u.get_pattern() == u.pattern == [[64, 128], [1, 16]] and u.offset == 8
         v = t.ap(pattern=[[64, 128], [1, 16]], offset=8)
         assert v.access == u.access
         inner = t.ap(pattern=[[64, 128], [2, 32]])
