@@ -242,6 +242,35 @@ class Computation:
 
         return editing.add(self, opcode, shape, tuple(operands), name=name, like=like, **fields)
 
+    def add_kernel(
+        self,
+        call: Instruction,
+        operands: tuple[Instruction, ...] | list[Instruction],
+        *,
+        name: str | None = None,
+        like: Instruction | None = None,
+    ) -> Instruction:
+        """Add a call of an NKI kernel.
+
+        The call keeps its target, API version, configuration, layouts and aliases; arrays that the
+        kernel needs besides its arguments are added as constants.
+
+        Args:
+            call: what ``FrameworkKernel.instruction(...)`` returns.
+            operands: instructions of this computation for the kernel's tensor arguments, in order.
+            name: its name, made unique in the module; ``kernel`` when not given.
+            like: an instruction whose metadata, frontend attributes and sharding it takes over.
+
+        Returns:
+            The call: one array, or a tuple of the kernel's results.
+
+        Raises:
+            HloError: the operands do not fit the kernel (HLO-EDIT).
+        """
+        from hlo_tools.ir.added_calls import add_kernel
+
+        return add_kernel(self, call, operands, name=name, like=like)
+
     def set_root(self, instruction: Instruction) -> None:
         """Make ``instruction`` the result."""
         from hlo_tools.ir import editing

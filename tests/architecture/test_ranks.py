@@ -87,6 +87,7 @@ KNOWN_CIRCLES = {("nki_lang.ir.text", "nki_lang.ir.types")}
 
 KNOWN_TYPING_CIRCLES: list[set[str]] = [
     {
+        "hlo_tools.ir.added_calls",
         "hlo_tools.ir.computation",
         "hlo_tools.ir.editing",
         "hlo_tools.ir.formats",

@@ -14,6 +14,8 @@ import pytest
 import hlo_tools
 import nki_lang
 from hlo_tools.errors import HloFileError
+from hlo_tools.evaluate import Evaluator
+from hlo_tools.evaluate.kernel_calls import kernel_calls
 from hlo_tools.frameworks import FrameworkKernel
 from hlo_tools.kernels import calls as kernels
 from hlo_tools.verify import verify
@@ -74,6 +76,44 @@ def test_a_call_as_a_module_and_as_an_instruction(tmp_path: Path) -> None:
     call = kernel.instruction(A, A)
     assert call.proto.backend_config.decode() == kernel.dump_config(A, A)[0]
     assert str(call.shape) == "f32[256,1024]{1,0}"
+
+
+GRAPH = b"""HloModule graph
+ENTRY main {
+  a = f32[256,1024] parameter(0)
+  b = f32[256,1024] parameter(1)
+  ROOT product = f32[256,1024] multiply(a, b)
+}"""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_call_is_added_to_a_graph(seed: int, tmp_path: Path) -> None:
+    module = hlo_tools.load(GRAPH)
+    product = module.entry.root
+    call = SymbolicKernel("add", sample_kernels.add).instruction(A, A)
+    added = module.entry.add_kernel(call, [product, product], name="sum")
+    module.entry.set_root(added)
+    module.save(tmp_path / "graph.pb")
+    saved = hlo_tools.load(tmp_path / "graph.pb")
+    assert verify(saved) == []
+    assert saved.entry.root.proto.custom_call_api_version == call.proto.custom_call_api_version
+    a, b = np.random.default_rng(seed).standard_normal((2, 256, 1024), dtype=np.float32)
+    (result,) = Evaluator(saved, custom_calls=kernel_calls(tmp_path)).run([a, b])
+    np.testing.assert_array_equal(result, a * b + a * b)
+
+
+def test_operands_that_do_not_fit_a_call_are_refused() -> None:
+    entry = hlo_tools.load(GRAPH).entry
+    kernel = SymbolicKernel("add", sample_kernels.add)
+    small = Symbolic((128, 1024))
+    for call, count, message in (
+        (kernel.instruction(A, A), 1, "takes 2 operands"),
+        (kernel.instruction(small, small), 2, "operand 0, %product, is f32"),
+        (entry.root, 2, "is not a custom call"),
+    ):
+        with pytest.raises(hlo_tools.HloError, match=message) as caught:
+            entry.add_kernel(call, [entry.root] * count)
+        assert caught.value.code == "HLO-EDIT"
 
 
 @pytest.mark.parametrize(
