@@ -1,4 +1,4 @@
-"""The answer to kernels of NKI beta 1, which lived in ``neuronxcc.nki``."""
+"""The answer to modules of NKI beta 1 (``neuronxcc.nki``) whose sources are not public."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ def refuse(name: str, attribute: str) -> NoReturn:
     if attribute.startswith("__"):
         raise AttributeError(attribute)
     raise ImportError(
-        f"[NKI-OLD-NAMESPACE] {name} belongs to NKI beta 1, which this toolchain does not run\n"
-        "  help: import nki, nki.language and nki.isa instead of neuronxcc.nki; make tiles with "
-        "nl.ndarray(shape, dtype, buffer=nl.sbuf), move data with nisa.dma_copy(dst=, src=), give "
-        "every nisa function its dst=, and slice with integers and nl.ds instead of nl.arange and "
-        "nl.mgrid",
+        f"[NKI-OLD-NAMESPACE] {name} of NKI beta 1 has no published source\n"
+        "  help: copy the kernel from nki-samples (src/nki_samples/reference) into your program; "
+        "neuronxcc.nki, its language, isa, compiler and typing are here",
         name=name,
     )

@@ -40,6 +40,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"isa", "tracing"},
         {"language", "collectives", "execute"},
         {"kernel"},
+        {"beta1"},
     ],
     "nki_lang.base": [
         {"plain_files", "unknown_fields"},

@@ -1,5 +1,11 @@
-"""``neuronxcc.nki.compiler`` belonged to NKI beta 1: importing it says what to change."""
+"""``neuronxcc.nki.compiler``: the names of :mod:`nki_lang.beta1.compiler`."""
 
-from hlo_tools.frameworks.old_namespace import refuse
+from typing import Any
 
-refuse("neuronxcc.nki.compiler", "compiler")
+import nki_lang.beta1.compiler as _compiler
+from nki_lang.beta1.compiler import *  # noqa: F403
+from nki_lang.beta1.compiler import __all__ as __all__
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_compiler, name)

@@ -1,5 +1,11 @@
-"""``neuronxcc.nki.isa`` belonged to NKI beta 1: importing it says what to change."""
+"""``neuronxcc.nki.isa``: the names of :mod:`nki_lang.beta1.isa`."""
 
-from hlo_tools.frameworks.old_namespace import refuse
+from typing import Any
 
-refuse("neuronxcc.nki.isa", "isa")
+import nki_lang.beta1.isa as _isa
+from nki_lang.beta1.isa import *  # noqa: F403
+from nki_lang.beta1.isa import __all__ as __all__
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_isa, name)

@@ -1,4 +1,4 @@
-"""``neuronxcc.nki.kernels`` belonged to NKI beta 1: importing it says what to change."""
+"""``neuronxcc.nki.kernels`` of NKI beta 1 is not here: importing it says where its kernels are."""
 
 from hlo_tools.frameworks.old_namespace import refuse
 

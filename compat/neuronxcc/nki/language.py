@@ -1,14 +1,12 @@
-"""``neuronxcc.nki.language``: the data types; everything else is refused with a way out."""
+"""``neuronxcc.nki.language``: the names of :mod:`nki_lang.beta1.language`."""
 
 from typing import Any
 
-from hlo_tools.frameworks.old_namespace import refuse
-from nki_lang.base.dtypes import BY_NAME
-
-globals().update(BY_NAME)
-
-__all__ = [*BY_NAME]
+import nki_lang.beta1.language as _language
+from nki_lang.base.dtypes import BY_NAME as _BY_NAME
+from nki_lang.beta1.language import *  # noqa: F403
+from nki_lang.beta1.language import __all__ as __all__
 
 
 def __getattr__(name: str) -> Any:
-    refuse(f"neuronxcc.nki.language.{name}", name)
+    return _BY_NAME[name] if name in _BY_NAME else getattr(_language, name)

@@ -1,4 +1,4 @@
-"""``neuronxcc.nki.profiler`` belonged to NKI beta 1: importing it says what to change."""
+"""``neuronxcc.nki.profiler`` of NKI beta 1 is not here: importing it says so."""
 
 from hlo_tools.frameworks.old_namespace import refuse
 

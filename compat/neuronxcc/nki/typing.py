@@ -1,5 +1,11 @@
-"""``neuronxcc.nki.typing``: the names of :mod:`nki.typing`."""
+"""``neuronxcc.nki.typing``: the names of :mod:`nki_lang.beta1.typing`."""
 
-from nki.typing import mutable_tensor, tensor
+from typing import Any
 
-__all__ = ["mutable_tensor", "tensor"]
+import nki_lang.beta1.typing as _typing
+from nki_lang.beta1.typing import *  # noqa: F403
+from nki_lang.beta1.typing import __all__ as __all__
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_typing, name)

@@ -1,0 +1,204 @@
+"""Kernels of NKI beta 1 against NumPy, interpreted and traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+import nki as current_nki
+import nki.language as current_nl
+import numpy as np
+import pytest
+
+from nki_lang import NkiError
+from nki_lang.kernel import Kernel
+
+RUNS: dict[str, Callable[..., Any]] = {
+    "interpreted": nki.simulate_kernel,
+    "traced": lambda kernel, *args: kernel(*args),
+}
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@nki.jit
+def add_rows(a: Any, b: Any) -> Any:
+    """Tiles of 128 rows; a mask cuts the last one."""
+    result = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    i_p = nl.arange(128)[:, None]
+    i_f = nl.arange(a.shape[1])[None, :]
+    for i in nl.affine_range((a.shape[0] + 127) // 128):
+        inside = i * 128 + i_p < a.shape[0]
+        left = nl.load(a[i * 128 + i_p, i_f], mask=inside)
+        right = nl.load(b[i * 128 + i_p, i_f], mask=inside)
+        nl.store(result[i * 128 + i_p, i_f], value=left + right, mask=inside)
+    return result
+
+
+@nki.jit
+def tiled_product(lhsT: Any, rhs: Any) -> Any:
+    """Accumulates over K in PSUM."""
+    depth, rows = lhsT.shape
+    columns = rhs.shape[1]
+    result = nl.ndarray((rows, columns), dtype=lhsT.dtype, buffer=nl.shared_hbm)
+    for m in nl.affine_range(rows // 128):
+        sums = nl.zeros((128, columns), nl.float32, buffer=nl.psum)
+        for k in nl.affine_range(depth // 128):
+            left = nl.load(lhsT[k * 128 : (k + 1) * 128, nl.ds(m * 128, 128)])
+            right = nl.load(rhs[k * 128 : (k + 1) * 128, :])
+            sums += nl.matmul(left, right, transpose_x=True)
+        nl.store(result[m * 128 : (m + 1) * 128, :], nl.copy(sums, dtype=result.dtype))
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_masked_addition(run: str, seed: int) -> None:
+    a, b = numbers(300, 64, seed=seed), numbers(300, 64, seed=seed + 10)
+    np.testing.assert_array_equal(RUNS[run](add_rows, a, b), a + b)
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_tiled_product(run: str, seed: int) -> None:
+    a, b = numbers(256, 128, seed=seed), numbers(256, 256, seed=seed + 10)
+    wide = a.T.astype(np.float64) @ b
+    np.testing.assert_allclose(RUNS[run](tiled_product, a, b), wide, rtol=1e-4, atol=1e-4)
+
+
+def test_a_product_is_added_where_it_accumulates() -> None:
+    """``sums += nl.matmul(...)`` is one instruction: no product of its own, no addition."""
+    text = tiled_product.lines(numbers(256, 128), numbers(256, 256))
+    assert text.count("nc_matmul(") == text.count("accumulate=True") == 2
+    assert "tensor_tensor(" not in text
+
+
+@nki.jit
+def blocks_and_grid(x: Any) -> Any:
+    """One program a row of blocks; block dimensions are lists of tiles."""
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    row = nl.program_id(0)
+    tiles = nl.ndarray((x.shape[1], nl.par_dim(32), x.shape[3]), dtype=x.dtype)
+    for j in nl.affine_range(x.shape[1]):
+        tiles[j] = nl.load(x[row, j])
+    for j in nl.affine_range(x.shape[1]):
+        largest = nl.max(tiles[j], axis=[1], keepdims=True)
+        nl.store(result[row, j], nl.subtract(tiles[j], largest) * (row + 1))
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_blocks_and_a_grid(run: str) -> None:
+    x = numbers(2, 3, 32, 16)
+    factor = np.arange(1, 3, dtype=np.float32)[:, None, None, None]
+    expected = (x - x.max(axis=3, keepdims=True)) * factor
+    np.testing.assert_allclose(RUNS[run](blocks_and_grid[2], x), expected, rtol=1e-6)
+
+
+@nki.jit
+def masked_update(x: Any) -> Any:
+    """A mask over two axes keeps the rest of an existing tile."""
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    i_p, i_f = nl.mgrid[0:64, 0:64]
+    tile = nl.load(x)
+    tile[i_p, i_f] = nl.multiply(tile[i_p, i_f], 2.0, mask=(i_f <= i_p) & (i_p >= 5))
+    nl.store(result, tile)
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_mask_over_two_axes(run: str) -> None:
+    x = numbers(64, 64)
+    rows, columns = np.mgrid[0:64, 0:64]
+    expected = np.where((columns <= rows) & (rows >= 5), x * 2, x)
+    np.testing.assert_array_equal(RUNS[run](masked_update, x), expected)
+
+
+@nki.jit
+def promoted(x: Any, y: Any) -> Any:
+    result = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    left, right = nl.load(x), nl.load(y)
+    assert (left * 1.5).dtype == np.float32
+    assert (left + right).dtype == np.float32
+    assert nl.less(left, right).dtype == np.uint8
+    nl.store(result, nl.where(left < right, left * 1.5, right))
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_types_are_promoted(run: str) -> None:
+    x = numbers(32, 16).astype(np.float16)
+    y = numbers(32, 16, seed=1).astype(nl.bfloat16)
+    wide, narrow = x.astype(np.float32), y.astype(np.float32)
+    expected = np.where(wide < narrow, wide * np.float32(1.5), narrow)
+    np.testing.assert_array_equal(RUNS[run](promoted, x, y), expected)
+
+
+def refused(body: Callable[[Any], Any], shape: tuple[int, ...] = (128, 64)) -> str:
+    """The code of the error that a kernel of this body raises when traced, at its line."""
+
+    def kernel(x: Any) -> Any:
+        body(x)
+        return x
+
+    with pytest.raises(NkiError) as caught:
+        nki.jit(kernel).trace((np.zeros(shape, np.float32),))
+    assert caught.value.location is not None
+    assert caught.value.location.file == __file__
+    return caught.value.code
+
+
+def test_an_access_out_of_bounds_needs_a_mask() -> None:
+    i_p, i_f = nl.mgrid[0:128, 0:64]
+    assert refused(lambda x: nl.load(x[64 + i_p, i_f])) == "NKI-BETA1-BOUNDS"
+    assert refused(lambda x: nl.load(x[64:192, :])) == "NKI-BETA1-BOUNDS"
+
+
+def test_wrong_indices_are_refused() -> None:
+    i_p = nl.arange(128)[:, None]
+    i_f = nl.arange(64)[None, :]
+    assert refused(lambda x: nl.load(x[i_p, 0:64])) == "NKI-BETA1-INDEX"
+    assert refused(lambda x: nl.load(x[nl.arange(128), 0])) == "NKI-BETA1-INDEX"
+    assert refused(lambda x: nl.exp(nl.load(x)[i_f, i_f])) == "NKI-BETA1-INDEX"
+    assert refused(lambda x: x[i_p, i_f // 2]) == "NKI-BETA1-INDEX"
+
+
+def test_wrong_masks_are_refused() -> None:
+    i_p, i_f = nl.mgrid[0:128, 0:64]
+
+    def wrongly_joined(x: Any) -> Any:
+        nl.load(x[i_p, i_f], mask=(i_p < 64) and (i_f < 32))
+
+    assert refused(wrongly_joined) == "NKI-BETA1-MASK"
+    assert refused(lambda x: nl.load(x[i_p, i_f], mask=i_p)) == "NKI-BETA1-MASK"
+
+
+def test_mixing_the_languages_is_refused() -> None:
+    assert refused(lambda x: current_nl.exp(nl.load(x))) in ("NKI-BETA1-MIXED", "NKI-OPERAND")
+
+    def kernel(x: Any) -> Any:
+        nl.load(x)
+
+    with pytest.raises(NkiError, match="NKI-BETA1-MIXED"):
+        current_nki.jit(kernel).trace((np.zeros((8, 8), np.float32),))
+
+
+def test_a_masked_shuffle_is_refused() -> None:
+    i_p, _ = nl.mgrid[0:32, 0:64]
+
+    def body(x: Any) -> Any:
+        tile = nl.load(x)
+        nisa.nc_stream_shuffle(tile, tile, list(range(32)), mask=i_p < 8)
+
+    assert refused(body, (32, 64)) == "NKI-BETA1-UNSUPPORTED"
+
+
+def test_a_kernel_is_a_kernel() -> None:
+    """So frameworks, files and reports take it as any other."""
+    assert isinstance(add_rows, Kernel)
+    assert "dma_copy" in add_rows.lines(numbers(128, 8), numbers(128, 8))
