@@ -39,6 +39,7 @@ def command(
         return 0
     bound = "" if total.is_complete else "at least "
     console.line(f"{total.target}, {total.statistic}: {bound}{total} (estimated)")
+    console.line(total.range_parts)
     for number, core in enumerate(document["cores"]):
         _core(number, core, options.trips)
     console.note("not modelled: " + "; ".join(document["not_modelled"]), verbose=True)

@@ -4,7 +4,7 @@ What flows through here:
 
 1. :mod:`parameter_table` and :mod:`parameters`: every number of the model in one table, with a
    value for each generation, a range, a kind (documented, measured, assumed) and a source. Users
-   override it. Nothing else holds a number.
+   override it. Nothing else holds a cost.
 2. :mod:`lowering` (with :mod:`transfers`) turns a compiled program, and :mod:`replay` a decoded
    instruction stream, into lists of :class:`~neff.timing.machine.Item` for each engine:
    their work (:mod:`work`), the semaphores that they wait for and that they signal.
@@ -15,7 +15,8 @@ What flows through here:
    tensor engine's clock and weights, queues of transfers, sixteen DMA engines, semaphores; loops
    of the device as a first iteration and one iteration for all others.
 5. :mod:`events`: one flat table of events: time, lane, and the event that each waited for.
-6. :mod:`estimate`: the total with its range, the share that measured parameters have in it, and
+6. :mod:`model_error`: what the model itself leaves out, by bottleneck, from measured kernels.
+7. :mod:`estimate`: the total with its range, the share that measured parameters have in it, and
    each engine's busy time.
 
 :mod:`instructions` answers what one instruction costs, for a compiler that has a choice.
@@ -38,6 +39,7 @@ from neff.timing.estimate import (
 )
 from neff.timing.events import Event, LaneTime, lane_times
 from neff.timing.instructions import InstructionCost, InstructionCosts
+from neff.timing.model_error import BOTTLENECKS
 from neff.timing.parameters import (
     PARAMETERS,
     Parameter,
@@ -49,6 +51,7 @@ from neff.timing.parameters import (
 from neff.timing.replay import StreamInstruction, read_stream, replay, replay_total
 
 __all__ = [
+    "BOTTLENECKS",
     "DMA_MODES",
     "NOT_MODELLED",
     "PARAMETERS",

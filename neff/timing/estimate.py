@@ -13,6 +13,7 @@ from neff.timing.costs import LANES, Pricing
 from neff.timing.events import DESCRIPTORS, QUEUE, Event, LaneTime, lane_times
 from neff.timing.lowering import Lowering
 from neff.timing.machine import Machine
+from neff.timing.model_error import bottleneck_of, model_error, widened
 from neff.timing.parameters import Parameters, Side
 from neff.timing.simulation import simulate
 
@@ -55,10 +56,7 @@ Trips = int | Sequence[Mapping[int, float]] | None
 
 
 class Span(NamedTuple):
-    """A time, ``value``, between ``low`` and ``high``, all in nanoseconds.
-
-    The ends follow from the parameters' ranges alone.
-    """
+    """A time, ``value``, between ``low`` and ``high``, all in nanoseconds."""
 
     value: float
     low: float
@@ -70,7 +68,7 @@ class CoreTime:
     """The simulated time of one core.
 
     Attributes:
-        total: of the body.
+        total: of the body; its ends follow from the ranges of the parameters alone.
         engines: time and events of each engine.
         queues: the same for queues of transfers, and for descriptors that GpSimd makes.
         dma_ns: busy time of the DMA engines, summed.
@@ -106,7 +104,12 @@ class Estimate:
         target: the family.
         statistic: what the total includes.
         dma: ``dynamic`` or ``static``.
-        total: until the last core is done, plus the launch that the statistic includes.
+        total: until the last core is done, plus the launch that the statistic includes; its range
+            combines ``parameter_range`` with ``model_error``, which are independent.
+        parameter_range: the same with the range that follows from the parameters alone.
+        bottleneck: what decides the slowest core's time, one of :data:`BOTTLENECKS`.
+        model_error: of the body, as a share of it: within it are four of five measured kernels
+            with that bottleneck.
         cores: the time of each core.
     """
 
@@ -114,6 +117,9 @@ class Estimate:
     statistic: str
     dma: str
     total: Span
+    parameter_range: Span
+    bottleneck: str
+    model_error: float
     cores: tuple[CoreTime, ...]
 
     @property
@@ -134,6 +140,16 @@ class Estimate:
         share = f"{self.measured_share:.0%} of it from measured costs"
         return f"{value} {unit} ({low}–{high}), {share}"
 
+    @property
+    def range_parts(self) -> str:
+        """The two parts of the range, for people."""
+        value, low, high = self.parameter_range
+        ends = (f"{end / value - 1:+.0%}" if value else "0%" for end in (low, high))
+        return (
+            f"range: parameters {' '.join(ends)}, model ±{self.model_error:.0%} "
+            f"(bottleneck: {self.bottleneck})"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The figures as a document."""
         return {
@@ -143,6 +159,12 @@ class Estimate:
             "total_us": _us(self.total.value),
             "low_us": _us(self.total.low),
             "high_us": _us(self.total.high),
+            "range": {
+                "parameters_low_us": _us(self.parameter_range.low),
+                "parameters_high_us": _us(self.parameter_range.high),
+                "model_error": round(self.model_error, 4),
+                "bottleneck": self.bottleneck,
+            },
             "measured_share": round(self.measured_share, 4),
             "complete": self.is_complete,
             "cores": [_core(core) for core in self.cores],
@@ -184,8 +206,16 @@ def estimate(
         )
     body = Span(*(max((core.total[end] for core in cores), default=0.0) for end in range(3)))
     launch = _launch(parameters, statistic, len(cores))
-    total = Span(*(body_ns + launch_ns for body_ns, launch_ns in zip(body, launch, strict=True)))
-    return Estimate(parameters.target, statistic, mode, total, cores)
+    slowest = max(cores, key=lambda core: core.total.value, default=None)
+    bottleneck = (
+        bottleneck_of(slowest.total.value, slowest.engines, slowest.queues, slowest.dma_ns)
+        if slowest
+        else "latency"
+    )
+    error = model_error(bottleneck, parameters.target)
+    within = Span(*(body_ns + launch_ns for body_ns, launch_ns in zip(body, launch, strict=True)))
+    total = Span(within.value, *widened(*within, error * body.value))
+    return Estimate(parameters.target, statistic, mode, total, within, bottleneck, error, cores)
 
 
 def _check(choice: str, allowed: tuple[str, ...]) -> None:

@@ -256,6 +256,33 @@ def tutorial_fully_blocked(lhs_t, rhs):
     return out
 
 
+def product_in_blocks(lhs_t, rhs, row_tiles, column_tiles, depth_tiles):
+    """The tutorial's fully blocked product: columns, depth, rows; sums of all rows in SBUF."""
+    (depth, rows), columns = lhs_t.shape, rhs.shape[1]
+    height, width = row_tiles * P, column_tiles * 512
+    out = nl.ndarray((rows, columns), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
+    for n in range(0, columns, width):
+        sums = [_tile((P, width), lhs_t.dtype) for _ in range(rows // P)]
+        for block in range(0, depth, depth_tiles * P):
+            steps = range(block, block + depth_tiles * P, P)
+            right = [_loaded(rhs, k, n, width) for k in steps]
+            for m in range(0, rows, height):
+                left = [_loaded(lhs_t, k, m, height) for k in steps]
+                for j in range(0, width, 512):
+                    for i in range(0, height, P):
+                        bank = _tile((P, 512), nl.float32, nl.psum)
+                        for stationary, moving in zip(left, right, strict=True):
+                            nisa.nc_matmul(bank, stationary[:, i : i + P], moving[:, j : j + 512])
+                        total = sums[(m + i) // P][:, j : j + 512]
+                        if block:
+                            nisa.tensor_tensor(total, total, bank, op=nl.add)
+                        else:
+                            nisa.tensor_copy(total, bank)
+        for number, tile in enumerate(sums):
+            nisa.dma_copy(out[number * P : (number + 1) * P, n : n + width], tile)
+    return out
+
+
 # --- bandwidth ---------------------------------------------------------------------------------
 
 
@@ -375,12 +402,28 @@ def _head(n: int, d: int) -> Case:
     return _case("trn2", "benchmark", attention_head, *[_f32(n, d)] * 3)
 
 
+def _blocks(name: str) -> Case:
+    """``kt_<2048 or up>_<tiles of rows, columns and depth in a block>``."""
+    _, shape, *tiles = name.split("_")
+    square = _f32(2048, 2048)
+    operands = (square, square) if shape == "2048" else (_f32(4096, 512), _f32(4096, 12288))
+    return _case("trn2", "profile-total", product_in_blocks, *operands, *map(int, tiles))
+
+
+_BLOCKS = (
+    "kt_2048_1_1_1", "kt_2048_1_2_8", "kt_2048_1_4_4", "kt_2048_2_1_2", "kt_2048_2_2_1",
+    "kt_2048_2_4_8", "kt_2048_4_2_2", "kt_2048_4_4_1", "kt_2048_8_1_8", "kt_2048_16_1_1",
+    "kt_2048_16_2_8", "kt_2048_1_1_2", "kt_2048_1_2_1", "kt_up_1_1_1", "kt_up_1_1_2",
+    "kt_up_1_1_32", "kt_up_1_2_2", "kt_up_2_4_16", "kt_up_4_1_1", "kt_up_4_6_1",
+)  # fmt: skip
+
 _TUTORIAL = (_bf16(8192, 4096), _bf16(8192, 8192))
 _BASIC_CASES = ("tiled_chunk1", "tiled_chunk128", "stream_fd2", "stream_fd200")
 
 CASES: Mapping[str, Case] = {
     **_adds("trn2", "cs149_", _BASIC_CASES),
     **_adds("trn1", "cs149_trn1_", (*_BASIC_CASES, "stream256k_fd2000", "stream256k_fd1000")),
+    **{name: _blocks(name) for name in _BLOCKS},
     "cs149_transpose2d_4096": _case("trn2", "nc-latency", transpose, _f32(4096, 4096)),
     "labs_attn_S128_d64": _head(128, 64),
     "labs_attn_S64_d128": _head(64, 128),

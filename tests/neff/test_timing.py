@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +13,17 @@ from neff.errors import NeffError, NeffRuntimeError
 from neff.profile import profile_of
 from neff.profile.stalls import path_times
 from neff.program import EngineLoop, Program, Step
-from neff.timing import PARAMETERS, Event, InstructionCosts, Parameters, estimate, overrides_of
+from neff.timing import (
+    BOTTLENECKS,
+    PARAMETERS,
+    Event,
+    InstructionCosts,
+    LaneTime,
+    Parameters,
+    estimate,
+    overrides_of,
+)
+from neff.timing.model_error import MODEL_ERRORS, bottleneck_of
 from neff.timing.parameters import parameter_table
 from nki_lang.base.dtypes import BY_NAME
 from nki_lang.base.memory import MemoryRegion
@@ -157,7 +168,55 @@ def test_the_range_follows_from_the_parameters() -> None:
     assert found.total.low < found.total.value < found.total.high
     sure = Parameters("trn2", {name: row.values["trn2"].value for name, row in PARAMETERS.items()})
     certain = estimate(on_trn2(addition()), parameters=sure).total
-    assert certain.low == certain.value == certain.high == found.total.value
+    assert certain.low < certain.value == found.total.value < certain.high
+    without = estimate(on_trn2(addition()), parameters=sure).parameter_range
+    assert without.low == without.value == without.high == found.total.value
+
+
+def test_the_range_includes_the_error_of_the_model() -> None:
+    """Both parts are independent: their squares add up, on either side."""
+    for statistic in ("body", "nc-latency"):
+        total_estimate = estimate(on_trn2(addition()), statistic=statistic)
+        body = estimate(on_trn2(addition())).total.value
+        error_ns = total_estimate.model_error * body
+        assert total_estimate.bottleneck in BOTTLENECKS
+        assert total_estimate.model_error == MODEL_ERRORS[total_estimate.bottleneck] > 0
+        value, low, high = total_estimate.total
+        _, narrow_low, narrow_high = total_estimate.parameter_range
+        assert (value - low) ** 2 == pytest.approx((value - narrow_low) ** 2 + error_ns**2)
+        assert (high - value) ** 2 == pytest.approx((narrow_high - value) ** 2 + error_ns**2)
+        document = total_estimate.to_json()
+        assert document["range"]["bottleneck"] == total_estimate.bottleneck
+        assert document["low_us"] < document["range"]["parameters_low_us"] < document["total_us"]
+        assert (
+            f"model ±{total_estimate.model_error:.0%} (bottleneck: {total_estimate.bottleneck})"
+            in total_estimate.range_parts
+        )
+
+
+def test_targets_without_measured_kernels_have_a_larger_error() -> None:
+    program = on_trn2(addition())
+    program.target = "trn3"
+    total_estimate = estimate(program)
+    assert total_estimate.model_error == pytest.approx(
+        1.5 * MODEL_ERRORS[total_estimate.bottleneck]
+    )
+
+
+def _bottleneck(busy: Mapping[str, LaneTime], dma_ns: float = 0.0, descriptors: float = 0.0) -> str:
+    queues = {"descriptors": LaneTime(occupied_ns=descriptors)}
+    return bottleneck_of(100.0, busy, queues, dma_ns)
+
+
+def test_what_is_busy_for_most_of_the_time_is_the_bottleneck() -> None:
+    tensor, vector = LaneTime(occupied_ns=90.0), LaneTime(occupied_ns=70.0)
+    issuing = LaneTime(occupied_ns=80.0, opcodes_ns={"dma_copy": 75.0})
+    assert _bottleneck({"tensor": tensor, "vector": vector}) == "tensor"
+    assert _bottleneck({"vector": vector}) == "compute"
+    assert _bottleneck({"sync": issuing, "vector": vector}) == "issue"
+    assert _bottleneck({"vector": vector}, dma_ns=16 * 80.0) == "DMA"
+    assert _bottleneck({"vector": vector}, descriptors=95.0) == "issue"
+    assert _bottleneck({"vector": LaneTime(occupied_ns=55.0)}) == "latency"
 
 
 def test_each_end_of_each_parameter_is_the_faster_or_slower_one() -> None:
@@ -172,8 +231,8 @@ def test_each_end_of_each_parameter_is_the_faster_or_slower_one() -> None:
 
 
 def test_statistics_add_their_own_offset() -> None:
-    body = estimate(on_trn2(addition())).total
-    latency = estimate(on_trn2(addition()), statistic="nc-latency").total
+    latency = estimate(on_trn2(addition()), statistic="nc-latency").parameter_range
+    body = estimate(on_trn2(addition())).parameter_range
     assert [a - b for a, b in zip(latency, body, strict=True)] == pytest.approx([8400, 5800, 10800])
 
 

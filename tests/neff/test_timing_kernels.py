@@ -78,6 +78,14 @@ def test_products(kernels: ModuleType, name: str, depth: int, rows: int, columns
     assert error < 0.02
 
 
+def test_a_product_in_blocks(kernels: ModuleType) -> None:
+    """Two blocks of columns and of depth, two tiles of rows in a block."""
+    lhs_t, rhs = normal(512, 512), normal(512, 1024)
+    product = jit(kernels.product_in_blocks)(lhs_t, rhs, 2, 1, 2)
+    expected = lhs_t.astype(np.float64).T @ rhs
+    np.testing.assert_allclose(product, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_bandwidth(kernels: ModuleType) -> None:
     x = normal(256, 64).astype(ml_dtypes.bfloat16)
     assert np.array_equal(jit(kernels.copy)(x), x)
@@ -94,4 +102,5 @@ def test_every_case_names_a_target_and_a_statistic(kernels: ModuleType) -> None:
             "body",
             "nc-latency",
             "benchmark",
+            "profile-total",
         )
