@@ -339,7 +339,7 @@ class Module:
         return add_computation(self, name)
 
     def require_known_fields(self) -> None:
-        """Refuse a module with fields that this version does not know, at any depth.
+        """Refuse a module with fields or enum numbers that this version does not know.
 
         What evaluates, builds, prints, converts or changes modules calls it: a newer producer may
         say in such a field what an operation does. ``allow_unknown_fields`` passes over them.
@@ -348,12 +348,18 @@ class Module:
             HloUnsupportedError: the module has such a field (HLO-UNKNOWN-FIELD).
         """
         from hlo_tools.schema.unknown import are_allowed, refuse
+        from hlo_tools.schema.unknown_numbers import refuse_number, unknown_numbers
 
         if self.allow_unknown_fields or are_allowed():
             return
+        is_checked = self._has_known_fields
         if self.holds_unknown_fields:
             message = self._proto if self._envelope is None else self._envelope
             raise refuse(message, self.path)
+        number = None if is_checked else next(unknown_numbers(self._proto), None)
+        if number is not None:
+            self._has_known_fields = False
+            raise refuse_number(number, self.path)
 
     @property
     def holds_unknown_fields(self) -> bool:

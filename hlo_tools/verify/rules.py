@@ -108,7 +108,7 @@ _RULE_TABLE = (
      "Profiles name them by it (checked with --also names)."),
     ("HLO-V043", "origins have the structure of the value",
      "Each array of the result has one origin."),
-    ("HLO-V044", "every field is known",
+    ("HLO-V044", "every field and enum number is known",
      "A newer producer wrote a field that this version does not know; what it says about the "
      "operation would be ignored (--allow-unknown-fields ignores it)."),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hlo_tools.errors import HloError, HloVerifyError
+from hlo_tools.errors import HloError, HloUnsupportedError, HloVerifyError
 from hlo_tools.evaluate import EvaluationError, Evaluator, LimitError, Limits, evaluate
 from hlo_tools.ir.module import Module
 from hlo_tools.text import parse
@@ -439,7 +439,7 @@ def test_a_transform_of_no_kind_is_told() -> None:
     text = "HloModule m\nENTRY e { x = c64[4] parameter(0)\nROOT r = c64[4] fft(x), fft_type=FFT, fft_length={4} }"
     proto = parse(text)
     proto.computations[0].instructions[-1].fft_type = -1
-    with pytest.raises(HloVerifyError, match="FFT type -1"):
+    with pytest.raises(HloUnsupportedError, match="FftType -1"):
         evaluate(Module(proto), [np.ones(4, np.complex64)])
 
 
