@@ -5,6 +5,8 @@ Importing this module imports torch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DTYPES",
+    "KERNEL_RECORDER",
     "TORCH_DTYPES",
     "TorchKernel",
     "neuron_dtype",
@@ -142,6 +145,12 @@ def tensor_of(array: Array) -> torch.Tensor:
     return torch.from_numpy(array.view(_CARRIER_OF[carrier])).view(kind)
 
 
+KERNEL_RECORDER: ContextVar[Callable[[BoundCall], list[torch.Tensor]] | None] = ContextVar(
+    "kernel_recorder", default=None
+)
+"""While a graph is made: adds a kernel's call to it, and returns the call's results."""
+
+
 class TorchKernel(FrameworkKernel):
     """A kernel that takes and returns PyTorch tensors of the host or of the device "neuron".
 
@@ -172,6 +181,11 @@ class TorchKernel(FrameworkKernel):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel."""
         call = self.bind(*args, **kwargs)
+        record = KERNEL_RECORDER.get()
+        if record is not None:
+            torch_dtypes(call, self.func)
+            recorded = record(call)
+            return call.plan.pack(recorded) if call.plan.returned else None
         check_differentiable(call, self.func)
         check_declared(call, self.func)
         torch_dtypes(call, self.func)

@@ -17,7 +17,10 @@ from hlo_tools.frameworks import torch_device
 from hlo_tools.frameworks.torch_written import declaring
 from nki_lang.base.errors import NkiTypeError, fail
 
-__all__ = ["nki_op"]
+__all__ = ["OPERATOR_FUNCTIONS", "nki_op"]
+
+OPERATOR_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""Operators of nki_op, as ``library.name.default`` -> the Python function."""
 
 
 def nki_op(
@@ -61,6 +64,7 @@ def nki_op(
             name, guarded, mutates_args=changed, schema=operator_schema
         )
         operator.register_fake(guarded)
+        OPERATOR_FUNCTIONS[f"{name.replace('::', '.')}.default"] = guarded
         return operator
 
     if "::" not in name:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 
+from neff.torch_graph.gradients import GRADIENTS
 from neff.torch_graph.pytorch import Operator, Tree, torch
 from neff.torch_graph.replacements import REPLACEMENTS
 from neff.torch_graph.rows import LOWERED_OPERATORS
@@ -26,6 +27,7 @@ def decomposition_table() -> dict[Operator, Callable[..., Tree]]:
         if is_operator and str(operator) not in LOWERED_OPERATORS and not _is_random(operator):
             table[operator] = function
     table.update(REPLACEMENTS)
+    table.update(GRADIENTS)
     return table
 
 

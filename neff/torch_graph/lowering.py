@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from hlo_tools.frameworks.torch_kernel import view_of
+from hlo_tools.frameworks.torch_operator import OPERATOR_FUNCTIONS
 from hlo_tools.trace.emission import to_proto
 from hlo_tools.trace.graph import DType, Graph, Node, Operand
 from neff.torch_graph import errors
+from neff.torch_graph.kernels import function_graph
 from neff.torch_graph.operator_call import OperatorCall, Shape
-from neff.torch_graph.pytorch import Operator, Tree, torch
+from neff.torch_graph.pytorch import Operator, Tree, pytree, torch
 from neff.torch_graph.pytorch_dtypes import numpy_dtype
 from neff.torch_graph.rows import LOWERED_OPERATORS
 
@@ -35,12 +38,12 @@ class LoweredGraph:
         module: serialized ``HloModuleProto``.
         results: what the graph returns: the number of the module's result, or a value that is no
             tensor.
-        kinds: shape and torch dtype of each of the module's results.
+        kinds: shape, strides and torch dtype of each of the module's results.
     """
 
     module: bytes
     results: tuple[object, ...]
-    kinds: tuple[tuple[Shape, Tree], ...]
+    kinds: tuple[tuple[Shape, Shape, Tree], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class _Lowering:
         self._graph = Graph(_NO_NAME.sub("_", name), op_type="aten")
         self._values: dict[Tree, Tree] = {}
         self._returned: Tree = ()
-        self._kinds: list[tuple[Shape, Tree]] = []
+        self._kinds: list[tuple[Shape, Shape, Tree]] = []
 
     def add(self, node: Tree) -> None:
         """Lower one node of torch.fx."""
@@ -105,7 +108,7 @@ class _Lowering:
         self._returned = node.args[0]
         values = torch.fx.node.map_arg(self._returned, _value_without_data)
         self._kinds = [
-            (tuple(value.shape), value.dtype)
+            (tuple(value.shape), tuple(value.stride()), value.dtype)
             for value in _listed(values)
             if isinstance(value, torch.Tensor)
         ]
@@ -116,12 +119,15 @@ class _Lowering:
             self._values[node] = source[node.args[1]]
             return
         name, place = str(node.target), user_place(node)
+        if name in OPERATOR_FUNCTIONS:
+            self._inline(node, OPERATOR_FUNCTIONS[name])
+            return
         row = LOWERED_OPERATORS.get(name)
         if row is None:
             raise _refusal(node, name, place)
         values = _tensors_of(node)
         shapes, dtypes = zip(*(_kind_of(value, node) for value in values), strict=True)
-        call = OperatorCall(self._graph, name, place, shapes, dtypes)
+        call = OperatorCall(self._graph, name, place, shapes, dtypes, _in_c_order(node))
         arguments = torch.fx.node.map_arg(_arguments(node), self._value_of)
         try:
             result = row(call, *arguments)
@@ -131,6 +137,23 @@ class _Lowering:
         _check(call, results)
         is_tensor = isinstance(node.meta["val"], torch.Tensor)
         self._values[node] = results[0] if is_tensor else results
+
+    def _inline(self, node: Tree, function: Callable[..., Tree]) -> None:
+        """Lower an operator of ``nki_op``: the operators and kernels of its function."""
+        values = torch.fx.node.map_arg((node.args, node.kwargs), _value_without_data)
+        leaves, structure = pytree.tree_flatten(values)
+        graph_module = function_graph(function, leaves, structure)
+        arguments = torch.fx.node.map_arg((node.args, node.kwargs), self._value_of)
+        operands = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Node)]
+        outer, self._owner = self._owner, graph_module
+        for inner in graph_module.graph.nodes:
+            if inner.op == "placeholder":
+                self._values[inner] = operands.pop(0)
+            elif inner.op == "output":
+                self._values[node] = torch.fx.node.map_arg(inner.args[0], self._value_of)
+            else:
+                _STEPS[inner.op](self, inner)
+        self._owner = outer
 
     def _value_of(self, node: Tree) -> Tree:
         value = self._values[node]
@@ -159,6 +182,11 @@ _STEPS: dict[str, Callable[[_Lowering, Tree], None]] = {
     "output": _Lowering.output,
     "placeholder": _Lowering.placeholder,
 }
+
+
+def _in_c_order(node: Tree) -> bool:
+    values = [operand.meta.get("val") for operand in node.all_input_nodes]
+    return all(v.is_contiguous() for v in values if isinstance(v, torch.Tensor))
 
 
 def _value_without_data(node: Tree) -> Tree:
@@ -231,8 +259,6 @@ def _check(call: OperatorCall, results: Sequence[Node]) -> None:
 
 
 def _array_of(tensor: Tree) -> Operand:
-    from hlo_tools.frameworks.torch_kernel import view_of
-
     return view_of(tensor.detach().cpu().contiguous())
 
 

@@ -32,6 +32,7 @@ class OperatorCall:
         name: of the operator, for example ``aten.add.Tensor``.
         place: ``file:line`` of the user's code, or "".
         shapes, dtypes: of each result that is a tensor.
+        is_contiguous: every operand lies in memory in C order.
     """
 
     graph: Graph
@@ -39,6 +40,7 @@ class OperatorCall:
     place: str
     shapes: tuple[Shape, ...]
     dtypes: tuple[DType, ...]
+    is_contiguous: bool
 
     @property
     def shape(self) -> Shape:

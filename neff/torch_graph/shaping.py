@@ -212,7 +212,9 @@ def _as_strided(
     stride: Sequence[int],
     offset: int | None = None,
 ) -> Node:
-    """Elements by their position in memory; the tensor lies in C order, as results here do."""
+    """Elements by their position in memory, of a tensor in C order."""
+    if not call.is_contiguous:
+        raise call.refused("for a tensor that is not in C order: call contiguous() before")
     positions = np.full(tuple(size), offset or 0, np.int64)
     for axis, (extent, step) in enumerate(zip(size, stride, strict=True)):
         shape = [extent if n == axis else 1 for n in range(len(size))]

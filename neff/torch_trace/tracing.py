@@ -14,23 +14,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-import neff
-from hlo_tools import load as load_module
 from hlo_tools.frameworks.torch_kernel import tensor_of, view_of
-from hlo_tools.kernel_calls import named_kernels
-from neff.options import Flags, parse_flags
+from neff.options import parse_flags
 from neff.runtime import LoadedModel
-from neff.runtime import load as load_model
+from neff.torch_graph.compiled import built
 from neff.torch_graph.pytorch import Tree, pytree, torch
 from neff.torch_trace.graph import TracedGraph, traced_graph
 from neff.torch_trace.keywords import check_keywords
-from nki_lang.base.targets import current_target
 
 __all__ = ["TracedModel", "trace"]
-
-
-_HLO_FILE = "model.hlo_module.pb"
-_NEFF_FILE = "graph.neff"
 
 
 class TracedModel(torch.nn.Module):
@@ -124,21 +116,8 @@ def trace(
     graph = traced_graph(func, arguments)
     with TemporaryDirectory(prefix="nki-hlo-") as scratch:
         folder = Path(compiler_workdir or scratch)
-        model = _build(graph.module, folder, flags)
+        model = built(graph.module, folder, flags)
     return TracedModel(model, graph, arguments)
-
-
-def _build(module: bytes, folder: Path, flags: Flags) -> LoadedModel:
-    """The module compiled, written into the folder, and read back."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target = flags.target or current_target().name
-    program = neff.compile(
-        load_module(module), target=target, options=flags.options,
-        kernels=named_kernels(flags.kernels), check_kernels=flags.check_kernels,
-    )  # fmt: skip
-    (folder / _HLO_FILE).write_bytes(module)
-    neff.write(program, folder / _NEFF_FILE)
-    return load_model(folder / _NEFF_FILE, name=program.name)
 
 
 def _kind_of(leaf: Tree) -> object:

@@ -1,0 +1,109 @@
+"""Lowered graphs compiled to NEFFs, and run with tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import neff
+from hlo_tools import load as load_module
+from hlo_tools.frameworks.torch_kernel import tensor_of, view_of
+from hlo_tools.kernel_calls import named_kernels
+from neff.options import Flags
+from neff.runtime import LoadedModel
+from neff.runtime import load as load_model
+from neff.torch_graph.lowering import LoweredGraph, ResultNumber
+from neff.torch_graph.pytorch import Tensor, Tree, torch
+from nki_lang.base.targets import current_target
+
+__all__ = ["HLO_FILE", "NEFF_FILE", "CompiledGraph", "built", "debug_folder"]
+
+HLO_FILE = "model.hlo_module.pb"
+NEFF_FILE = "graph.neff"
+GRAPH_FILE = "graph.py"
+
+DEBUG_VARIABLE = "TORCH_NEURONX_DEBUG_DIR"
+PRESERVE_VARIABLE = "TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS"
+DEFAULT_DEBUG_FOLDER = "/tmp/neuron_backend"
+"""Where TorchNeuron leaves artifacts when only asked to preserve them."""
+
+
+class CompiledGraph:
+    """A graph as a loaded NEFF.
+
+    Attributes:
+        model: the loaded NEFF.
+        lowered: the graph that it was built from.
+    """
+
+    def __init__(self, lowered: LoweredGraph, model: LoadedModel) -> None:
+        self.lowered = lowered
+        self.model = model
+
+    def run(self, arguments: Sequence[Tree]) -> list[Tree]:
+        """The graph's results, with PyTorch's strides.
+
+        Args:
+            arguments: tensors for the module's parameters, in order; other arguments are ignored.
+        """
+        tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
+        arrays = [view_of(tensor.detach().cpu().resolve_conj().resolve_neg()) for tensor in tensors]
+        run = self.model.run(dict(zip(self.model.inputs, arrays, strict=True)))
+        values = [run[name] for name in self.model.outputs]
+        results = [
+            _strided(tensor_of(value).to(kind).reshape(shape), strides)
+            for value, (shape, strides, kind) in zip(values, self.lowered.kinds, strict=True)
+        ]
+        return [
+            results[value.index] if isinstance(value, ResultNumber) else value
+            for value in self.lowered.results
+        ]
+
+
+def _strided(tensor: Tensor, strides: tuple[int, ...]) -> Tensor:
+    """The tensor in memory of the given strides."""
+    if tensor.stride() == strides:
+        return tensor
+    copy: Tensor = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype)
+    return copy.copy_(tensor)
+
+
+def built(module: bytes, folder: Path, flags: Flags) -> LoadedModel:
+    """A module compiled, written into a folder, and read back."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = flags.target or current_target().name
+    program = neff.compile(
+        load_module(module), target=target, options=flags.options,
+        kernels=named_kernels(flags.kernels), check_kernels=flags.check_kernels,
+    )  # fmt: skip
+    (folder / HLO_FILE).write_bytes(module)
+    neff.write(program, folder / NEFF_FILE)
+    return load_model(folder / NEFF_FILE, name=program.name)
+
+
+def compiled(lowered: LoweredGraph, flags: Flags, text: str) -> CompiledGraph:
+    """Compile a graph; artifacts stay in the folder of TORCH_NEURONX_DEBUG_DIR, if that is set.
+
+    Args:
+        lowered: the graph as a module.
+        flags: the compiler's.
+        text: the graph in Python, for the artifacts.
+    """
+    folder = debug_folder(lowered.module)
+    if folder is None:
+        with TemporaryDirectory(prefix="nki-hlo-") as scratch:
+            return CompiledGraph(lowered, built(lowered.module, Path(scratch), flags))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / GRAPH_FILE).write_text(text)
+    return CompiledGraph(lowered, built(lowered.module, folder, flags))
+
+
+def debug_folder(module: bytes) -> Path | None:
+    """Where a module's artifacts are left; None if nobody asked for them."""
+    parent = os.environ.get(DEBUG_VARIABLE, "")
+    if not parent and os.environ.get(PRESERVE_VARIABLE, "0") != "1":
+        return None
+    return Path(parent or DEFAULT_DEBUG_FOLDER) / f"graph_{sha256(module).hexdigest()[:16]}"

@@ -1,0 +1,108 @@
+"""Gradients of convolutions and pooling, written with operators that are lowered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from types import NotImplementedType
+
+from neff.torch_graph.pytorch import Operator, Tensor, torch
+
+__all__ = ["GRADIENTS"]
+
+_aten = torch.ops.aten
+
+
+def _convolution_backward(
+    gradient: Tensor, x: Tensor, weight: Tensor, bias_sizes: Sequence[int] | None,
+    stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,
+    output_padding: Sequence[int], groups: int, output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Gradients of the input, the weight and the bias; a convolution each."""
+    rank = x.dim() - 2
+    steps, around, gaps = (
+        list(values) * rank if len(values) == 1 else list(values)
+        for values in (stride, padding, dilation)
+    )
+    zeros = [0] * rank
+    input_gradient = weight_gradient = None
+    if output_mask[0]:
+        beyond = zeros
+        if not transposed:
+            beyond = [
+                size - ((extent - 1) * step - 2 * pad + gap * (taps - 1) + 1)
+                for size, extent, step, pad, gap, taps in zip(
+                    x.shape[2:], gradient.shape[2:], steps, around, gaps, weight.shape[2:],
+                    strict=True,
+                )
+            ]  # fmt: skip
+        input_gradient = _aten.convolution(
+            gradient, weight, None, steps, around, gaps, not transposed, beyond, groups
+        )
+    if output_mask[1]:
+        source, result = (gradient, x) if transposed else (x, gradient)
+        weight_gradient = _weight_gradient(source, result, weight, steps, around, gaps, groups)
+    bias_gradient = gradient.sum([0, *range(2, rank + 2)]) if output_mask[2] else None
+    return input_gradient, weight_gradient, bias_gradient
+
+
+def _weight_gradient(
+    source: Tensor, gradient: Tensor, weight: Tensor, steps: list[int], around: list[int],
+    gaps: list[int], groups: int,
+) -> Tensor:  # fmt: skip
+    """A convolution in which the batch is the channels, and strides and dilations change places."""
+    batch, channels, *space = source.shape
+    grouped = source.reshape(batch, groups, channels // groups, *space)
+    images = (
+        grouped.movedim(2, 0).transpose(1, 2).reshape(channels // groups, groups * batch, *space)
+    )
+    zeros = [0] * len(space)
+    products = _aten.convolution(
+        images, gradient.transpose(0, 1), None, gaps, around, steps, False, zeros, groups
+    )
+    for axis, taps in enumerate(weight.shape[2:], 2):
+        products = products.narrow(axis, 0, taps)
+    return products.transpose(0, 1).contiguous()
+
+
+def _max_pool_backward(
+    gradient: Tensor, x: Tensor, kernel_size: Sequence[int], stride: Sequence[int],
+    padding: Sequence[int], dilation: Sequence[int], ceil_mode: bool, indices: Tensor,
+) -> Tensor:  # fmt: skip
+    """Each gradient is added at the place of its window's maximum."""
+    lead = list(x.shape[:-2])
+    flat = torch.zeros([*lead, math.prod(x.shape[-2:])], dtype=x.dtype, device=x.device)
+    places = indices.reshape([*lead, -1])
+    return flat.scatter_add(-1, places, gradient.reshape([*lead, -1])).reshape(x.shape)
+
+
+def _average_pool_backward(
+    gradient: Tensor, x: Tensor, kernel_size: Sequence[int], stride: Sequence[int],
+    padding: Sequence[int], ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int | None,
+) -> Tensor | NotImplementedType:  # fmt: skip
+    """A transposed convolution of each channel with a window of equal weights."""
+    if ceil_mode or (any(padding) and not count_include_pad) or x.dim() != 4:
+        return NotImplemented
+    sizes, around = (list(v) * 2 if len(v) == 1 else list(v) for v in (kernel_size, padding))
+    steps = sizes if not stride else list(stride) * 2 if len(stride) == 1 else list(stride)
+    channels = x.shape[1]
+    share = 1 / (divisor_override or math.prod(sizes))
+    window = torch.full([channels, 1, *sizes], share, dtype=x.dtype, device=x.device)
+    beyond = [
+        size - ((extent - 1) * step - 2 * pad + taps)
+        for size, extent, step, pad, taps in zip(
+            x.shape[2:], gradient.shape[2:], steps, around, sizes, strict=True
+        )
+    ]
+    return _aten.convolution(gradient, window, None, steps, around, [1, 1], True, beyond, channels)
+
+
+GRADIENTS: dict[
+    Operator, Callable[..., Tensor | tuple[Tensor | None, ...] | NotImplementedType]
+] = {
+    _aten.avg_pool2d_backward.default: _average_pool_backward,
+    _aten.convolution_backward.default: _convolution_backward,
+    _aten.max_pool2d_with_indices_backward.default: _max_pool_backward,
+}
+"""Operator -> the function that replaces it."""
