@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from nki_lang.base.errors import fail, warn_deprecated
 from nki_lang.frontend.builder import TraceBuilder, current
 from nki_lang.frontend.registers import VirtualRegister, as_operand, is_integer
+from nki_lang.frontend.scalars import NkiScalar, loop_counter
 from nki_lang.frontend.while_header import forbid_no_reorder
 from nki_lang.ir import ForLoop, NoReorder, Register, WhileLoop
 
@@ -154,10 +155,12 @@ def _read(builder: TraceBuilder, bound: Any) -> int:
 def fori_loop(
     lower: int | VirtualRegister,
     upper: int | VirtualRegister,
-    body_fun: Callable[[VirtualRegister], None],
+    body_fun: Callable[[NkiScalar], None] | Callable[[VirtualRegister], None],
     step: int = 1,
 ) -> None:
     """``for i in range(lower, upper, step): body_fun(i)`` on the device.
+
+    The counter is an ``nisa.NkiScalar``, or a register when a bound is one.
 
     Args:
         lower: the first value of the counter: an integer or a register.
@@ -181,8 +184,10 @@ def fori_loop(
 
         nl.fori_loop(0, 4, body)
     """
+    body = cast("Callable[[VirtualRegister], None]", body_fun)
+    by_register = any(type(bound) is VirtualRegister for bound in (lower, upper))
     for counter in _range(lower, upper, step):
-        body_fun(counter)
+        body(counter if by_register else loop_counter(counter))
 
 
 def while_loop(

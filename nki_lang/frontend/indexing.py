@@ -168,7 +168,7 @@ def _expand(tensor: View, keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
 
 def dynamic_start(value: Any) -> bool:
     """Return True when an index is known only while the kernel runs."""
-    return type(value) is VirtualRegister or is_tile(value)
+    return isinstance(value, VirtualRegister) or is_tile(value)
 
 
 def is_tile(value: object) -> TypeGuard[View]:
@@ -279,7 +279,7 @@ def _with_dynamic(view: V, base: View, dynamic: list[tuple[Any, int, int]]) -> V
 
 
 def scalar_index(value: Any) -> Register | Access:
-    if type(value) is VirtualRegister:
+    if isinstance(value, VirtualRegister):
         return value.register
     if value.size != 1 or value.buffer is not MemoryRegion.sbuf:
         refuse(
@@ -297,7 +297,7 @@ def scalar_index(value: Any) -> Register | Access:
 
 def _register_of(value: Any) -> Any:
     """Return a runtime index as a register, on which arithmetic is an instruction."""
-    if type(value) is VirtualRegister:
+    if isinstance(value, VirtualRegister):
         return value
     builder = current()
     register = builder.new_register()

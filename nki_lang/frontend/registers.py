@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, SupportsIndex, cast
 
 from nki_lang.base.errors import NkiTypeError, fail
 from nki_lang.frontend.builder import active, current
@@ -10,7 +10,7 @@ from nki_lang.frontend.objects import NKIObject
 from nki_lang.frontend.while_header import register_truth
 from nki_lang.ir import Register
 
-__all__ = ["VirtualRegister", "as_operand", "is_integer"]
+__all__ = ["VirtualRegister", "as_operand", "is_integer", "register_alu"]
 
 _SOURCE = "nisa.VirtualRegister (nki/api/nki/isa)"
 
@@ -73,17 +73,18 @@ def is_integer(value: object) -> bool:
     return not isinstance(value, bool) and hasattr(type(value), "__index__")
 
 
-def as_operand(value: Any) -> Register | int:
+def as_operand(value: object) -> Register | int:
     """A register or an integer as the kernel IR holds it."""
-    if type(value) is VirtualRegister:
+    if isinstance(value, VirtualRegister):
         return value.register
     if not is_integer(value):
         fail(f"{value!r} is neither a register nor an integer", "NKI-REGISTER",
              "pass an int or what nisa.register_alloc returned")  # fmt: skip
-    return int(value)
+    return int(cast("SupportsIndex", value))
 
 
-def _compute(op: str, left: Any, right: Any) -> VirtualRegister:
+def register_alu(op: str, left: object, right: object) -> VirtualRegister:
+    """Emit ``left <op> right`` and return the register of the result."""
     builder = current()
     result = builder.new_register()
     builder.emit(
@@ -106,7 +107,7 @@ def _binary(op: str, reverse: bool) -> Any:
                 _SOURCE,
                 NkiTypeError,
             )
-        return _compute(op, operand, self) if reverse else _compute(op, self, operand)
+        return register_alu(op, operand, self) if reverse else register_alu(op, self, operand)
 
     return method
 

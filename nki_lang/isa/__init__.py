@@ -6,6 +6,7 @@ from nki_lang.base.errors import NkiValidationError, missing_attribute
 from nki_lang.base.targets import current_target
 from nki_lang.frontend.builder import active
 from nki_lang.frontend.registers import VirtualRegister
+from nki_lang.frontend.scalars import NkiScalar
 from nki_lang.isa import (
     activations,
     cores,
@@ -53,8 +54,8 @@ _REMOVED = {
 }
 
 __all__ = [
-    "NkiInstruction", "NkiValidationError", "VirtualRegister", "get_nc_sub_version",
-    "get_nc_version",
+    "NkiInstruction", "NkiScalar", "NkiValidationError", "VirtualRegister",
+    "get_nc_sub_version", "get_nc_version",
 ]  # fmt: skip
 __all__ += activations.__all__
 __all__ += cores.__all__

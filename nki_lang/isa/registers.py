@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import Any, SupportsIndex
 
-from nki_lang.base.errors import fail
+from nki_lang.base.errors import NkiTypeError, fail
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.registers import VirtualRegister, as_operand
+from nki_lang.frontend.scalars import NkiScalar
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.isa.issue import issue
 from nki_lang.isa.table import TABLE
 
-__all__ = ["register_alloc", "register_load", "register_move", "register_store"]
+__all__ = [
+    "register_alloc",
+    "register_load",
+    "register_move",
+    "register_store",
+    "scalar_load",
+    "scalar_store",
+]
+
+_SCALARS = "nisa.scalar_load (nki/api, NKI 0.7.0)"
 
 
 def register_alloc(x: int | None = None) -> VirtualRegister:
@@ -133,6 +143,74 @@ def register_store(dst: NkiTensor, src: int | VirtualRegister) -> None:
         nisa.register_store(dst=count, src=nisa.register_alloc(3))
     """
     issue(TABLE["register_store"], (dst, src))
+
+
+def scalar_load(src: NkiTensor) -> NkiScalar:
+    """A new scalar with the one element of ``src``.
+
+    Args:
+        src: tensor of shape (1, 1) and dtype int32, in SBUF or HBM.
+
+    Returns:
+        NkiScalar: the scalar.
+
+    Raises:
+        NkiValidationError: code ``NKI-SCALAR``: another dtype (scalars of int64 are not
+            supported); NKI-OUTSIDE, NKI-OPERAND, NKI-BUFFER, NKI-REGISTER.
+
+    Source: nisa.scalar_load (nki/api, NKI 0.7.0).
+
+    Example::
+
+        count = nl.ndarray((1, 1), nl.int32, buffer=nl.sbuf)
+        nisa.memset(count, 3)
+        turns = nisa.scalar_load(src=count)
+    """
+    if isinstance(src, NkiTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        _check_scalar_dtype(src)
+    register = VirtualRegister(current().new_register("scalar"))
+    register_load(register, src)
+    return NkiScalar(register.register, "int32")
+
+
+def scalar_store(dst: NkiTensor, value: NkiScalar) -> None:
+    """The one element of ``dst =`` the scalar ``value``.
+
+    Args:
+        dst: tensor of shape (1, 1) and dtype int32, in SBUF or HBM.
+        value: the scalar; a Python integer is refused, nisa.memset writes it.
+
+    Returns:
+        None.
+
+    Raises:
+        NkiValidationError: code ``NKI-SCALAR``: another dtype, or the value is no scalar;
+            NKI-OUTSIDE, NKI-OPERAND, NKI-BUFFER, NKI-REGISTER.
+
+    Source: nisa.scalar_store (nki/api, NKI 0.7.0).
+
+    Example::
+
+        count = nl.ndarray((1, 1), nl.int32, buffer=nl.sbuf)
+        nisa.memset(count, 3)
+        nisa.scalar_store(dst=count, value=nisa.scalar_load(src=count) + 1)
+    """
+    if not isinstance(value, NkiScalar):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fail(f"scalar_store stores a scalar, not {value!r}", "NKI-SCALAR",
+             "write a number with nisa.memset, a register with nisa.register_store", _SCALARS,
+             NkiTypeError)  # fmt: skip
+    if isinstance(dst, NkiTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        _check_scalar_dtype(dst)
+    register_store(dst, value)
+
+
+def _check_scalar_dtype(tensor: NkiTensor) -> None:
+    if tensor.dtype.name == "int64":
+        fail(f"tensor {tensor.name!r} is int64: scalars of 64 bits are not supported", "NKI-SCALAR",
+             "use an int32 tensor where 32 bits hold the value", _SCALARS)  # fmt: skip
+    if tensor.dtype.name != "int32":
+        fail(f"tensor {tensor.name!r} is {tensor.dtype}", "NKI-SCALAR",
+             "scalars are loaded from int32 and stored to int32", _SCALARS)  # fmt: skip
 
 
 def _integer(value: Any) -> int:

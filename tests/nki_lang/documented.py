@@ -306,6 +306,8 @@ ISA: dict[str, Any] = {
         "register_alloc": "x=None",
         "register_move": "dst, src",
         "register_load": "dst, src",
+        "scalar_load": "src",
+        "scalar_store": "dst, value",
         "register_store": "dst, src",
         "nc_find_index8": "dst, data, vals, name=None",
         "nc_match_replace8": "dst, data, vals, imm, dst_idx=None, name=None",
@@ -361,6 +363,11 @@ ISA: dict[str, Any] = {
             "attributes": [],
         },
         "NkiValidationError": {"methods": {}, "members": {}, "attributes": []},
+        "NkiScalar": {
+            "methods": {"__init__": "self, state, dtype=None, is_comparison=False"},
+            "members": {},
+            "attributes": ["dtype"],
+        },
         "VirtualRegister": {
             "methods": {"__init__": "self, state=None, frozen=False"},
             "members": {},

@@ -76,6 +76,40 @@ def register_store():
     assert both_ways(kernel).tolist() == [[-12]]
 
 
+def scalar_load():
+    """Arithmetic on an element of HBM wraps at 32 bits."""
+
+    def kernel(x):
+        scalar = nisa.scalar_load(x)
+        tile = nl.ndarray((1, 1), nl.int32, nl.sbuf)
+        nisa.scalar_store(tile, scalar * scalar - (1 - scalar) + (+scalar) * 2)
+        return stored(tile)
+
+    for value in (3, -8, 100000, 2**31 - 1):
+        exact = value * value - (1 - value) + value * 2
+        expected = (exact + 2**31) % 2**32 - 2**31
+        assert both_ways(kernel, np.array([[value]], np.int32)).tolist() == [[expected]]
+
+
+def stored(tile):
+    """A tile of one number in HBM."""
+    out = nl.ndarray((1, 1), nl.int32, nl.shared_hbm)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def scalar_store():
+    """A scalar in SBUF, negated."""
+
+    def kernel(x):
+        tile = nl.load(x)
+        nisa.scalar_store(tile, -nisa.scalar_load(tile))
+        return stored(tile)
+
+    for value in (5, -7):
+        assert both_ways(kernel, np.array([[value]], np.int32)).tolist() == [[-value]]
+
+
 def core_barrier():
     """What one core writes before the barrier, the other reads after it."""
 
@@ -318,7 +352,7 @@ def all_gather_v():
 
 
 INSTRUCTIONS = [core_barrier, rand_set_state, register_alloc, register_load, register_move,
-                register_store, sendrecv, set_rng_seed]  # fmt: skip
+                register_store, scalar_load, scalar_store, sendrecv, set_rng_seed]  # fmt: skip
 COLLECTIVES = {
     **{f.__name__: f for f in (all_gather, all_gather_v, all_reduce, all_to_all, all_to_all_v,
                                collective_permute, collective_permute_implicit,
