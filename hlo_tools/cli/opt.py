@@ -27,7 +27,7 @@ Passes = Annotated[
     typer.Option(
         "--passes",
         "-p",
-        help="Passes, as in dce,cse,'auto-cast{type=bf16}'.",
+        help="Passes, as in dce,cse,'auto-cast{type=bf16}' or FILE.py:CLASS.",
         autocompletion=completion.pipelines,
     ),
 ]
@@ -92,6 +92,7 @@ def command(
 
     Example: nki-hlo opt -p dce,cse model.hlo_module.pb -o smaller.pb
     Example: nki-hlo opt -p 'cse,auto-cast{type=bf16}' model.pb -o cast.pb --prove --tolerance 0.1
+    Example: nki-hlo opt -p 'dce,passes.py:Doubling' model.pb -o doubled.pb --prove
     Example: nki-hlo opt --list -p auto-cast
     """
     if listing:

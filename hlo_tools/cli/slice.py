@@ -11,7 +11,15 @@ from hlo_tools.cli.shared.inputs import open_module
 from hlo_tools.cli.shared.outputs import format_of, write_module
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
-from hlo_tools.slicing import Slice, extract_slice, find_targets, grow, parse_source, select_source
+from hlo_tools.slicing import (
+    Slice,
+    extract_slice,
+    find_targets,
+    grow,
+    parse_source,
+    select_scope,
+    select_source,
+)
 
 __all__ = ["command"]
 
@@ -30,15 +38,23 @@ Where = Annotated[
     typer.Option(
         "--computation",
         "-c",
-        help="The computation that --source searches.",
+        help="The computation that --source and --scope search.",
         autocompletion=completion.computations,
+    ),
+]
+Scope = Annotated[
+    str,
+    typer.Option(
+        "--scope",
+        help="Instructions of a scope, forward and backward, as in layer3.",
+        metavar="NAME",
     ),
 ]
 Operands = Annotated[
     str,
     typer.Option(
         "--operands",
-        help="Levels towards operands, or all. Default: all of -i, none of --source.",
+        help="Levels towards operands, or all. Default: all of -i, none of --source and --scope.",
         metavar="N",
     ),
 ]
@@ -53,6 +69,7 @@ def command(
             "--source", "-s", help="Instructions from FILE, FILE:LINE or FILE:FIRST-LAST."
         ),
     ] = None,
+    scope: Scope = "",
     computation: Where = None,
     operands: Operands = "",
     users: Annotated[int, typer.Option("--users", min=0, help="Levels towards users.")] = 0,
@@ -74,11 +91,12 @@ def command(
     nothing in it uses is the result. Names, ids and source lines are kept. Standard output is text.
 
     Example: nki-hlo slice model.pb -i dot.3 --operands 2 -o part.pb
+    Example: nki-hlo slice model.pb --scope layer3 -o layer3.pb
     """
     if as_json and output == "-":
         raise typer.BadParameter("--json writes to stdout; write the module to a file with -o")
     module = open_module(file)
-    targets = _targets(module, instruction or [], source, computation)
+    targets = _targets(module, instruction or [], source, scope, computation)
     selection = grow(targets, operands=_depth(operands, bool(instruction)), users=users)
     extracted = extract_slice(
         selection, targets=targets if instruction else (), constants=constants
@@ -97,13 +115,17 @@ def command(
 
 
 def _targets(
-    module: Module, names: list[str], source: str | None, computation: str | None
+    module: Module, names: list[str], source: str | None, scope: str, computation: str | None
 ) -> list[Instruction]:
-    if bool(names) == bool(source):
-        raise typer.BadParameter("select what to extract with -i NAME or --source FILE:LINE")
+    if sum(map(bool, (names, source, scope))) != 1:
+        raise typer.BadParameter(
+            "select what to extract with -i NAME, --source FILE:LINE or --scope NAME, one of them"
+        )
     if names:
         return find_targets(module, names)
     where = module.computation(computation) if computation else None
+    if scope:
+        return select_scope(module, scope, where)
     return select_source(module, parse_source(source or ""), where)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli.shared import completion
+from hlo_tools.cli.shared import completion, console
 from hlo_tools.cli.shared.failures import report
 from hlo_tools.cli.shared.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.shared.inputs import look_at_each, module_files
@@ -17,7 +17,8 @@ from hlo_tools.errors import HloError
 from hlo_tools.ir.module import Module
 from hlo_tools.kernels.backend_config import decode
 from hlo_tools.kernels.calls import resolve
-from hlo_tools.verify import RULES, Finding, Options, Severity, verify
+from hlo_tools.verify import BACKENDS, RULES, Finding, Options, Severity, backend_of, verify
+from hlo_tools.verify.backends import AUTOMATIC
 
 __all__ = ["command"]
 
@@ -44,6 +45,15 @@ Deadlocks = Annotated[
 MixedPrecision = Annotated[
     bool, typer.Option("--mixed-precision", help="An operation may mix types of floats.")
 ]
+BackendName = Annotated[
+    str,
+    typer.Option(
+        "--backend",
+        help=f"What compiled the module: {AUTOMATIC}, {', '.join(BACKENDS)}.",
+        metavar="NAME",
+        autocompletion=completion.words(AUTOMATIC, *BACKENDS),
+    ),
+]
 Unbounded = Annotated[bool, typer.Option("--unbounded", help="Dimensions may have no bound.")]
 
 
@@ -52,6 +62,7 @@ def command(
     form: FindingsFormat = "text",
     as_json: FindingsJson = False,
     exit_zero: ExitZero = False,
+    backend: BackendName = AUTOMATIC,
     layout_sensitive: Layouts = False,
     deadlocks: Deadlocks = False,
     mixed_precision: MixedPrecision = False,
@@ -79,14 +90,17 @@ def command(
 
     Example: nki-hlo verify model.hlo_module.pb
     Example: nki-hlo verify model.hlo_module.pb --layout-sensitive --deadlocks --partitions 8
+    Example: nki-hlo verify model.hlo_module.pb --backend none
     Example: nki-hlo verify model.hlo_module.pb --also broadcasts,names --json
     """
     form = "json" if as_json else form
     if form not in FORMATS:
         raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
     paths = [path for name in files for path in module_files(name)]
+    if backend not in (AUTOMATIC, *BACKENDS):
+        raise typer.BadParameter(f"--backend takes {AUTOMATIC}, {', '.join(BACKENDS)}")
     options = Options(
-        layout_sensitive=layout_sensitive, deadlocks=deadlocks, mixed_precision=mixed_precision,
+        backend=backend, layout_sensitive=layout_sensitive, deadlocks=deadlocks, mixed_precision=mixed_precision,
         unbounded=unbounded, replicas=replicas, partitions=partitions, **_further(also),
     )  # fmt: skip
     shown, findings, unread = look_at_each(paths, lambda module: _of_module(module, options))
@@ -111,6 +125,13 @@ def _further(also: str) -> dict[str, bool]:
 def _of_module(module: Module, options: Options) -> list[Finding]:
     """Return the findings of a module; its kernel files are checked when it is valid."""
     findings = verify(module, options=options)
+    detected = backend_of(module) if options.backend == AUTOMATIC else None
+    if detected is not None:
+        mixing = "; an operation may mix types of floats" if detected.mixes_floats else ""
+        console.note(
+            f"{module.path}: compiled for {detected.name}{mixing}",
+            verbose=not detected.mixes_floats,
+        )
     if any(finding.severity is Severity.error for finding in findings):
         return findings
     return [*findings, *_of_kernels(module)]

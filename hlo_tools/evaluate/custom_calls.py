@@ -201,15 +201,15 @@ def _trsm(call: Call, attributes: Attributes) -> Sequence[Value]:
     ]
 
 
-def _letter(attributes: Attributes, name: str, known: str) -> str:
+def _letter(attributes: Attributes, name: str, letters: str) -> str:
     """An attribute that is the code of a letter, as LAPACK's options are.
 
     Raises:
         ValueError: it is missing or none of the letters.
     """
     letter = chr(attributes[name]) if attributes.get(name, -1) > 0 else ""
-    if letter not in known or not letter:
-        raise ValueError(f"{name} is {letter or 'missing'}, not one of {', '.join(known)}")
+    if letter not in letters or not letter:
+        raise ValueError(f"{name} is {letter or 'missing'}, not one of {', '.join(letters)}")
     return letter
 
 

@@ -25,9 +25,9 @@ def _by_matrix(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tupl
     results = [function(matrix) for matrix in a.reshape(-1, *a.shape[-2:])]
     if not results:
         empty = function(np.eye(*a.shape[-2:], dtype=a.dtype))
-        return tuple(np.zeros((*a.shape[:-2], *part.shape), part.dtype) for part in empty)
+        return tuple(np.zeros((*a.shape[:-2], *result.shape), result.dtype) for result in empty)
     stacked = [np.stack(parts) for parts in zip(*results, strict=True)]
-    return tuple(part.reshape(*a.shape[:-2], *part.shape[1:]) for part in stacked)
+    return tuple(result.reshape(*a.shape[:-2], *result.shape[1:]) for result in stacked)
 
 
 def cholesky(a: Array, *, lower: bool) -> list[Array]:

@@ -2,7 +2,7 @@
 
 Passes are separated by commas. Arguments follow the name in braces, separated by blanks:
 ``key=value``, or ``key`` alone for ``key=true``. A value is a word, or a text in double quotes in
-which a backslash takes the next character as it is.
+which a backslash takes the next character as it is. ``FILE.py:CLASS`` names a pass of a Python file.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hlo_tools.extract.python_file import names_python
 from hlo_tools.passes.arguments import arguments_of
 from hlo_tools.passes.base import Pass
-from hlo_tools.passes.registry import find_pass
+from hlo_tools.passes.registry import find_pass, pass_of_file
 from hlo_tools.rewrite.errors import PassError
 
 __all__ = ["parse_passes"]
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+_PASS = _NAME | frozenset("/:+@~\\")
+"""Letters of a pass: of its name, or of FILE.py:CLASS."""
 _VALUE_ENDS = frozenset(" \t\r\n{}=\"'")
 _END = ""
 
@@ -69,7 +72,10 @@ def parse_passes(text: str) -> tuple[Pass, ...]:
 
     Raises:
         PassError: text that is not a pipeline (HLO-PIPELINE), no such pass (HLO-NO-PASS), no such
-            argument or value (HLO-PASS-ARGUMENT); the place is line and column of the text.
+            argument or value (HLO-PASS-ARGUMENT), a class that is not a pass (HLO-PASS-BROKEN); the
+            place is line and column of the text.
+        HloError: a Python file cannot be imported (HLO-NO-FILE, HLO-IMPORT), or lacks the class
+            (HLO-NO-NAME).
     """
     reader = _Reader(text)
     passes: list[Pass] = []
@@ -91,11 +97,11 @@ def parse_passes(text: str) -> tuple[Pass, ...]:
 
 def _read_pass(reader: _Reader) -> Pass:
     start = reader.position
-    name = reader.word(_NAME.__contains__)
+    name = reader.word(_PASS.__contains__)
     if not name:
         raise reader.fail(f"expected the name of a pass, not {reader.next!r}")
     try:
-        kind = find_pass(name)
+        kind = pass_of_file(name) if names_python(name) else find_pass(name)
     except PassError as error:
         raise reader.fail(error.message, start, error.code, error.remedy) from error
     reader.skip_blanks()

@@ -11,14 +11,17 @@ Two passes of one name are an error, whoever they come from.
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from functools import cache
+from typing import cast
 
 from hlo_tools._messages import did_you_mean
+from hlo_tools.extract.python_file import load_named
 from hlo_tools.passes.base import Pass
 from hlo_tools.plugins import BUILTIN_ORIGIN, Plugin, plugins
 from hlo_tools.rewrite.errors import PassError
 
-__all__ = ["GROUP", "Registered", "find_pass", "registered_passes"]
+__all__ = ["GROUP", "Registered", "find_pass", "pass_of_file", "registered_passes"]
 
 GROUP = "nki_hlo.passes"
 
@@ -126,4 +129,28 @@ def find_pass(name: str) -> type[Pass]:
         f"there is no pass {name!r}",
         code="HLO-NO-PASS",
         remedy=f"{did_you_mean(name, registered_passes())}nki-hlo opt --list lists them all",
+    )
+
+
+def pass_of_file(text: str) -> type[Pass]:
+    """The pass that ``FILE.py:CLASS`` names; the file is imported, which runs it.
+
+    Raises:
+        PassError: the object is not a pass (HLO-PASS-BROKEN).
+        HloError: as :func:`hlo_tools.extract.python_file.load_named`.
+    """
+    loaded: object = load_named(text)
+    if isinstance(loaded, type) and issubclass(loaded, Pass):
+        if not is_dataclass(loaded):
+            reason = "is not a dataclass: write @dataclass(frozen=True, slots=True) before it"
+        elif isinstance(getattr(loaded, "name", None), str):
+            return cast(type[Pass], loaded)
+        else:
+            reason = "has no name: write name: ClassVar[str]"
+    else:
+        reason = "is not a class derived from hlo_tools.passes.Pass"
+    raise PassError(
+        f"{text} {reason}",
+        code="HLO-PASS-BROKEN",
+        remedy="docs/passes.md shows how a pass is written",
     )

@@ -2,7 +2,14 @@
 
 from hlo_tools.slicing.extraction import Slice, extract_slice
 from hlo_tools.slicing.search import Query, search
-from hlo_tools.slicing.selection import SourceRange, find_targets, grow, parse_source, select_source
+from hlo_tools.slicing.selection import (
+    SourceRange,
+    find_targets,
+    grow,
+    parse_source,
+    select_scope,
+    select_source,
+)
 
 __all__ = [
     "Query",
@@ -13,5 +20,6 @@ __all__ = [
     "grow",
     "parse_source",
     "search",
+    "select_scope",
     "select_source",
 ]

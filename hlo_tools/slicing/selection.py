@@ -11,8 +11,11 @@ from hlo_tools.errors import HloError
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
+from hlo_tools.types.scopes import is_in_scope
 
-__all__ = ["SourceRange", "find_targets", "grow", "parse_source", "select_source"]
+__all__ = [
+    "SourceRange", "find_targets", "grow", "parse_source", "select_scope", "select_source",
+]  # fmt: skip
 
 Following = Callable[[Instruction], Iterable[Instruction]]
 
@@ -115,32 +118,69 @@ def select_source(
         HloError: there are none (HLO-NO-INSTRUCTION), or several computations have some and the
             entry has none (HLO-ARGUMENT).
     """
+
+    def comes_from_place(view: Instruction) -> bool:
+        return any(place.holds(frame.file, frame.line) for frame in view.stack)
+
+    return _selected(
+        module, comes_from_place, computation, f"comes from {place}", "lists source lines"
+    )
+
+
+def select_scope(
+    module: Module, scope: str, computation: Computation | None = None
+) -> list[Instruction]:
+    """Return the instructions of a framework's scope; see :func:`hlo_tools.types.scopes.is_in_scope`.
+
+    Args:
+        module: the module to search.
+        scope: names of scopes, outer ones first, separated by ``/``.
+        computation: as in :func:`select_source`.
+
+    Raises:
+        HloError: as in :func:`select_source`, or the scope is empty (HLO-ARGUMENT).
+    """
+    if not scope.strip("/"):
+        raise HloError(
+            "the scope is empty", code="HLO-ARGUMENT", remedy="pass a name, such as layer3"
+        )
+
+    def lies_in_scope(view: Instruction) -> bool:
+        return is_in_scope(view.metadata.op_name, scope)
+
+    return _selected(
+        module, lies_in_scope, computation, f"has the scope {scope}", "--json lists op_name"
+    )
+
+
+def _selected(
+    module: Module,
+    is_chosen: Callable[[Instruction], bool],
+    computation: Computation | None,
+    what: str,
+    where: str,
+) -> list[Instruction]:
+    """The chosen instructions of a computation, of the entry, or of the only one that has any."""
     places = [computation] if computation is not None else list(module.computations)
-    by_computation = {
-        computation: chosen for computation in places if (chosen := _made_by(computation, place))
-    }
+    by_computation: dict[Computation, list[Instruction]] = {}
+    for place in places:
+        views = place.instructions
+        chosen = [view for view in views if view.opcode != "parameter" and is_chosen(view)]
+        if chosen:
+            by_computation[place] = chosen
     if not by_computation:
         raise HloError(
-            f"no instruction comes from {place}",
+            f"no instruction {what}",
             code="HLO-NO-INSTRUCTION",
             place=module.path,
-            remedy="nki-hlo show FILE lists source lines; the module may have been stripped",
+            remedy=f"nki-hlo show FILE {where}; the module may have been stripped",
         )
     if len(by_computation) > 1:
         entry = by_computation.get(module.entry)
         if entry is not None:
             return entry
-        _same_computation(set(by_computation), "the line's instructions")
+        _same_computation(set(by_computation), "the chosen instructions")
     return next(iter(by_computation.values()))
-
-
-def _made_by(computation: Computation, place: SourceRange) -> list[Instruction]:
-    return [
-        view
-        for view in computation.instructions
-        if view.opcode != "parameter"
-        and any(place.holds(frame.file, frame.line) for frame in view.stack)
-    ]
 
 
 def _same_computation(computations: set[Computation], what: str) -> None:

@@ -12,6 +12,8 @@ class Options:
     """The strictness of a check.
 
     Attributes:
+        backend: preset of what compiled the module: ``"auto"`` detects it; see
+            :data:`hlo_tools.verify.BACKENDS`.
         layout_sensitive: layouts are final: only copies change them, pairs agree in them.
         mixed_precision: an operation may take and give floats of several types.
         unbounded: shapes may have dimensions without a bound (``?``).
@@ -25,6 +27,7 @@ class Options:
         bitcast_reshapes: a reshape outside a fusion moves nothing in memory.
     """
 
+    backend: str = "auto"
     layout_sensitive: bool = False
     mixed_precision: bool = False
     unbounded: bool = False

@@ -12,6 +12,7 @@ from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.types.opcodes import NEWER
 from hlo_tools.verify.attributes import check_attributes
+from hlo_tools.verify.backends import options_for
 from hlo_tools.verify.buffers import check_buffers
 from hlo_tools.verify.calling import check_calling
 from hlo_tools.verify.deadlocks import check_deadlocks
@@ -39,8 +40,12 @@ def verify(module: Module, *, options: Options = DEFAULT) -> list[Finding]:
     Args:
         module: the module; it is only read.
         options: which of the checks that need to be asked for are made.
+
+    Raises:
+        HloError: the options name no backend (HLO-ARGUMENT).
     """
     proto = module.proto
+    options = options_for(module, options)
     with no_collection():
         calls = calls_of(proto)
         findings = [*check_fields(module), *check_structure(proto, calls)]

@@ -23,7 +23,7 @@ HloModule model
 ENTRY main {
   x = f32[128,64] parameter(0)
   w = f32[64,64] parameter(1)
-  dot.3 = f32[128,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  dot.3 = f32[128,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/layer3/dot"}
   big = f32[128,64] exponential(dot.3)
   two = f32[] constant(2)
   twos = f32[128,64] broadcast(two), dimensions={}
@@ -66,6 +66,18 @@ import numpy as np, nki
 from kernels import softmax
 nki.simulate(softmax)(np.ones((128, 64), np.float32))
 """
+PASSES = """
+from dataclasses import dataclass
+from hlo_tools.passes import Pass
+
+@dataclass(frozen=True, slots=True)
+class Doubling(Pass):
+    "Do nothing."
+    name = "doubling"
+
+    def run(self, module):
+        return False
+"""
 FINDS = {"bisect": 1, "diff": 1, "lint": 1}
 """Exit codes of examples that find something in these files."""
 FRAMEWORK = {"run", "extract", "profile"}
@@ -99,6 +111,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         traced = trace(function, [np.zeros((128, 64), "f4")], {}, target="trn2", grid=())  # pyright: ignore
         klir.write(traced, tmp_path / f"{name}.klir")
     (tmp_path / "softmax.hlo").write_text(PATTERN)
+    (tmp_path / "passes.py").write_text(PASSES)
     for name in ("patterns", "references"):
         (tmp_path / f"{name}.py").write_text(PYTHON)
     module = hlo_tools.load(MODEL.encode())

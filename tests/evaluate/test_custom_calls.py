@@ -66,9 +66,9 @@ def test_lapack_calls_of_jax(name: str) -> None:
         proto = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
         module = hlo_tools.load(proto)
         assert any("lapack" in view.custom_call_target for view in module.instructions)
-        wanted = jax.tree.leaves(lowered.compile()(a))
-        for ours, theirs in zip(evaluate(module, [a]), wanted, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4)
+        expected = jax.tree.leaves(lowered.compile()(a))
+        for ours, jax_result in zip(evaluate(module, [a]), expected, strict=True):
+            np.testing.assert_allclose(ours, jax_result, rtol=2e-4, atol=2e-4)
 
 
 def called(target: str, result: str, *operands: str, config: str = "") -> hlo_tools.Module:
@@ -95,9 +95,9 @@ def test_halves_of_floats() -> None:
     """The low half is the one that compiled programs sum first: the nearest float32."""
     wide = np.array([1 / 3, -1e10 / 7, 0.0])
     (main,) = evaluate(called("X64SplitLow", "f32[3]", "f64[3]"), [wide])
-    (rest,) = evaluate(called("X64SplitHigh", "f32[3]", "f64[3]"), [wide])
+    (remainder,) = evaluate(called("X64SplitHigh", "f32[3]", "f64[3]"), [wide])
     assert main.tolist() == [float(np.float32(value)) for value in wide]
-    (again,) = evaluate(called("X64Combine", "f64[3]", "f32[3]", "f32[3]"), [main, rest])
+    (again,) = evaluate(called("X64Combine", "f64[3]", "f32[3]", "f32[3]"), [main, remainder])
     np.testing.assert_allclose(again, wide, rtol=1e-13)
 
 

@@ -15,8 +15,16 @@ from hlo_tools import HloError, Module, load
 from hlo_tools.cli import main
 from hlo_tools.evaluate import Evaluator
 from hlo_tools.ir.renumbering import set_ids
-from hlo_tools.slicing import extract_slice, find_targets, grow, parse_source, select_source
+from hlo_tools.slicing import (
+    extract_slice,
+    find_targets,
+    grow,
+    parse_source,
+    select_scope,
+    select_source,
+)
 from hlo_tools.text import parse
+from hlo_tools.types.scopes import is_in_scope, scope_names
 from hlo_tools.verify import verify
 
 TEXT = """
@@ -254,3 +262,63 @@ def test_lines_that_made_nothing_are_counted_right(module: Module) -> None:
         select_source(module, parse_source("model.py:99"))
     with pytest.raises(HloError, match=r"comes from model.py, lines 98 to 99"):
         select_source(module, parse_source("model.py:98-99"))
+
+
+SCOPES = {
+    "jit(f)/layer3/dot": True,
+    "jit(f)/jvp(layer3)/dot": True,
+    "jit(f)/transpose(jvp(layer3))/mul": True,
+    "jit(f)/jvp(model)/layer3/attention/dot": True,
+    "jit(f)/layer30/dot": False,
+    "jit(f)/layer3": False,
+    "jit(f)/add": False,
+    "": False,
+}
+
+
+@pytest.mark.parametrize("op_name", SCOPES)
+def test_scopes_are_found_in_both_directions(op_name: str) -> None:
+    assert is_in_scope(op_name, "layer3") == SCOPES[op_name]
+
+
+def test_nested_scopes() -> None:
+    name = "jit(train)/transpose(jvp(model))/checkpoint/layer/div(a/b)/dot"
+    assert scope_names(name)[1] == ("transpose(jvp(model))", "jvp(model)", "model")
+    assert is_in_scope(name, "model/checkpoint") and is_in_scope(name, "train")
+    assert is_in_scope(name, "jvp(model)/checkpoint/layer/")
+    assert not is_in_scope(name, "model/layer") and not is_in_scope(name, "dot")
+    assert is_in_scope(name, "div(a/b)")
+
+
+def scoped(module: Module) -> Module:
+    names = {"dot": "jit(f)/layer/dot", "scaled": "jit(f)/transpose(jvp(layer))/mul"}
+    for view in module.entry:
+        if view.name in names:
+            view.proto.metadata.op_name = names[view.name]
+    module.touch()
+    return module
+
+
+def test_a_slice_of_a_scope(module: Module, tmp_path: Path) -> None:
+    scoped(module)
+    targets = select_scope(module, "layer")
+    assert [view.name for view in targets] == ["dot", "scaled"]
+    values_by_name = all_values(module)
+    piece = extract_slice(grow(targets, operands=0)).module
+    values = [values_by_name[view.name] for view in piece.entry.parameters]
+    np.testing.assert_array_equal(Evaluator(piece).run(values)[0], values_by_name["scaled"])
+    module.save(tmp_path / "m.pb")
+    words = ["slice", str(tmp_path / "m.pb"), "--scope", "f/layer", "-o", str(tmp_path / "p.pb")]
+    assert main(words) == 0
+    names = [view.name for view in load(tmp_path / "p.pb").entry]
+    assert {"dot", "scaled"} <= set(names) and "squared" not in names
+
+
+def test_scopes_that_select_nothing_are_refused(module: Module, tmp_path: Path) -> None:
+    with pytest.raises(HloError, match=r"HLO-NO-INSTRUCTION.*has the scope lay"):
+        select_scope(scoped(module), "lay")
+    with pytest.raises(HloError, match="HLO-ARGUMENT"):
+        select_scope(module, "/")
+    module.save(tmp_path / "m.pb")
+    words = ["slice", str(tmp_path / "m.pb"), "--scope", "layer", "-i", "dot"]
+    assert main(words) == 2
