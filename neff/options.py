@@ -102,6 +102,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--enable-internal-neff-wrapper",)),
     Flag(("--enable-dge",)),
     Flag(("--disable-dge",)),
+    Flag(("--disable-internal-io-dge",)),
+    Flag(("--layer-unroll-factor",), _ANY),
     Flag(("--disable-hlo-operand-type-check",)),
     Flag(("--experimental-unsafe-fp8e4m3fn-as-fp8e4m3",)),
     Flag(("--cache_dir",), _ANY),

@@ -41,8 +41,11 @@ __all__ = [
 ]
 
 _IGNORED_OPTIONS = frozenset(
-    {"mode", "debug_kernel", "show_compiler_tb", "experimental_flags", "compiler_opts", "opts"}
-)
+    {
+        "mode", "debug_kernel", "show_compiler_tb", "experimental_flags", "compiler_opts", "opts",
+        "enable_cache",
+    }
+)  # fmt: skip
 
 _FRAMEWORK_CALLS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {}
 

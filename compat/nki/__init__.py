@@ -34,4 +34,14 @@ def __getattr__(name: str) -> object:
     """``benchmark`` and ``profile`` of earlier versions."""
     if name in ("benchmark", "profile"):
         return getattr(import_module("neff.runtime.earlier_versions"), name)
+    if name in _REPLACEMENTS:
+        raise AttributeError(f"module 'nki' has no attribute {name!r}: {_REPLACEMENTS[name]}")
     raise AttributeError(f"module 'nki' has no attribute {name!r}")
+
+
+_REPLACEMENTS = {
+    "simulate_kernel": "write nki.simulate(kernel)(*arrays) instead of simulate_kernel(kernel, *arrays)",
+    "baremetal": "decorate the kernel with nki.jit and call it with NumPy arrays; nki.benchmark "
+    "and nki-neff time report times",
+}
+"""Names of beta 1 (``neuronxcc.nki``) -> their replacement."""

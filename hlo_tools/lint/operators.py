@@ -136,6 +136,35 @@ def _algorithm(graph: Graph) -> Iterator[Hit]:
             yield Hit(f"its algorithm is {names.get(number, number)}", view)
 
 
+_MAX_TOP_K = 16_384
+"""Elements that the compiler's top-k returns at most (issue 1339 of aws-neuron-sdk, 2026-08)."""
+
+
+def _top_k(graph: Graph) -> Iterator[Hit]:
+    """Top-k instructions, and sorts of which only slices are read: they become top-k."""
+    for view in (*graph.of("topk"), *graph.custom("AwsNeuronTopK"), *graph.custom("TopK")):
+        _, first = next(view.shape.leaves())
+        count = first.dimensions[-1] if first.dimensions else 0
+        if count > _MAX_TOP_K:
+            yield Hit(f"it returns {count:,} elements of a row", view)
+    for view in graph.of("sort"):
+        shape = view.operands[0].shape
+        length = shape.dimensions[view.proto.dimensions[0]]
+        if length > _MAX_TOP_K and _is_sliced(view):
+            yield Hit(
+                f"it becomes a top-k of all {length:,} elements, and its result is sliced", view
+            )
+
+
+def _is_sliced(view: Instruction) -> bool:
+    """Return True if only slices of the results are read."""
+    readers = list(view.users)
+    results = [user for user in readers if user.opcode == "get-tuple-element"]
+    readers = [user for user in readers if user.opcode != "get-tuple-element"]
+    readers += [user for result in results for user in result.users]
+    return bool(readers) and all(user.opcode == "slice" for user in readers)
+
+
 _TWO_CODES_REASON = (
     "The compiler has two codes for it, from two of its parts; which one it reports is unknown."
 )
@@ -161,6 +190,12 @@ RULES = (
         "The device has one generator.",
         "leave the algorithm out (JAX: jax_default_prng_impl='rbg' or 'unsafe_rbg')",
         _algorithm,
+    ),
+    LintRule(
+        "NCC_EVRF014", f"TopK returns at most {_MAX_TOP_K:,} elements of a row",
+        "A sort of which only slices are read is compiled as TopK of the whole row.",
+        "select in two steps: TopK of parts of the row, then TopK of their results",
+        _top_k,
     ),
     LintRule(
         "NCC_EVRF015", "custom calls have a target that the compiler supports",

@@ -113,6 +113,5 @@ def _check_kind(path: Path) -> None:
 _OTHER_KINDS: Final = {
     ".neff": ("a NEFF", "it is built already: nki-neff info and run take it"),
     ".ntff": ("a profile", "the vendor's viewer reads it"),
-    ".mlir": ("StableHLO", "nki-hlo convert FILE -o module.pb makes an HLO module of it"),
     ".npy": ("an array", "nki-neff run -i NAME=FILE.npy takes it as an input"),
 }

@@ -65,7 +65,7 @@ def main(words: Sequence[str] | None = None) -> int:
         _DASHES.sub("--", word, count=1) if _DASHES.match(word) else word
         for word in (sys.argv[1:] if words is None else words)
     ]
-    command, options = (arguments[0], arguments[1:]) if arguments else ("--help", [])
+    command, options = _command_of(arguments)
     try:
         if command in ("--version", "-V"):
             print(f"NeuronX Compiler version {__version__}+nkihlo (nki-hlo; not the vendor's)")
@@ -77,7 +77,7 @@ def main(words: Sequence[str] | None = None) -> int:
             return _compile(options)
         if command == "list-operators":
             return _list_operators(options)
-        return _misused(f"{command!r} is not a command; commands are compile, list-operators")
+        return _misused(f"{command!r} is not a command; commands are {', '.join(_COMMANDS)}")
     except NeffError as error:
         return _misused(error.message)
     except KeyboardInterrupt:
@@ -86,6 +86,28 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
+
+
+_COMMANDS: Final = ("compile", "list-operators")
+
+
+def _command_of(arguments: list[str]) -> tuple[str, list[str]]:
+    """Return the command and its options, which may stand before it.
+
+    Without a command, the first word stands for it.
+    """
+    for number, word in enumerate(arguments):
+        if word in _COMMANDS and not _takes_value(arguments[:number]):
+            return word, [*arguments[:number], *arguments[number + 1 :]]
+    return (arguments[0], arguments[1:]) if arguments else ("--help", [])
+
+
+def _takes_value(words: list[str]) -> bool:
+    """Return True if the word after these is the value of a flag, or a further word."""
+    try:
+        return bool(parse_flags(words).positional)
+    except NeffError:
+        return True
 
 
 def _misused(message: str) -> int:

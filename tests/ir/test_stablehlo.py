@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,14 @@ import numpy as np
 import pytest
 
 import hlo_tools
+from hlo_tools.cli import main
 from hlo_tools.errors import HloError
 from hlo_tools.evaluate import evaluate
 from hlo_tools.files.detection import detect
 from hlo_tools.ir.formats import render
+from neff import runtime
+from neff.cli import main as build_command
+from neff.cli import neuronx_cc
 
 pytestmark = pytest.mark.jax
 TEXT = b"""module @m {
@@ -61,6 +66,60 @@ def test_programs_of_jax_go_out_and_in(name: str, tmp_path: Path) -> None:
         again = hlo_tools.load(tmp_path / f"m{suffix}")
         (value,) = evaluate(again, [x])
         np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+
+
+HALVES = b"""module {
+  func.func @entry(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xi1>) {
+    %z = func.call @half(%x) : (tensor<3xf32>) -> tensor<3xf32>
+    %r = stablehlo.compare GE, %z, %x, NOTYPE : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    return %z, %r : tensor<3xf32>, tensor<3xi1>
+  }
+  func.func private @half(%x: tensor<3xf32>) -> tensor<3xf32> {
+    %c = stablehlo.constant dense<0.5> : tensor<3xf32>
+    %0 = stablehlo.multiply %x, %c : tensor<3xf32>
+    return %0 : tensor<3xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "bytecode", "artifact"])
+def test_the_only_public_function_is_the_entry(form: str) -> None:
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+
+    with mlir.make_ir_context():
+        stream = io.BytesIO()
+        ir.Module.parse(HALVES.decode()).operation.write_bytecode(stream)
+    artifact = stablehlo.serialize_portable_artifact_str(HALVES.decode(), "1.0.0")
+    data = {"text": HALVES, "bytecode": stream.getvalue(), "artifact": bytes(artifact)}[form]
+    x = np.array([2, -4, 0], np.float32)
+    halves, signs = evaluate(hlo_tools.load(data), [x])
+    assert halves.tolist() == [1, -2, 0] and signs.tolist() == [False, True, True]
+
+
+def test_several_public_functions_are_named() -> None:
+    with pytest.raises(HloError, match="2 are public: entry, half") as caught:
+        hlo_tools.load(HALVES.replace(b"private ", b""))
+    assert caught.value.code == "HLO-STABLEHLO"
+
+
+def test_commands_take_stablehlo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, small, built = (tmp_path / name for name in ("m.mlir", "small.mlir", "m.neff"))
+    file.write_bytes(HALVES)
+    assert main(["lint", "-t", "trn2", str(file)]) == 0
+    words = ["reduce", str(file), "--while", "grep -q stablehlo.multiply {}", "-o", str(small)]
+    assert main(words) == 0
+    assert "stablehlo.multiply" in small.read_text() and "compare" not in small.read_text()
+    assert build_command(["build", "-t", "trn2", str(file), "-o", str(built)]) == 0
+    assert neuronx_cc.main(
+        ["compile", "--framework=XLA", "--target=trn2", str(file), f"--output={built}"]
+    ) == 0  # fmt: skip
+    capsys.readouterr()
+    x = np.array([2, -4, 0], np.float32)
+    halves, signs = runtime.load(built).run({"input0": x}).values()
+    assert halves.tolist() == [1, -2, 0] and signs.astype(bool).tolist() == [False, True, True]
 
 
 def test_an_artifact_of_an_older_version() -> None:

@@ -151,9 +151,7 @@ def test_modules_of_one_name_get_their_own_files(tmp_path: Path) -> None:
     assert len(set(names)) == 2 and all(name.startswith("sized3-") for name in names)
 
 
-@pytest.mark.parametrize(
-    ("name", "what"), [("x.neff", "a NEFF"), ("x.mlir", "StableHLO"), ("x.npy", "an array")]
-)
+@pytest.mark.parametrize(("name", "what"), [("x.neff", "a NEFF"), ("x.npy", "an array")])
 def test_files_of_other_kinds_are_named(
     name: str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,6 +57,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "trn2",
             "k.neff",
         ),
+        # Options before the command: a log in aws-neuron-sdk issue 819.
+        (
+            "--target=trn1 compile --framework XLA dense.hlo --output early.neff "
+            "--model-type=transformer --auto-cast=none --verbose=35",
+            "trn1",
+            "early.neff",
+        ),
+        (
+            "--output compile --framework XLA --target trn2 compile dense.hlo "
+            "--disable-internal-io-dge --layer-unroll-factor=1",
+            "trn2",
+            "compile",
+        ),
         # torch_neuronx and optimum-neuron.
         (
             "compile --framework=XLA dense.hlo --output o.neff --target=trn1 "
@@ -158,6 +171,8 @@ def test_the_vendors_codes(
         ("compile dense.hlo --framework XLA --target trn1 --logfile no/l", "cannot be written"),
         ("compile dense.hlo --framework TENSORFLOW --target trn1", "allowed are XLA"),
         ("dump", "'dump' is not a command"),
+        ("--target=trn1 dump", "is not a command"),
+        ("--target=trn1 compile --framework XLA", "given: none"),
         ("list-operators", "takes --framework XLA"),
     ],
 )

@@ -286,6 +286,7 @@ def test_the_forms_of_jit():
         nki_lang.jit()(plus),
         nki_lang.jit(mode="trace")(plus),
         nki_lang.jit(mode="auto", debug_kernel=True, show_compiler_tb=True)(plus),
+        nki_lang.jit(enable_cache=True)(plus),
         nki_lang.jit(platform_target="trn1")(plus),
         nki_lang.jit(nki_lang.jit(plus)),
     ):
