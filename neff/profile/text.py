@@ -61,8 +61,8 @@ def shortened(name: str) -> str:
     """Return a name without its middle if it is too long for a table."""
     if len(name) <= _MAX_NAME_CHARACTERS:
         return name
-    kept = _MAX_NAME_CHARACTERS - 1
-    return f"{name[: kept - kept // 2]}…{name[-(kept // 2) :]}"
+    remaining = _MAX_NAME_CHARACTERS - 1
+    return f"{name[: remaining - remaining // 2]}…{name[-(remaining // 2) :]}"
 
 
 def share_table(name: str, shares: Sequence[Share]) -> Table:
