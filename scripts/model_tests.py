@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hlo_tools.errors import CodedError
 from tests.models.model import KINDS
 from tests.models.running import Measured, measure
-from tests.models.table import FAMILIES, PLAIN, WITH_FLAX, model_of
+from tests.models.table import FAMILIES, PURE_JAX, WITH_FLAX, model_of
 from tests.models.test_torch_models import NAMES
 
 
@@ -70,7 +70,7 @@ def main() -> int:
         return _torch(options.models or ",".join(NAMES), options.kinds, options.target)
     failed = 0
     print(f"{'model':17}{'program':9}    ops   build  verify   load  /build  first  /jaxlib  off")
-    for name in (options.models or ",".join([*PLAIN, *FAMILIES, *WITH_FLAX])).split(","):
+    for name in (options.models or ",".join([*PURE_JAX, *FAMILIES, *WITH_FLAX])).split(","):
         model = model_of(name)
         for kind in options.kinds.split(","):
             with tempfile.TemporaryDirectory() as folder:

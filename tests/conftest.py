@@ -1,4 +1,4 @@
-"""What every test shares: frameworks that are not installed deselect their own tests."""
+"""Shared fixtures and options; tests of frameworks that are not installed are deselected."""
 
 from __future__ import annotations
 

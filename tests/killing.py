@@ -32,7 +32,7 @@ def killed_at(folder: Path, touches: int, calls: int, work: Callable[[], object]
 
 
 def _die_at(folder: str, touches: int, calls: int) -> None:
-    seen = 0
+    touched = 0
     left = calls
 
     def called(*_: Any) -> None:
@@ -42,12 +42,12 @@ def _die_at(folder: str, touches: int, calls: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def heard(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal seen
+        nonlocal touched
         place = arguments[0] if arguments else None
         if not isinstance(place, (str, os.PathLike)) or not os.fspath(place).startswith(folder):
             return
-        seen += 1
-        if seen == touches:
+        touched += 1
+        if touched == touches:
             sys.setprofile(called)
 
     sys.addaudithook(heard)

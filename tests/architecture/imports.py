@@ -17,11 +17,11 @@ STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 def modules(package: str) -> dict[str, Path]:
     """Dotted name -> file, ``__init__`` files under the name of their folder."""
-    found = {}
+    paths = {}
     for path in sorted(ROOT.joinpath(*package.split(".")).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
 def top_module(module: str, package: str) -> str:
@@ -40,27 +40,27 @@ def edges(package: str, *, typing: bool) -> list[Edge]:
         package: dotted name, ``neff`` or ``neff.compiler``.
         typing: whether imports under ``if TYPE_CHECKING:`` count.
     """
-    known = modules(package)
-    found = {
+    paths = modules(package)
+    pairs = {
         (name, imported)
-        for name, path in known.items()
+        for name, path in paths.items()
         if path.name != "__init__.py"
-        for imported in _imported(ast.parse(path.read_text()), known, typing)
+        for imported in _imported(ast.parse(path.read_text()), paths, typing)
         if imported not in (name, package)
     }
-    return sorted(found)
+    return sorted(pairs)
 
 
-def _imported(tree: ast.AST, known: dict[str, Path], typing: bool) -> Iterator[str]:
+def _imported(tree: ast.AST, paths: dict[str, Path], typing: bool) -> Iterator[str]:
     for node in _statements(tree, typing):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
+            yield from (alias.name for alias in node.names if alias.name in paths)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
-                if name in known:
+                if name in paths:
                     yield name
-                elif node.module in known:
+                elif node.module in paths:
                     yield node.module
 
 
@@ -69,8 +69,8 @@ def _statements(tree: ast.AST, typing: bool) -> Iterator[ast.AST]:
         if not isinstance(child, STATEMENTS):
             continue
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING" and not typing:
-            for other in child.orelse:
-                yield from _statements(other, typing)
+            for statement in child.orelse:
+                yield from _statements(statement, typing)
             continue
         yield child
         yield from _statements(child, typing)
@@ -79,30 +79,30 @@ def _statements(tree: ast.AST, typing: bool) -> Iterator[ast.AST]:
 def circles(arrows: Iterable[Edge]) -> list[tuple[str, ...]]:
     """The strongly connected components of more than one node, each sorted (Tarjan, 1972)."""
     after: dict[str, list[str]] = {}
-    for one, other in arrows:
-        after.setdefault(one, []).append(other)
-        after.setdefault(other, [])
+    for importer, imported in arrows:
+        after.setdefault(importer, []).append(imported)
+        after.setdefault(imported, [])
     number: dict[str, int] = {}
     low: dict[str, int] = {}
     open_: list[str] = []
-    found: list[tuple[str, ...]] = []
+    cycles: list[tuple[str, ...]] = []
 
     def visit(node: str) -> None:
         number[node] = low[node] = len(number)
         open_.append(node)
-        for other in after[node]:
-            if other not in number:
-                visit(other)
-                low[node] = min(low[node], low[other])
-            elif other in open_:
-                low[node] = min(low[node], number[other])
+        for successor in after[node]:
+            if successor not in number:
+                visit(successor)
+                low[node] = min(low[node], low[successor])
+            elif successor in open_:
+                low[node] = min(low[node], number[successor])
         if low[node] == number[node]:
             start = open_.index(node)
             if len(open_) - start > 1:
-                found.append(tuple(sorted(open_[start:])))
+                cycles.append(tuple(sorted(open_[start:])))
             del open_[start:]
 
     for node in after:
         if node not in number:
             visit(node)
-    return sorted(found)
+    return sorted(cycles)

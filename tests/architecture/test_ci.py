@@ -77,7 +77,7 @@ def repository(tmp_path: Path) -> Path:
 
 @dataclass
 class Runner:
-    """What a runner of GitHub's does with a composite action's shell steps."""
+    """A runner of the shell steps of a composite GitHub action."""
 
     workspace: Path
     temporary: Path
@@ -90,19 +90,19 @@ class Runner:
 
     def run(self) -> None:
         action = yaml.safe_load((ACTION / "action.yml").read_text())
-        given = self.inputs
+        passed = self.inputs
         self.inputs = {}
         for name, entry in action["inputs"].items():
             default = entry.get("default", "")
-            self.inputs[name] = given.get(name, self.text(str(default)))
-        assert not set(given) - set(self.inputs)
+            self.inputs[name] = passed.get(name, self.text(str(default)))
+        assert not set(passed) - set(self.inputs)
         for step in action["runs"]["steps"]:
             name = step.get("id", "")
-            wanted = "if" not in step or bool(self.value(step["if"]))
+            expected = "if" not in step or bool(self.value(step["if"]))
             failed = "failure" in self.outcomes.values()
             if "run" not in step:
                 assert step["uses"].startswith("actions/upload-artifact@")
-            elif wanted and ("if" in step or not failed):
+            elif expected and ("if" in step or not failed):
                 self.outcomes[name] = self.step(name, step)
             else:
                 self.outcomes[name] = "skipped"
@@ -111,7 +111,7 @@ class Runner:
         assert step["shell"] == "bash"
         assert "${{" not in step["run"], "what comes from outside goes through the environment"
         output, summary, script = (
-            self.temporary / each for each in ("output", "summary", "script")
+            self.temporary / file_name for file_name in ("output", "summary", "script")
         )
         script.write_text(step["run"])
         output.touch()
@@ -137,12 +137,12 @@ class Runner:
 
     def text(self, text: str) -> str:
         """A text with its expressions put in."""
-        return re.sub(r"\$\{\{ (.+?) \}\}", lambda found: str(self.value(found[1])), text)
+        return re.sub(r"\$\{\{ (.+?) \}\}", lambda match: str(self.value(match[1])), text)
 
     def value(self, text: str) -> object:
         """An expression, with the operators and names that the action uses."""
         inner = text.removeprefix("${{").removesuffix("}}").strip()
-        known = {
+        by_name = {
             "github.event.pull_request.base.sha": "",
             "github.action_path": str(ACTION),
             "github.event_name": self.event,
@@ -154,7 +154,7 @@ class Runner:
         python = inner.replace("!cancelled()", "True").replace("&&", " and ").replace("||", " or ")
         names = r"'[^']*'|\b(?:github|inputs|steps|runner)\.[\w.-]+"
         python = re.sub(
-            names, lambda one: one[0] if one[0][0] == "'" else repr(known[one[0]]), python
+            names, lambda match: match[0] if match[0][0] == "'" else repr(by_name[match[0]]), python
         )
         return eval(python, {"__builtins__": {}})
 
@@ -168,10 +168,10 @@ def annotations(text: str) -> Iterator[tuple[str, str, int, str]]:
             yield command[1], command[2], int(command[3]), command[4]
         for matcher in matchers:
             (pattern,) = matcher["pattern"]
-            if found := re.match(pattern["regexp"], line):
-                level = found[pattern["severity"]] if "severity" in pattern else matcher["severity"]
-                place = found[pattern["file"]], int(found[pattern["line"]])
-                yield level, *place, found[pattern["message"]]
+            if match := re.match(pattern["regexp"], line):
+                level = match[pattern["severity"]] if "severity" in pattern else matcher["severity"]
+                place = match[pattern["file"]], int(match[pattern["line"]])
+                yield level, *place, match[pattern["message"]]
 
 
 def test_action_on_a_pull_request(repository: Path, tmp_path: Path) -> None:
@@ -252,9 +252,9 @@ def test_gitlab_template(
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr  # the unused tile, and the budget
     assert "EXCEEDED" in done.stdout
-    kept = [repository / path for path in job["artifacts"]["paths"]]
-    kept += [repository / path for path in job["artifacts"]["reports"].values()]
-    assert all(path.exists() for path in kept)
+    artifacts = [repository / path for path in job["artifacts"]["paths"]]
+    artifacts += [repository / path for path in job["artifacts"]["reports"].values()]
+    assert all(path.exists() for path in artifacts)
     rows = json.loads((repository / "nki/codequality.json").read_text())
     unused = (repository / "src/twice.py").read_text().count("tensor_copy(dst=lost")
     assert (

@@ -37,8 +37,8 @@ def reported(file: Path) -> Iterator[str]:
     for node in ast.walk(tree):  # the beginning of a composed code
         if isinstance(node, ast.JoinedStr):
             skipped |= {
-                id(part) for part, following in pairwise(node.values)
-                if isinstance(following, ast.FormattedValue) and str(getattr(part, "value", ""))[-1:] in "-0V"
+                id(piece) for piece, following in pairwise(node.values)
+                if isinstance(following, ast.FormattedValue) and str(getattr(piece, "value", ""))[-1:] in "-0V"
             }  # fmt: skip
     for node in ast.walk(tree):
         text = node.value if isinstance(node, ast.Constant) and id(node) not in skipped else ""
@@ -50,10 +50,10 @@ def reported(file: Path) -> Iterator[str]:
 def sources() -> dict[str, str]:
     """Code -> the first file that reports it."""
     files = [path for folder in (*PACKAGES, "compat") for path in (ROOT / folder).rglob("*.py")]
-    found = dict.fromkeys(COMPOSED, "composed while running")
+    by_code = dict.fromkeys(COMPOSED, "composed while running")
     for file in sorted(files, reverse=True):
-        found |= dict.fromkeys(reported(file), str(file.relative_to(ROOT)))
-    return found
+        by_code |= dict.fromkeys(reported(file), str(file.relative_to(ROOT)))
+    return by_code
 
 
 def test_every_code_is_explained() -> None:
@@ -94,11 +94,11 @@ def test_a_code_is_in_one_file() -> None:
 
 def test_no_text_speaks_of_a_code_that_does_not_exist() -> None:
     files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
-    known = codes()
+    registered = codes()
     wrong = [
         f"{file.name}: {code}"
         for file in files
         for code in CODE.findall(file.read_text())
-        if code not in known and find(code) is None and code not in FAMILIES | {"NKI-ENG"}
+        if code not in registered and find(code) is None and code not in FAMILIES | {"NKI-ENG"}
     ]
     assert not wrong, wrong

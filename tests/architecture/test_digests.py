@@ -31,13 +31,13 @@ def digest(path: Path) -> str:
 
 def neff_digests(module: Path, folder: Path) -> Digests:
     """Target -> digest of the NEFF. Without compression: its bytes depend on zlib's version."""
-    found: Digests = {}
+    digests: Digests = {}
     for target in TARGETS:
         program = neff.compile(hlo_tools.load(module), target=target, root=module.parent)
         file = folder / f"{target}.neff"
         neff.write(program, file, compressed=False)
-        found[f"{target}.neff"] = digest(file)
-    return found
+        digests[f"{target}.neff"] = digest(file)
+    return digests
 
 
 def of_text(text: Path, folder: Path) -> Digests:
@@ -58,12 +58,12 @@ def of_script(script: Path, folder: Path, target: str) -> Digests:
     return {**extracted, **neff_digests(module, folder)}
 
 
-def check(name: str, found: Digests, update: bool) -> None:
+def check(name: str, digests: Digests, update: bool) -> None:
     golden: dict[str, Digests] = json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {}
     if update:
-        golden[name] = found
+        golden[name] = digests
         DIGESTS.write_text(json.dumps(golden, indent=2, sort_keys=True) + "\n")
-    assert found == golden[name]
+    assert digests == golden[name]
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.stem)
@@ -73,8 +73,8 @@ def test_modules_and_neffs_of_texts(text: Path, tmp_path: Path, update_golden: b
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_a_script_extracts(target: str, tmp_path: Path, update_golden: bool) -> None:
-    found = of_script(ROOT / "examples" / "tensor_add.py", tmp_path, target)
-    check(f"tensor_add.py for {target}", found, update_golden)
+    digests = of_script(ROOT / "examples" / "tensor_add.py", tmp_path, target)
+    check(f"tensor_add.py for {target}", digests, update_golden)
 
 
 def test_no_digest_is_left_over() -> None:

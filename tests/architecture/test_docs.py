@@ -50,8 +50,8 @@ class Block:
 
 
 def blocks_of(document: Path) -> Iterator[Block]:
-    for found in BLOCK.finditer(document.read_text()):
-        yield Block(found["language"], found["body"], found["key"] or "", found["value"] or "")
+    for match in BLOCK.finditer(document.read_text()):
+        yield Block(match["language"], match["body"], match["key"] or "", match["value"] or "")
 
 
 def commands_of(block: Block) -> Iterator[str]:
@@ -124,13 +124,13 @@ def run_block(block: Block, folder: Path, environment: dict[str, str], names: Pa
 def tutorial_commands() -> list[str]:
     """The tutorial's commands on the first script, from `extract` on."""
     text = (ROOT / "docs" / "tutorial.md").read_text().partition("A JAX script")[0]
-    found = [
+    commands = [
         command
         for block in BLOCK.finditer(text)
         if block["language"] == "console"
         for command in commands_of(Block("console", block["body"], "", ""))
     ]
-    return [command for command in found if "modules" in command or "add.neff" in command]
+    return [command for command in commands if "modules" in command or "add.neff" in command]
 
 
 def test_the_tutorial_works_again_after_an_edit(

@@ -25,7 +25,7 @@ def doctor(first: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def provider(done: subprocess.CompletedProcess[str], name: str) -> dict[str, str]:
     providers = json.loads(done.stdout)["providers"]
-    return next(one for one in providers if one["name"] == name)
+    return next(provider for provider in providers if provider["name"] == name)
 
 
 def package(folder: Path, name: str, text: str) -> Path:
@@ -42,18 +42,18 @@ def test_ours(tmp_path: Path) -> None:
 
 def test_a_real_package_in_front_is_the_vendors(tmp_path: Path) -> None:
     package(tmp_path, "nki", "def jit(function): return function\n")
-    found = provider(doctor(tmp_path, "--json"), "nki")
-    assert found["kind"] == "vendor"
-    assert found["path"] == str(tmp_path / "nki" / "__init__.py")
+    entry = provider(doctor(tmp_path, "--json"), "nki")
+    assert entry["kind"] == "vendor"
+    assert entry["path"] == str(tmp_path / "nki" / "__init__.py")
 
 
 def test_a_placeholder_is_named_with_the_remedy(tmp_path: Path) -> None:
     package(tmp_path, "nki", "raise ImportError('WRONG PACKAGE, see the documentation')\n")
     done = doctor(tmp_path, "--json")
     assert done.returncode == 1
-    found = provider(done, "nki")
-    assert found["kind"] == "placeholder"
-    assert "pip uninstall nki" in found["advice"]
+    entry = provider(done, "nki")
+    assert entry["kind"] == "placeholder"
+    assert "pip uninstall nki" in entry["advice"]
 
 
 def test_a_placeholder_is_known_by_its_version(tmp_path: Path) -> None:
@@ -75,15 +75,17 @@ def test_the_table_has_a_line_for_each_name(tmp_path: Path, name: str) -> None:
 def test_a_missing_ability_says_why(tmp_path: Path) -> None:
     package(tmp_path, "nki", "raise ImportError('WRONG PACKAGE')\n")
     abilities = json.loads(doctor(tmp_path, "--json").stdout)["abilities"]
-    numpy = next(one for one in abilities if one["what"] == "kernels with NumPy arrays")
+    numpy = next(ability for ability in abilities if ability["what"] == "kernels with NumPy arrays")
     assert not numpy["works"]
     assert "placeholder" in numpy["reason"]
 
 
 def test_each_ability_is_told_once_without_torch() -> None:
-    found = {name: Provider(name, "missing" if name == "torch" else "ours") for name in NAMES}
-    found["jax"] = Provider("jax", "framework", "jax", "0.10.0", "")
-    providers = list(found.values())
+    providers_by_name = {
+        name: Provider(name, "missing" if name == "torch" else "ours") for name in NAMES
+    }
+    providers_by_name["jax"] = Provider("jax", "framework", "jax", "0.10.0", "")
+    providers = list(providers_by_name.values())
     told = [ability.what for ability in abilities(providers)]
     assert len(told) == len(set(told))
 
@@ -91,10 +93,10 @@ def test_each_ability_is_told_once_without_torch() -> None:
 def test_a_version_of_jax_that_nobody_tested() -> None:
     providers = {name: Provider(name, "ours") for name in NAMES}
     providers["jax"] = Provider("jax", "framework", "jax", "0.4.38", "")
-    found = {each.what: each for each in abilities(list(providers.values()))}
-    assert not found["kernels in JAX scripts"].works
-    assert "JAX 0.4.38" in found["kernels in JAX scripts"].reason
-    assert "pip install 'jax>=0.6'" in found["kernels in JAX scripts"].reason
+    by_what = {ability.what: ability for ability in abilities(list(providers.values()))}
+    assert not by_what["kernels in JAX scripts"].works
+    assert "JAX 0.4.38" in by_what["kernels in JAX scripts"].reason
+    assert "pip install 'jax>=0.6'" in by_what["kernels in JAX scripts"].reason
 
 
 def test_a_version_of_jax_that_is_newer_than_the_tested_ones() -> None:

@@ -55,7 +55,7 @@ def test_a_refusal_that_was_handled_excuses_no_wrong_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "wanted", "told"),
+    ("result", "expected", "told"),
     [
         ([1.0, NAN], [1.0, 2.0], "not finite"),
         ([1.0, INF], [1.0, 2.0], "not finite"),
@@ -69,17 +69,17 @@ def test_a_refusal_that_was_handled_excuses_no_wrong_value() -> None:
     ],
 )
 def test_published_kernels_are_compared_element_by_element(
-    result: list[float], wanted: list[float], told: str
+    result: list[float], expected: list[float], told: str
 ) -> None:
-    message = difference(np.array(result), [np.array(wanted)], 1e-2)
+    message = difference(np.array(result), [np.array(expected)], 1e-2)
     assert told in message if told else message == ""
-    assert difference((), [np.array(wanted)], 1e-2) == "0 results instead of 1"
+    assert difference((), [np.array(expected)], 1e-2) == "0 results instead of 1"
 
 
 def test_a_prefix_is_only_compared_when_that_is_stated() -> None:
-    result, wanted = np.array([1.0]), np.array([1.0, 2.0])
-    assert difference(result, [wanted], 1e-2, is_prefix=True) == ""
-    assert difference(wanted, [result], 1e-2, is_prefix=True)
+    result, expected = np.array([1.0]), np.array([1.0, 2.0])
+    assert difference(result, [expected], 1e-2, is_prefix=True) == ""
+    assert difference(expected, [result], 1e-2, is_prefix=True)
 
 
 def test_a_cast_excuses_no_integer_and_no_nan() -> None:

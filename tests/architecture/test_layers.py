@@ -123,5 +123,5 @@ def test_no_conflict_markers_are_left() -> None:
     folders = [ROOT / name for name in (*LAYERS, "compat", "scripts", "tests", "docs", "examples")]
     files = [path for folder in folders for path in folder.rglob("*") if path.suffix in suffixes]
     marker = re.compile(r"^(<{7} |>{7} )", re.MULTILINE)
-    found = [path for path in [*files, *ROOT.glob("*.md")] if marker.search(path.read_text())]
-    assert not found, found
+    conflicted = [path for path in [*files, *ROOT.glob("*.md")] if marker.search(path.read_text())]
+    assert not conflicted, conflicted

@@ -256,9 +256,9 @@ def test_the_figures_are_those_of_the_code() -> None:
         "JSON member of a NEFF": size(strict_json._MAX_BYTES),
         "memory of a NEFF's program": "what its target has",
     }  # fmt: skip
-    found = limits()
-    found.pop("what")
-    assert found == figures
+    current = limits()
+    current.pop("what")
+    assert current == figures
 
 
 def test_the_limit_of_inlining_is_raised() -> None:
@@ -277,7 +277,7 @@ def test_every_row_has_a_case_with_its_codes() -> None:
 
 @pytest.mark.parametrize(
     ("case", "code"),
-    [pytest.param(case, code, id=f"{row}-{code}") for row, each in CASES.items() for case, code in each.items()],
+    [pytest.param(case, code, id=f"{row}-{code}") for row, cases in CASES.items() for case, code in cases.items()],
 )  # fmt: skip
 def test_a_limit(case: Case, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises((HloError, NkiError, NeffError)) as caught:

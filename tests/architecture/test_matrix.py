@@ -16,8 +16,8 @@ MATRIX = ROOT / ".ci" / "matrix.toml"
 
 def run(folder: Path, matrix: str, *words: str) -> subprocess.CompletedProcess[str]:
     """The script beside another description, away from the checkout's environments."""
-    for part in ("scripts", ".ci"):
-        (folder / part).mkdir()
+    for name in ("scripts", ".ci"):
+        (folder / name).mkdir()
     shutil.copy(ROOT / "scripts" / "matrix.py", folder / "scripts")
     (folder / ".ci" / "matrix.toml").write_text(matrix)
     command = [sys.executable, "scripts/matrix.py", *words]

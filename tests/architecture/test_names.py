@@ -28,10 +28,10 @@ MAX_MEANINGLESS_NAMES = {
     "hlo_tools": 8,
     "neff": 1,
     "scripts": 0,
-    "tests": 1750,
+    "tests": 0,
 }
-MAX_ADJECTIVE_CONSTANTS = {"nki_lang": 0, "hlo_tools": 0, "neff": 0, "scripts": 0, "tests": 40}
-MAX_ELLIPTIC_TEXTS = {"nki_lang": 0, "hlo_tools": 0, "neff": 0, "scripts": 0, "tests": 77}
+MAX_ADJECTIVE_CONSTANTS = {"nki_lang": 0, "hlo_tools": 0, "neff": 0, "scripts": 0, "tests": 0}
+MAX_ELLIPTIC_TEXTS = {"nki_lang": 0, "hlo_tools": 0, "neff": 0, "scripts": 0, "tests": 0}
 """The recorded counts of each package: lower a number when its package has fewer."""
 
 

@@ -120,28 +120,32 @@ def test_ranks_import_down_only(package: str) -> None:
 
 
 def test_no_file_circles_at_run_time() -> None:
-    found = {circle for package in RANKS for circle in circles(edges(package, typing=False))}
-    assert found <= KNOWN_CIRCLES
+    cycles = {circle for package in RANKS for circle in circles(edges(package, typing=False))}
+    assert cycles <= KNOWN_CIRCLES
 
 
 @pytest.mark.parametrize("package", RANKS)
 def test_no_new_file_circles_in_annotations(package: str) -> None:
-    known = [set(circle) for circle in KNOWN_CIRCLES] + KNOWN_TYPING_CIRCLES
-    found = circles(edges(package, typing=True))
-    assert not [circle for circle in found if not any(set(circle) <= one for one in known)]
+    allowed = [set(circle) for circle in KNOWN_CIRCLES] + KNOWN_TYPING_CIRCLES
+    cycles = circles(edges(package, typing=True))
+    assert not [
+        circle
+        for circle in cycles
+        if not any(set(circle) <= allowed_cycle for allowed_cycle in allowed)
+    ]
 
 
 def violations(package: str) -> list[str]:
     """Imports between modules that do not go down."""
     rank = {name: number for number, names in enumerate(RANKS[package]) for name in names}
     module_names = [
-        (one, other, top_module(one, package), top_module(other, package))
-        for one, other in edges(package, typing=True)
+        (importer, imported, top_module(importer, package), top_module(imported, package))
+        for importer, imported in edges(package, typing=True)
     ]
     return [
-        f"{one} imports {other}"
-        for one, other, its, others in module_names
-        if its != others and rank[its] <= rank[others]
+        f"{importer} imports {imported}"
+        for importer, imported, its, imported_module in module_names
+        if its != imported_module and rank[its] <= rank[imported_module]
     ]
 
 

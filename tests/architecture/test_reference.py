@@ -1,4 +1,4 @@
-"""What ``help()`` says of instructions: made of the instruction table, with examples that run."""
+"""``help()`` of instructions: generated from the instruction table, with examples that run."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_the_docstring_is_what_help_shows() -> None:
     module, _ = documented()["tensor_scalar"]
     shown = inspect.getdoc(module.tensor_scalar)
     assert shown is not None
-    for part in ("Args:", "operand0: a number, or a tile", "Engines: ", "Source: ", "Example"):
-        assert part in shown
+    for text in ("Args:", "operand0: a number, or a tile", "Engines: ", "Source: ", "Example"):
+        assert text in shown
     assert "Any" not in str(inspect.signature(module.tensor_scalar))
 
 

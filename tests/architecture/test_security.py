@@ -1,4 +1,4 @@
-"""What docs/security.md promises of files that strangers made."""
+"""The promises of docs/security.md about untrusted files."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def test_an_absolute_path_leads_only_where_the_user_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, outside, cached = (tmp_path / name for name in ("module", "other", "cache/kernels"))
-    for each in (folder, outside, cached):
-        each.mkdir(parents=True)
-        (each / "k.klir").write_bytes(b"kernel")
+    for directory in (folder, outside, cached):
+        directory.mkdir(parents=True)
+        (directory / "k.klir").write_bytes(b"kernel")
     (folder / "link.klir").symlink_to(outside / "k.klir")
     monkeypatch.setenv("NKI_HLO_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("NKI_HLO_KERNEL_PATHS", raising=False)
@@ -83,8 +83,11 @@ def test_an_absolute_path_leads_only_where_the_user_allows(
 
     for binary in (stranger, str(folder / "link.klir"), "/etc/passwd", f"{folder}/../other/k.klir"):
         assert refused(binary, folder) == "HLO-KERNEL-PATH", binary
-    for each in (folder, cached):
-        assert locate(replace(CONFIG, binary=str(each / "k.klir")), folder) == each / "k.klir"
+    for directory in (folder, cached):
+        assert (
+            locate(replace(CONFIG, binary=str(directory / "k.klir")), folder)
+            == directory / "k.klir"
+        )
     assert locate(replace(CONFIG, binary=stranger)) == Path(stranger)  # made by this process
 
     monkeypatch.setenv("NKI_HLO_KERNEL_PATHS", f"{tmp_path / 'none'}:{outside}")
@@ -137,7 +140,7 @@ def test_standard_input_counts_as_a_file_in_the_working_folder(
 
 
 class Trap:
-    """What executes code when it is unpickled."""
+    """An object that executes code when it is unpickled."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return exec, ("import sys; sys.executed = True",)
@@ -159,7 +162,7 @@ def test_arrays_are_read_without_pickle(tmp_path: Path) -> None:
     externalize(module, tmp_path, threshold=8)
     name = f"m.constants/{hashlib.sha256(data).hexdigest()}.npy"
     (tmp_path / name).write_bytes(data)
-    (constant,) = (one for one in module.instructions if one.opcode == "constant")
+    (constant,) = (inst for inst in module.instructions if inst.opcode == "constant")
     constant.proto.frontend_attributes.map[ATTRIBUTE] = name
     reads = {
         "HLO-EXTERNAL": lambda: inline(module, tmp_path),
@@ -177,7 +180,7 @@ def test_arrays_are_read_without_pickle(tmp_path: Path) -> None:
 
 
 def test_constants_stay_beside_their_kernel(tmp_path: Path) -> None:
-    """Of a kernel file, and those that were moved out of a module."""
+    """Constants of a kernel file, and constants that were moved out of a module."""
     home, outside = tmp_path / "module", tmp_path / "elsewhere"
     home.mkdir()
     files = klir.write(with_a_constant(), home / "k.klir")

@@ -1,4 +1,4 @@
-"""What the suite's selections promise: quick tests cover every module, slow ones say why they are."""
+"""The suite's selections: quick tests cover every module, and slow tests state their reason."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PACKAGES = ["nki_lang", "hlo_tools", "neff"]
 
 def quick() -> dict[str, list[str]]:
     """Test file -> ``package/module`` of every module that it covers."""
-    found: dict[str, list[str]] = {}
+    by_file: dict[str, list[str]] = {}
     for line in QUICK.read_text().splitlines():
         if line.startswith("#"):
             continue
-        file, *rest = line.split()
-        package = rest[0].rstrip(":") if rest else ""
-        found[file] = [f"{package}/{name}" for name in rest[1:]]
-    return found
+        file, *words = line.split()
+        package = words[0].rstrip(":") if words else ""
+        by_file[file] = [f"{package}/{name}" for name in words[1:]]
+    return by_file
 
 
 def marks(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
@@ -35,18 +35,20 @@ def marks(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 def says_why(mark: ast.expr) -> bool:
     reasons = mark.args[:1] if isinstance(mark, ast.Call) else []
-    return any(isinstance(one, ast.Constant) and len(str(one.value)) > 10 for one in reasons)
+    return any(
+        isinstance(reason, ast.Constant) and len(str(reason.value)) > 10 for reason in reasons
+    )
 
 
 def test_quick_covers_every_module() -> None:
     covered = {name for names in quick().values() for name in names}
-    wanted = {
+    expected = {
         f"{package}/{top_module(module, package)}"
         for package in PACKAGES
         for module in modules(package)
         if module != package
     }
-    assert covered == wanted
+    assert covered == expected
 
 
 def test_quick_names_files_that_exist() -> None:

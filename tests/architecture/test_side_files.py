@@ -166,7 +166,7 @@ def test_settings(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("form", FORMS)
 def test_baselines(form: str, tmp_path: Path) -> None:
-    """Of lint, which settings name, and of a budget."""
+    """Baselines of lint, which settings name, and of a budget."""
     put(tmp_path / "b.json", form, MAX_RECORD_BYTES)
     assert code_of(lambda: read_baseline(tmp_path / "b.json")) == "HLO-BASELINE"
     assert code_of(lambda: budget_of(baseline=tmp_path / "b.json")) == "NEFF-BUDGET"
@@ -204,7 +204,7 @@ def test_what_a_store_holds(form: str, tmp_path: Path) -> None:
 def test_an_embedded_kernel_in_the_cache(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is there in its place is replaced."""
+    """A damaged file in the place of the kernel is replaced."""
     monkeypatch.setenv("NKI_HLO_CACHE", str(tmp_path))
     config = BackendConfig(
         "k.klir", ["x"], ["y"], "k", extra_binary={EMBEDDED: pack({"k.klir": b"kernel"})}
@@ -265,5 +265,5 @@ def test_paths_that_no_file_can_have(name: str, tmp_path: Path) -> None:
         ),
         "neff.write": ("NEFF-WRITE", lambda: write_neff(addition(), path)),
     }
-    found = {what: code_of(act) for what, (_, act) in acts.items()}
-    assert found == {what: code for what, (code, _) in acts.items()}
+    codes = {what: code_of(act) for what, (_, act) in acts.items()}
+    assert codes == {what: code for what, (code, _) in acts.items()}

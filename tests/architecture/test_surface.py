@@ -18,12 +18,10 @@ DUMP = Path(__file__).parent / "golden" / "api.txt"
 
 
 def test_the_public_names_are_those_of_the_dump(update_golden: bool) -> None:
-    found = "".join(f"{line}\n" for line in lines())
+    dump = "".join(f"{line}\n" for line in lines())
     if update_golden:
-        DUMP.write_text(found)
-    assert found.splitlines() == DUMP.read_text().splitlines(), (
-        "--update renews it: review the diff"
-    )
+        DUMP.write_text(dump)
+    assert dump.splitlines() == DUMP.read_text().splitlines(), "--update renews it: review the diff"
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -36,8 +34,8 @@ def unsaid(name: str, value: Any) -> Iterator[str]:
     """Parameters that the documentation of a name does not mention."""
     if not callable(value) or get_origin(value) is not None:  # a name of a type has no __doc__
         return
-    own = inspect.getdoc(value) or ""
-    if not own:
+    documentation = inspect.getdoc(value) or ""
+    if not documentation:
         yield f"{name} has no docstring"
     if isinstance(value, type):
         if issubclass(value, (enum.Enum, BaseException)):
@@ -49,12 +47,12 @@ def unsaid(name: str, value: Any) -> Iterator[str]:
         parameters = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
         return
-    for one in parameters:
+    for parameter in parameters:
         if (
-            one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
-            or one.name == "self"
-            or one.name[0] == "_"
+            parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            or parameter.name == "self"
+            or parameter.name[0] == "_"
         ):
             continue
-        if not re.search(rf"\b{one.name}\b", own):
-            yield f"{name}: nothing is said of {one.name}"
+        if not re.search(rf"\b{parameter.name}\b", documentation):
+            yield f"{name}: nothing is said of {parameter.name}"

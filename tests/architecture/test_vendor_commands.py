@@ -58,12 +58,12 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def environment(tmp_path: Path, wheels: dict[str, Path]) -> Environment:
-    made = Environment(tmp_path / "environment")
-    install(made, wheels["nki-hlo"])
+    venv = Environment(tmp_path / "environment")
+    install(venv, wheels["nki-hlo"])
     # What nki-hlo depends on comes from this environment.
     depends = {str(Path(module.__file__).parents[1]) for module in _dependencies()}
-    (made.site / "dependencies.pth").write_text("\n".join(sorted(depends)))
-    return made
+    (venv.site / "dependencies.pth").write_text("\n".join(sorted(depends)))
+    return venv
 
 
 def _dependencies() -> list:

@@ -72,7 +72,7 @@ def test_script_that_ends_with_a_fault(file: str, python_environment: dict[str, 
     assert code == 1
     document = json.loads(out)
     assert document["kernels"] == ["wasteful", "broken"]
-    assert [one["check"] for one in document["findings"]] == ["unused", "fault"]
+    assert [finding["check"] for finding in document["findings"]] == ["unused", "fault"]
     assert document["findings"][1]["line"] == 24
 
 

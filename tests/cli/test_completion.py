@@ -1,4 +1,4 @@
-"""What a shell is offered: commands, options, and names from our tables and from the module."""
+"""Completions of the shell: commands, options, and names from our tables and from the module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENTRY main {
 
 @pytest.fixture
 def complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """What bash gets for a line whose last word is being written."""
+    """Return bash's completions of the last word of a line."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.hlo").write_text(TEXT)
     (tmp_path / "bad.hlo").write_bytes(b"\x00\xff no module")
@@ -44,7 +44,7 @@ def complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "completions"),
     [
         ("nki-hlo di", ["diff"]),
         ("nki-hlo opt --list -p ren", ["rename", "renumber"]),
@@ -66,8 +66,8 @@ def complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         ("nki-hlo slice none.hlo -i f", []),
     ],
 )  # fmt: skip
-def test_completion(complete, line: str, found: list[str]) -> None:
-    assert complete(line) == found
+def test_completion(complete, line: str, completions: list[str]) -> None:
+    assert complete(line) == completions
 
 
 def test_the_script_for_a_shell(capsys: pytest.CaptureFixture[str]) -> None:

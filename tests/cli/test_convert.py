@@ -59,11 +59,11 @@ def test_ids_dialect_and_hlo_proto(file: Path) -> None:
 
 
 def test_constants_out_and_in(file: Path) -> None:
-    small, whole = file.parent / "small.pb", file.parent / "whole.pb"
+    small, inlined = file.parent / "small.pb", file.parent / "whole.pb"
     assert main(["convert", str(file), "--externalize", "100", "-o", str(small)]) == 0
     assert small.stat().st_size < 500 and (file.parent / "made.constants").is_dir()
-    assert main(["convert", str(small), "--inline", "-o", str(whole)]) == 0
-    assert whole.read_bytes() == file.read_bytes()
+    assert main(["convert", str(small), "--inline", "-o", str(inlined)]) == 0
+    assert inlined.read_bytes() == file.read_bytes()
 
 
 def test_standard_input_and_output(file: Path, python_environment: dict[str, str]) -> None:

@@ -23,7 +23,11 @@ from hlo_tools.types.shape import array_shape
 from tests.text.test_damaged import CONVOLUTION, NEGATE, RAGGED, REDUCE, groups, no_product
 
 Harm = Callable[[Any], object]
-PASSES = ",".join(name for name, one in registered_passes().items() if not one.needs_arguments)
+PASSES = ",".join(
+    name
+    for name, registered_pass in registered_passes().items()
+    if not registered_pass.needs_arguments
+)
 
 ASYNC = """HloModule m
 body { b = f32[4] parameter(0)
@@ -220,7 +224,7 @@ def test_constants_of_more_dimensions_than_numpy_has() -> None:
     ],
 )
 def test_folding_takes_no_more_than_it_may(line: str) -> None:
-    """What would take more memory or work than a constant is worth stays as it is."""
+    """Constants that would cost too much memory or work are not folded."""
     add = "sum { a = s32[] parameter(0)\n b = s32[] parameter(1)\n ROOT s = s32[] add(a, b) }\n"
     entry = f"x = s32[1] constant({{1}})\n y = s32[2] constant({{1,2}})\n z = s32[] constant(0)\n ROOT r = {line}"
     for options in ("", "{limit=1000000000000 floats=all}"):

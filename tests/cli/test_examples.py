@@ -91,10 +91,10 @@ def examples() -> list[object]:
             continue
         verbs = getattr(module, "VERBS", {}).values() or [module.command]
         text = "\n".join(command.__doc__ or "" for command in verbs)
-        found = re.findall(r"Example: (nki-hlo .*)", text)
-        assert found, f"{entry.name} has no example"
+        commands = re.findall(r"Example: (nki-hlo .*)", text)
+        assert commands, f"{entry.name} has no example"
         marks = [pytest.mark.jax] if entry.name in FRAMEWORK else []
-        rows.append(pytest.param(found, id=entry.name, marks=marks))
+        rows.append(pytest.param(commands, id=entry.name, marks=marks))
     return rows
 
 
@@ -117,7 +117,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     module = hlo_tools.load(MODEL.encode())
     module.save(tmp_path / "before.pb")
     half = module.entry.find("again")
-    (call,) = [each for each in replace_matches(module, PATTERN, "softmax.klir") if each.operands[0].name == "x"]  # fmt: skip
+    (call,) = [call for call in replace_matches(module, PATTERN, "softmax.klir") if call.operands[0].name == "x"]  # fmt: skip
     call.replace_uses(module.entry.add("multiply", half.shape, [call.operands[0]] * 2))
     module.save(tmp_path / "after.pb")
     for name in ("before", "after"):

@@ -31,9 +31,9 @@ def test_the_same_help_however_it_is_asked_for(
         assert (main(words), capsys.readouterr().out) == (code, text), words
 
 
-@pytest.mark.parametrize("program", (NKI_HLO, NKI_NEFF), ids=lambda each: each.name)
+@pytest.mark.parametrize("program", (NKI_HLO, NKI_NEFF), ids=lambda program: program.name)
 def test_every_command_is_listed(program: Program) -> None:
-    assert [one.name for one in program.commands] == group(program).list_commands(None)
+    assert [command.name for command in program.commands] == group(program).list_commands(None)
 
 
 @pytest.mark.parametrize("main", PROGRAMS.values(), ids=PROGRAMS)
@@ -43,7 +43,7 @@ def test_every_option_is_listed(
     main(["--help"])
     text = capsys.readouterr().out
     params = group(NKI_HLO).params
-    options = {word for one in params for word in one.opts if word.startswith("--")}
+    options = {word for param in params for word in param.opts if word.startswith("--")}
     assert options and all(f"{option} " in text for option in options)
 
 

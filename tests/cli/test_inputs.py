@@ -17,7 +17,7 @@ TEXT = b"HloModule m\nENTRY e { ROOT c = f32[] constant(1) }\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What a dump of XLA leaves: modules in two forms, and what is none."""
+    """The files of an XLA dump: modules in two forms, and files that are no modules."""
     (tmp_path / "a.before_optimizations.txt").write_bytes(b"// first\n" + TEXT)
     (tmp_path / "b.after.hlo.pb").write_bytes(hlo_tools.load(TEXT).to_bytes())
     (tmp_path / "buffer-assignment.txt").write_text("BufferAssignment:\nallocation 0\n")

@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
 
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """What stands for standard error from now on; nobody looks at the clock."""
+    """Replace standard error by a terminal; progress does not depend on the clock."""
     stream = Terminal()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", stream)
@@ -105,21 +105,21 @@ def test_a_command_on_a_terminal(tmp_path: Path, python_environment: dict[str, s
         "from hlo_tools.cli import main\n"
         "sys.exit(main(['verify', 'm.hlo']))\n"
     )
-    ours, theirs = pty.openpty()
+    ours, reference = pty.openpty()
     environment = {**python_environment, "TERM": "xterm", "COLUMNS": "80"}
     with subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,
-        stderr=theirs,
+        stderr=reference,
         env=environment,
         cwd=tmp_path,
     ) as child:
-        os.close(theirs)
+        os.close(reference)
         output, _ = child.communicate()
     screen = b""
     try:
-        while part := os.read(ours, 4096):
-            screen += part
+        while chunk := os.read(ours, 4096):
+            screen += chunk
     except OSError:  # the other side is closed
         pass
     os.close(ours)

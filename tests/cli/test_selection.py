@@ -48,7 +48,7 @@ def shapes(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     assert main(["show", "-s", "--json", *words]) == 0
     document = json.loads(capsys.readouterr().out)
     modules = document.get("modules", [document])
-    return [one["module"]["parameters"][0]["shape"] for one in modules]
+    return [module["module"]["parameters"][0]["shape"] for module in modules]
 
 
 def test_what_an_edited_script_left_is_left_out(
@@ -68,7 +68,7 @@ def test_extract_reports_and_prunes(edited: Path, capfd: pytest.CaptureFixture[s
     words = ["extract", "script.py", "--platform", "trn1", "-o", "modules", "--json"]
     assert main(words) == 0
     document = json.loads(capfd.readouterr().out)
-    assert [one["new"] for one in document["modules"]] == [False]
+    assert [module["new"] for module in document["modules"]] == [False]
     assert len(document["stale"]) == 1 and not document["pruned"]
     assert main([*words, "--prune"]) == 0
     assert len(json.loads(capfd.readouterr().out)["pruned"]) == 1
@@ -87,9 +87,11 @@ def test_names_and_kernels_choose(
     assert "error[HLO-NO-MODULE] modules: none of the folder's 3 modules" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", [one.name for one in PROGRAM.commands if one.takes_modules])
+@pytest.mark.parametrize(
+    "name", [command.name for command in PROGRAM.commands if command.takes_modules]
+)
 def test_every_command_on_modules_has_the_options(name: str) -> None:
-    entry = next(one for one in PROGRAM.commands if one.name == name)
+    entry = next(command for command in PROGRAM.commands if command.name == name)
     names = {option for parameter in load_command(entry).params for option in parameter.opts}
     assert {"--latest", "--kernels-only", "--name", "--stale"} <= names
 

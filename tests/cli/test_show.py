@@ -79,7 +79,7 @@ def test_command_finds(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "convert" not in text.partition("ENTRY")[2]
     assert main(["show", file, "--source", "model.py:7", "--json"]) == 0
     computations = json.loads(capsys.readouterr().out)["computations"]
-    names = [one["name"] for each in computations for one in each["instructions"]]
+    names = [inst["name"] for computation in computations for inst in computation["instructions"]]
     assert names == ["c"]
     assert main(["show", file]) == 0
     assert "sharding={devices=[2,1]<=[2]}" in capsys.readouterr().out
@@ -110,10 +110,10 @@ def test_wrong_questions(
 
 
 def test_long_lists_are_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    many = range(40)
-    lines = [f"  p{n} = f32[128,256] parameter({n})" for n in many]
-    shape = ", ".join("f32[128,256]" for _ in many)
-    lines.append(f"  ROOT t = ({shape}) tuple({', '.join(f'p{n}' for n in many)})")
+    numbers = range(40)
+    lines = [f"  p{n} = f32[128,256] parameter({n})" for n in numbers]
+    shape = ", ".join("f32[128,256]" for _ in numbers)
+    lines.append(f"  ROOT t = ({shape}) tuple({', '.join(f'p{n}' for n in numbers)})")
     path = tmp_path / "m.hlo"
     path.write_text("HloModule m\nENTRY main {\n" + "\n".join(lines) + "\n}\n")
     assert main(["show", str(path)]) == 0

@@ -11,7 +11,11 @@ from hlo_tools.cli.shared import console
 
 COLUMNS = ("status", "bytes", "NEFF", "from")
 PATH = "modules/neuronxcc-0.1.0/MODULE_10581904593217327196/model.hlo_module.pb"
-ROWS = [("built", 12345, "out/jit_step.neff", PATH), ("failed", 7, "", PATH), ("built", 1, "", "")]
+TABLE_ROWS = [
+    ("built", 12345, "out/jit_step.neff", PATH),
+    ("failed", 7, "", PATH),
+    ("built", 1, "", ""),
+]
 
 
 def printed(
@@ -21,7 +25,7 @@ def printed(
     monkeypatch.setattr(sys.stdout, "fileno", lambda: 1)
     monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((width, 24)))
     monkeypatch.setenv("NO_COLOR", "1")
-    console.table(COLUMNS, ROWS)
+    console.table(COLUMNS, TABLE_ROWS)
     return capsys.readouterr().out.splitlines()
 
 

@@ -1,4 +1,4 @@
-"""What the compiler's tests share: compile a module, prove it free of races, run it."""
+"""Shared steps of the compiler's tests: compile a module, prove it free of races, run it."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def lowered(function: Any, *arguments: Any) -> Module:
 def run(program: Program, arrays: Sequence[Array]) -> list[Array]:
     """Verify and run a program; predicates are bytes outside."""
     verify(program)
-    given = [array.view(np.uint8) if array.dtype == np.bool_ else array for array in arrays]
-    results = runtime.load(program).run(dict(zip(program.inputs, given, strict=True)))
+    inputs = [array.view(np.uint8) if array.dtype == np.bool_ else array for array in arrays]
+    results = runtime.load(program).run(dict(zip(program.inputs, inputs, strict=True)))
     return [results[name] for name in program.outputs]
 
 
-def same(found: Array, wanted: Array, tolerance: float) -> None:
+def same(actual: Array, expected: Array, tolerance: float) -> None:
     """Equal shape, type and, up to the tolerance, values; NaN equals NaN."""
-    wanted = np.asarray(wanted)
-    if wanted.dtype == np.bool_:
-        found = found.view(np.bool_)
-    assert found.shape == wanted.shape
-    assert found.dtype == wanted.dtype
-    if wanted.dtype.kind in "biu":
-        np.testing.assert_array_equal(found, wanted)
+    expected = np.asarray(expected)
+    if expected.dtype == np.bool_:
+        actual = actual.view(np.bool_)
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
+    if expected.dtype.kind in "biu":
+        np.testing.assert_array_equal(actual, expected)
         return
     np.testing.assert_allclose(
-        found.astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=tolerance
+        actual.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=tolerance
     )
 
 
@@ -59,11 +59,13 @@ def check(
 
     arrays = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(arguments)]
     program = compile(lowered(function, *arguments), target=target, **options)
-    found = run(program, arrays)
-    wanted = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(jax.jit(function)(*arguments))]
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
-        same(one, other, tolerance)
+    actual = run(program, arrays)
+    expected = [
+        np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(jax.jit(function)(*arguments))
+    ]
+    assert len(actual) == len(expected)
+    for result, reference in zip(actual, expected, strict=True):
+        same(result, reference, tolerance)
     return program
 
 
@@ -77,7 +79,7 @@ def wide_types() -> contextlib.AbstractContextManager[object]:
 
 
 def oracle(module: Module, arrays: Sequence[Array]) -> list[Array]:
-    """What jaxlib's CPU client makes of a module."""
+    """Return the results of a module on jaxlib's CPU client."""
     import jax
     from jax.extend.backend import get_backend
     from jaxlib import _jax as xla

@@ -1,4 +1,4 @@
-"""What the graph compiler makes of a module before it places and schedules: kernels, in order."""
+"""The kernels of a module in order, before the graph compiler places and schedules them."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def kernels_of(text: str, target: str) -> str:
     module = hlo_tools.load(text.encode())
     graph = import_module(module, devices_of(module, 0, 0))
     calls = lower(graph, target_of(target)).calls
-    found = "\n".join(str(call.kernel).strip() for call in calls) or "no kernel"
-    return _DEFAULTS.sub("", _PLACE.sub("", found))
+    listing = "\n".join(str(call.kernel).strip() for call in calls) or "no kernel"
+    return _DEFAULTS.sub("", _PLACE.sub("", listing))

@@ -21,7 +21,7 @@ from neff.errors import NeffCompileError
 from neff.options import CompileOptions
 from tests.compiler.compiling import check, lowered
 
-BOTH = CompileOptions(lnc=2)
+TWO_CORES = CompileOptions(lnc=2)
 TABLE = np.random.default_rng(7).integers(0, 9, (6, 5)).astype(np.int32)
 
 
@@ -60,7 +60,7 @@ def _branches_in_branches(n: Any, x: Any) -> Any:
     "function", [_branch_in_a_loop, _loop_that_may_not_turn, _branches_in_branches]
 )
 def test_cores_take_the_same_branch(function: Any, turns: int) -> None:
-    check(function, np.int32(turns), TABLE, options=BOTH)
+    check(function, np.int32(turns), TABLE, options=TWO_CORES)
 
 
 def _meets_inside(
@@ -121,6 +121,6 @@ def test_a_meeting_of_one_core_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 def _refused(function: Any, code: str) -> None:
     with pytest.raises(NeffCompileError) as failure:
-        compile(lowered(function, np.int32(3), TABLE), target="trn2", options=BOTH)
+        compile(lowered(function, np.int32(3), TABLE), target="trn2", options=TWO_CORES)
     assert failure.value.code == code
     assert "bug of the compiler" in failure.value.remedy

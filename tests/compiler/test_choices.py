@@ -122,7 +122,7 @@ def test_counts_of_bits(dtype: str) -> None:
 
 def test_angles() -> None:
     special = np.asarray([*SPECIAL, -1e-30, 3e38, -3e38], np.float32)
-    y, x = (each.ravel() for each in np.meshgrid(special, special))
+    y, x = (grid.ravel() for grid in np.meshgrid(special, special))
     check(jnp.arctan2, y, x)
     draw = np.random.default_rng(3).normal(size=(2, 500)).astype(np.float32)
     check(jnp.arctan2, *draw)
@@ -131,9 +131,9 @@ def test_angles() -> None:
 def test_angles_of_subnormals() -> None:
     """jaxlib takes subnormals as zeros; NumPy computes with them."""
     tiny = np.asarray([1e-40, -3e-42, 2e-38, 0.0, -0.0, 1.0, -1.0], np.float32)
-    y, x = (each.ravel() for each in np.meshgrid(tiny, tiny))
-    (found,) = run(compile(lowered(jnp.arctan2, y, x), target="trn2"), [y, x])
-    np.testing.assert_allclose(found, np.arctan2(y, x), rtol=3e-7, atol=0)
+    y, x = (grid.ravel() for grid in np.meshgrid(tiny, tiny))
+    (actual,) = run(compile(lowered(jnp.arctan2, y, x), target="trn2"), [y, x])
+    np.testing.assert_allclose(actual, np.arctan2(y, x), rtol=3e-7, atol=0)
 
 
 def test_long_loops_of_little() -> None:
@@ -152,11 +152,11 @@ def test_reductions_by_any_computation() -> None:
     check(lambda x: lax.reduce(x, np.float32(0), norm, (1,)), x)
     check(lambda x: lax.reduce(x, np.float32(0), norm, (0, 2)), x)
 
-    def welford(one, other):
-        (n, mean, spread), (m, middle, more) = one, other
-        both = jnp.maximum(n + m, 1)
-        apart = middle - mean
-        return n + m, mean + apart * m / both, spread + more + apart**2 * n * m / both
+    def welford(left, right):
+        (n, mean, spread), (m, middle, more) = left, right
+        total = jnp.maximum(n + m, 1)
+        shift = middle - mean
+        return n + m, mean + shift * m / total, spread + more + shift**2 * n * m / total
 
     def moments(x):
         start = (np.float32(0), np.float32(0), np.float32(0))

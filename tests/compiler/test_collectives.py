@@ -37,12 +37,12 @@ def module_of(body: str, *, kind: str = "f32", op: str = "add", more: str = "") 
 def values(module: Any, seed: tuple[int, ...]) -> list[Array]:
     """Random whole numbers for each parameter: sums of them are exact."""
     random = np.random.default_rng(seed)
-    found: list[Array] = []
-    for one in module.entry.parameters:
-        kind = one.shape.dtype
+    arrays: list[Array] = []
+    for parameter in module.entry.parameters:
+        kind = parameter.shape.dtype
         low, high = (0, 2) if kind == np.bool_ else (0, 9) if kind.kind == "u" else (-8, 9)
-        found.append(random.integers(low, high, one.shape.dimensions).astype(kind))
-    return found
+        arrays.append(random.integers(low, high, parameter.shape.dimensions).astype(kind))
+    return arrays
 
 
 def check(module: Any, devices: int = 4, partitions: int = 1, *, stated: bool = True) -> Any:
@@ -51,15 +51,15 @@ def check(module: Any, devices: int = 4, partitions: int = 1, *, stated: bool = 
     program = compile(module, target="trn2", options=options if stated else None)
     verify(program)
     for turn in range(2):
-        given = [values(module, (turn, device)) for device in range(devices)]
-        wanted = evaluate_devices(module, given, partitions=partitions)
-        rows = [dict(zip(program.inputs, map(_bytes, row), strict=True)) for row in given]
-        found = run_ranks(program, rows)
-        for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
-            for name, value in zip(program.outputs, other, strict=True):
-                made = one[name].view(value.dtype) if value.dtype == np.bool_ else one[name]
-                assert made.dtype == value.dtype
-                np.testing.assert_array_equal(made, value, f"device {number}, turn {turn}")
+        inputs = [values(module, (turn, device)) for device in range(devices)]
+        expected = evaluate_devices(module, inputs, partitions=partitions)
+        rows = [dict(zip(program.inputs, map(_bytes, row), strict=True)) for row in inputs]
+        results = run_ranks(program, rows)
+        for number, (result, reference) in enumerate(zip(results, expected, strict=True)):
+            for name, value in zip(program.outputs, reference, strict=True):
+                actual = result[name].view(value.dtype) if value.dtype == np.bool_ else result[name]
+                assert actual.dtype == value.dtype
+                np.testing.assert_array_equal(actual, value, f"device {number}, turn {turn}")
     return program
 
 
@@ -217,10 +217,10 @@ def test_not_a_number_wins() -> None:
         module = module_of(body, op=op)
         program = compile(module, target="trn2")
         rows = [np.array([np.nan, 1], np.float32), np.array([3, -np.inf], np.float32)]
-        wanted = evaluate_devices(module, [[one] for one in rows])
-        found = run_ranks(program, [{program.inputs[0]: one} for one in rows])
-        for one, (other,) in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(one[program.outputs[0]], other)
+        expected = evaluate_devices(module, [[row] for row in rows])
+        results = run_ranks(program, [{program.inputs[0]: row} for row in rows])
+        for result, (reference,) in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(result[program.outputs[0]], reference)
 
 
 def refused(body: str, **options: int) -> NeffCompileError:
@@ -232,25 +232,25 @@ def refused(body: str, **options: int) -> NeffCompileError:
 
 def test_devices_that_never_meet_are_refused() -> None:
     text = "all-reduce(p), to_apply=f, replica_groups="
-    found = refused(root("f32[4,2]", text + "{{0,1}}"), replicas=4, partitions=1)
-    assert "device 2 of 4 is in none of its groups" in str(found)
-    found = refused(root("f32[4,2]", text + "{{0,1},{2,3}}"), replicas=2, partitions=1)
-    assert "do not fit 2 replicas of 1 partitions" in str(found)
+    error = refused(root("f32[4,2]", text + "{{0,1}}"), replicas=4, partitions=1)
+    assert "device 2 of 4 is in none of its groups" in str(error)
+    error = refused(root("f32[4,2]", text + "{{0,1},{2,3}}"), replicas=2, partitions=1)
+    assert "do not fit 2 replicas of 1 partitions" in str(error)
     assert "how many devices" in str(refused(root("f32[4,2]", text + "{}")))
     gather = "all-gather(p), dimensions={0}, replica_groups={}"
-    found = refused(root("f32[8,2]", gather), replicas=4, partitions=1)
-    assert "make [16, 2], the module states [8, 2]" in str(found)
+    error = refused(root("f32[8,2]", gather), replicas=4, partitions=1)
+    assert "make [16, 2], the module states [8, 2]" in str(error)
 
 
 def test_another_number_of_ranks_is_refused() -> None:
     program = compile(module_of(REPLICAS["groups"]), target="trn2")
-    given = {program.inputs[0]: np.ones((4, 2), np.float32)}
+    inputs = {program.inputs[0]: np.ones((4, 2), np.float32)}
     for count in (1, 3, 5):
         with pytest.raises(NeffRuntimeError, match="4 devices") as caught:
-            run_ranks(program, [given] * count)
+            run_ranks(program, [inputs] * count)
         assert caught.value.code == "NEFF-RANKS"
     with pytest.raises(NeffRuntimeError, match="4 devices") as caught:
-        load(program).run(given)
+        load(program).run(inputs)
     assert caught.value.code == "NEFF-RANKS"
 
 
@@ -302,13 +302,15 @@ def test_loops_with_collectives() -> None:
         program = compile(module, target="trn2", options=CompileOptions(replicas=3, partitions=1))
         verify(program)
         for turn in range(2):
-            given = [values(module, (turn, device)) for device in range(3)]
-            wanted = evaluate_devices(module, given)
-            found = run_ranks(
-                program, [dict(zip(program.inputs, one, strict=True)) for one in given]
+            inputs = [values(module, (turn, device)) for device in range(3)]
+            expected = evaluate_devices(module, inputs)
+            results = run_ranks(
+                program, [dict(zip(program.inputs, row, strict=True)) for row in inputs]
             )
-            for one, (other,) in zip(found, wanted, strict=True):
-                np.testing.assert_allclose(one[program.outputs[0]], other, rtol=1e-5, atol=1e-5)
+            for result, (reference,) in zip(results, expected, strict=True):
+                np.testing.assert_allclose(
+                    result[program.outputs[0]], reference, rtol=1e-5, atol=1e-5
+                )
 
 
 def test_ranks_whose_loops_end_at_different_times_are_told() -> None:
@@ -342,8 +344,8 @@ def test_branches_with_collectives() -> None:
 
 def test_more_devices_than_there_are_is_told() -> None:
     """A table of them took minutes."""
-    found = refused(
+    error = refused(
         "p = f32[2] parameter(0)\ni = u32[] replica-id()\n"
         "ROOT r = f32[2] collective-permute(p), source_target_pairs={{0,1073741824}}"
     )
-    assert "at most 9999" in found.remedy
+    assert "at most 9999" in error.remedy

@@ -51,7 +51,7 @@ def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 def test_kernel_between_graph_operations(tmp_path: Path) -> None:
     config = written(traced(add, (64, 32), (64, 32)), tmp_path)
-    made = module(
+    hlo_module = module(
         f"""HloModule m
         ENTRY main {{
           a = f32[64,32]{{1,0}} parameter(0)
@@ -62,17 +62,17 @@ def test_kernel_between_graph_operations(tmp_path: Path) -> None:
           ROOT r = f32[64,32]{{1,0}} subtract(k, a)
         }}"""
     )
-    program = compile(made, target="trn2", root=tmp_path)
+    program = compile(hlo_module, target="trn2", root=tmp_path)
     a, b = arrays((64, 32), (32, 64))
-    (found,) = run(program, [a, b])
-    np.testing.assert_allclose(found, a * b.T + b.T - a, rtol=1e-6, atol=1e-6)
+    (actual,) = run(program, [a, b])
+    np.testing.assert_allclose(actual, a * b.T + b.T - a, rtol=1e-6, atol=1e-6)
     assert not program.returns_tuple
     assert (program.inputs, program.outputs) == (["input0", "input1"], ["output0"])
 
 
 def test_kernel_that_writes_in_place_leaves_the_operand_alone(tmp_path: Path) -> None:
     config = written(traced(double_in_place, (64, 32)), tmp_path)
-    made = module(
+    hlo_module = module(
         f"""HloModule m
         ENTRY main {{
           a = f32[64,32]{{1,0}} parameter(0)
@@ -81,11 +81,11 @@ def test_kernel_that_writes_in_place_leaves_the_operand_alone(tmp_path: Path) ->
           ROOT r = (f32[64,32]{{1,0}}, f32[64,32]{{1,0}}) tuple(k, s)
         }}"""
     )
-    program = compile(made, target="trn2", root=tmp_path)
+    program = compile(hlo_module, target="trn2", root=tmp_path)
     (a,) = arrays((64, 32))
-    kept = a.copy()
+    original = a.copy()
     doubled, total = run(program, [a])
-    np.testing.assert_array_equal(a, kept)
+    np.testing.assert_array_equal(a, original)
     np.testing.assert_allclose(doubled, 2 * a)
     np.testing.assert_allclose(total, 3 * a, rtol=1e-6)
     assert program.returns_tuple
@@ -93,7 +93,7 @@ def test_kernel_that_writes_in_place_leaves_the_operand_alone(tmp_path: Path) ->
 
 def test_two_calls_of_one_kernel_and_a_constant_operand(tmp_path: Path) -> None:
     config = written(traced(add, (64, 32), (64, 32)), tmp_path)
-    made = module(
+    hlo_module = module(
         f"""HloModule m
         ENTRY main {{
           a = f32[64,32]{{1,0}} parameter(0)
@@ -104,16 +104,16 @@ def test_two_calls_of_one_kernel_and_a_constant_operand(tmp_path: Path) -> None:
         }}"""
     )
     (a,) = arrays((64, 32))
-    (found,) = run(compile(made, target="trn1", root=tmp_path), [a])
-    np.testing.assert_allclose(found, 2 * (a + 1), rtol=1e-6)
+    (actual,) = run(compile(hlo_module, target="trn1", root=tmp_path), [a])
+    np.testing.assert_allclose(actual, 2 * (a + 1), rtol=1e-6)
 
 
 def test_kernel_that_is_alone() -> None:
     program = compile_kernel(traced(tiled_matmul, (256, 128), (256, 64)))
     assert (program.inputs, program.outputs) == (["lhsT", "rhs"], ["output_0"])
     a, b = arrays((256, 128), (256, 64))
-    (found,) = run(program, [a, b])
-    np.testing.assert_allclose(found, a.T @ b, rtol=1e-4, atol=1e-4)
+    (actual,) = run(program, [a, b])
+    np.testing.assert_allclose(actual, a.T @ b, rtol=1e-4, atol=1e-4)
 
 
 def test_kernel_alone_that_writes_in_place() -> None:
@@ -121,20 +121,20 @@ def test_kernel_alone_that_writes_in_place() -> None:
     (name,) = program.outputs
     assert program.variables[name].alias == "values"
     (a,) = arrays((64, 32))
-    (found,) = run(program, [a.copy()])
-    np.testing.assert_allclose(found, 2 * a)
+    (actual,) = run(program, [a.copy()])
+    np.testing.assert_allclose(actual, 2 * a)
 
 
 def test_loop_of_the_device() -> None:
     program = compile_kernel(traced(counted, (64, 32)))
     (a,) = arrays((64, 32))
-    (found,) = run(program, [a])
-    np.testing.assert_allclose(found, a + 8, rtol=1e-5, atol=1e-5)
+    (actual,) = run(program, [a])
+    np.testing.assert_allclose(actual, a + 8, rtol=1e-5, atol=1e-5)
 
 
 def test_kernel_on_two_cores_between_graph_operations(tmp_path: Path) -> None:
     config = written(traced(doubled_by_halves, (64, 32), grid=2), tmp_path)
-    made = module(
+    hlo_module = module(
         f"""HloModule m
         ENTRY main {{
           a = f32[64,32]{{1,0}} parameter(0)
@@ -144,13 +144,13 @@ def test_kernel_on_two_cores_between_graph_operations(tmp_path: Path) -> None:
           ROOT r = f32[64,32]{{1,0}} add(l, a)
         }}"""
     )
-    program = compile(made, target="trn2", root=tmp_path)
+    program = compile(hlo_module, target="trn2", root=tmp_path)
     assert len(program.subgraphs) == 2
     (a,) = arrays((64, 32))
-    (found,) = run(program, [a])
-    np.testing.assert_allclose(found, 9 * a, rtol=1e-5)
+    (actual,) = run(program, [a])
+    np.testing.assert_allclose(actual, 9 * a, rtol=1e-5)
     with pytest.raises(NeffCompileError, match="2 cores") as caught:
-        compile(made, target="trn2", root=tmp_path, options=CompileOptions(lnc=1))
+        compile(hlo_module, target="trn2", root=tmp_path, options=CompileOptions(lnc=1))
     assert caught.value.code == "NEFF-LNC"
 
 
@@ -158,8 +158,8 @@ def test_kernel_of_an_older_family_runs_on_a_newer_one(tmp_path: Path) -> None:
     kernel = traced(tiled_matmul, (256, 128), (256, 64), target="trn1")
     a, b = arrays((256, 128), (256, 64))
     for target in ("trn1", "trn2", "trn3"):
-        (found,) = run(compile_kernel(kernel, target=target), [a, b])
-        np.testing.assert_allclose(found, a.T @ b, rtol=1e-4, atol=1e-4)
+        (actual,) = run(compile_kernel(kernel, target=target), [a, b])
+        np.testing.assert_allclose(actual, a.T @ b, rtol=1e-4, atol=1e-4)
 
 
 def test_kernel_with_an_instruction_that_the_target_lacks() -> None:
@@ -191,10 +191,10 @@ ENTRY main {
 
 
 def test_names_from_frontend_attributes() -> None:
-    made = module(NAMED % "")
-    made.frontend_attributes["neff_input_names"] = "left,right"
-    made.frontend_attributes["neff_output_names"] = '["total"]'
-    program = compile(made, target="trn1")
+    hlo_module = module(NAMED % "")
+    hlo_module.frontend_attributes["neff_input_names"] = "left,right"
+    hlo_module.frontend_attributes["neff_output_names"] = '["total"]'
+    program = compile(hlo_module, target="trn1")
     assert (program.inputs, program.outputs) == (["left", "right"], ["total"])
 
 
@@ -202,15 +202,15 @@ def test_names_from_frontend_attributes() -> None:
     ("names", "count"), [("left", 1), ("a,b,c", 3), ("a,a", 2), ('["left", ', 0), ("[[], []]", 2)]
 )
 def test_names_that_are_not_one_for_each_tensor(names: str, count: int) -> None:
-    made = module(NAMED % "")
-    made.frontend_attributes["neff_input_names"] = names
+    hlo_module = module(NAMED % "")
+    hlo_module.frontend_attributes["neff_input_names"] = names
     with pytest.raises(NeffCompileError, match=f"names {count} tensors") as caught:
-        compile(made, target="trn1")
+        compile(hlo_module, target="trn1")
     assert caught.value.code == "NEFF-NAMES"
 
 
 def test_names_that_the_compiler_would_use_itself() -> None:
-    made = module(
+    hlo_module = module(
         """HloModule m
         ENTRY main {
           a = f32[8,8]{1,0} parameter(0)
@@ -219,15 +219,15 @@ def test_names_that_the_compiler_would_use_itself() -> None:
           ROOT s = f32[8,8]{1,0} dot(e, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}
         }"""
     )
-    made.frontend_attributes["neff_input_names"] = "t1"
-    made.frontend_attributes["neff_output_names"] = "t2"
-    program = compile(made, target="trn1")
+    hlo_module.frontend_attributes["neff_input_names"] = "t1"
+    hlo_module.frontend_attributes["neff_output_names"] = "t2"
+    program = compile(hlo_module, target="trn1")
     (a,) = arrays((8, 8))
-    (found,) = run(program, [a])
-    np.testing.assert_allclose(found, a @ a @ a @ a @ a, rtol=1e-4, atol=1e-4)
-    made.frontend_attributes["neff_output_names"] = "t1"
+    (actual,) = run(program, [a])
+    np.testing.assert_allclose(actual, a @ a @ a @ a @ a, rtol=1e-4, atol=1e-4)
+    hlo_module.frontend_attributes["neff_output_names"] = "t1"
     with pytest.raises(NeffCompileError, match="both an input and an output"):
-        compile(made, target="trn1")
+        compile(hlo_module, target="trn1")
 
 
 BODY = """HloModule m
@@ -277,12 +277,12 @@ def test_loop_with_a_known_trip_count_is_unrolled() -> None:
         "b = f32[4,4]{1,0} broadcast(f), dimensions={}\n ROOT r = f32[4,4]{1,0} add(x, b)"
     )
     (x,) = arrays((4, 4))
-    (found,) = run(compile(module(BODY % lines), target="trn1"), [x])
-    np.testing.assert_allclose(found, x + 5)
+    (actual,) = run(compile(module(BODY % lines), target="trn1"), [x])
+    np.testing.assert_allclose(actual, x + 5)
 
 
 def test_float64_is_converted_at_the_edges() -> None:
-    made = module(
+    hlo_module = module(
         """HloModule m
         ENTRY main {
           d = f64[40]{0} parameter(0)
@@ -298,19 +298,19 @@ def test_float64_is_converted_at_the_edges() -> None:
     values[:8] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e300, -1e300, 1 / 3]
     values[8] = 1 + 2.0**-24
     values[9] = 1 + 3 * 2.0**-24
-    program = compile(made, target="trn2")
+    program = compile(hlo_module, target="trn2")
     single, doubled, same = run(program, [values])
     with np.errstate(over="ignore"):
-        wanted = values.astype(np.float32)
-    np.testing.assert_array_equal(single, wanted)
-    np.testing.assert_array_equal(doubled, (wanted * 2).astype(np.float64))
+        expected = values.astype(np.float32)
+    np.testing.assert_array_equal(single, expected)
+    np.testing.assert_array_equal(doubled, (expected * 2).astype(np.float64))
     np.testing.assert_array_equal(same, values)
 
 
 def test_missing_kernel_file(tmp_path: Path) -> None:
     config = written(traced(add, (64, 32), (64, 32)), tmp_path)
     (tmp_path / "add.klir").unlink()
-    made = module(
+    hlo_module = module(
         f"""HloModule m
         ENTRY main {{
           a = f32[64,32]{{1,0}} parameter(0)
@@ -318,13 +318,13 @@ def test_missing_kernel_file(tmp_path: Path) -> None:
         }}"""
     )
     with pytest.raises(HloFileError) as caught:
-        compile(made, target="trn1", root=tmp_path)
+        compile(hlo_module, target="trn1", root=tmp_path)
     assert caught.value.code == "HLO-KERNEL-MISSING"
 
 
 def test_operands_that_do_not_fit_the_kernel(tmp_path: Path) -> None:
     config = written(traced(add, (64, 32), (64, 32)), tmp_path)
-    made = module(
+    hlo_module = module(
         f"""HloModule m
         ENTRY main {{
           a = f32[64,31]{{1,0}} parameter(0)
@@ -332,25 +332,25 @@ def test_operands_that_do_not_fit_the_kernel(tmp_path: Path) -> None:
         }}"""
     )
     with pytest.raises(NeffCompileError, match="does not fit kernel add"):
-        compile(made, target="trn1", root=tmp_path)
+        compile(hlo_module, target="trn1", root=tmp_path)
 
 
 def test_targets_and_cores() -> None:
-    made = module(NAMED % "")
-    assert compile(made, target="inf2").target == "trn1"
+    hlo_module = module(NAMED % "")
+    assert compile(hlo_module, target="inf2").target == "trn1"
     with pytest.raises(NkiValidationError, match="there is no target"):
-        compile(made, target="trn9")
+        compile(hlo_module, target="trn9")
     with pytest.raises(NeffCompileError) as caught:
-        compile(made, target="trn1", options=CompileOptions(lnc=2))
+        compile(hlo_module, target="trn1", options=CompileOptions(lnc=2))
     assert caught.value.code == "NEFF-LNC"
-    program = compile(made, target="trn2", options=CompileOptions(lnc=2))
+    program = compile(hlo_module, target="trn2", options=CompileOptions(lnc=2))
     assert len(program.subgraphs) == 2
     a, b = arrays((4,), (4,))
     np.testing.assert_allclose(run(program, [a, b])[0], a + b)
 
 
 def test_more_than_the_device_holds() -> None:
-    made = module(
+    hlo_module = module(
         """HloModule m
         ENTRY main {
           a = f32[4096,1048577]{1,0} parameter(0)
@@ -358,7 +358,7 @@ def test_more_than_the_device_holds() -> None:
         }"""
     )
     with pytest.raises(NeffCompileError, match="bytes of device memory") as caught:
-        compile(made, target="trn1")
+        compile(hlo_module, target="trn1")
     assert caught.value.code == "NEFF-HBM"
     assert "input 17179885568" in caught.value.message
 
@@ -377,11 +377,11 @@ ENTRY main {
 def test_auto_cast(cast: str, kind: str, error: float) -> None:
     options = CompileOptions(auto_cast=cast, auto_cast_type=kind)
     a, b = arrays((64, 64), (64, 64))
-    (found,) = run(compile(module(PRODUCT), target="trn2", options=options), [a, b])
+    (actual,) = run(compile(module(PRODUCT), target="trn2", options=options), [a, b])
     exact = a.astype(np.float64) @ b + a
-    difference = np.abs(found - exact).max()
+    difference = np.abs(actual - exact).max()
     assert 1e-4 < difference < error
-    assert found.dtype == np.float32
+    assert actual.dtype == np.float32
     (plain,) = run(compile(module(PRODUCT), target="trn2"), [a, b])
     assert np.abs(plain - exact).max() < 1e-4
 

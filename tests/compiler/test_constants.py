@@ -32,8 +32,8 @@ def test_elements_may_lie_in_any_order(element: str) -> None:
             f" ROOT r = {element}[2,3,4]{{2,1,0}} copy(c) }}".encode()
         )
         again = hlo_tools.load(module.to_bytes())
-        (found,) = run(compile(again, target="trn2"), [np.zeros((), np.float32)])
-        np.testing.assert_array_equal(found.astype(np.int64), values)
+        (actual,) = run(compile(again, target="trn2"), [np.zeros((), np.float32)])
+        np.testing.assert_array_equal(actual.astype(np.int64), values)
 
 
 @pytest.mark.parametrize("element", ["f32[4]", "u32[]", "pred[]", "s8[3]", "bf16[2]"])

@@ -63,7 +63,7 @@ def has_results(case: dict[str, Any]) -> bool:
         (n - 1) * holes + 1 + sum(padding)
         for n, holes, padding in zip(case["size"], case["holes"], case["padding"], strict=True)
     ]
-    return all(one >= other for one, other in zip(wide, reach, strict=True))
+    return all(extent >= needed for extent, needed in zip(wide, reach, strict=True))
 
 
 def by_definition(case: dict[str, Any], x: np.ndarray, k: np.ndarray) -> np.ndarray:
@@ -83,18 +83,18 @@ def by_definition(case: dict[str, Any], x: np.ndarray, k: np.ndarray) -> np.ndar
         last = wide.shape[dim] + min(0, high)
         x = wide[(slice(None),) * dim + (slice(max(0, -low), last),)]
     reach = [(n - 1) * step + 1 for n, step in zip(case["window"], case["dilation"], strict=True)]
-    seen = np.lib.stride_tricks.sliding_window_view(x, reach, tuple(range(2, x.ndim)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, reach, tuple(range(2, x.ndim)))
     rank = len(spatial)
     steps = tuple(slice(None, None, step) for step in case["strides"])
     taps = tuple(slice(None, None, step) for step in case["dilation"])
-    seen = seen[(slice(None), slice(None), *steps, *taps)]
+    windows = windows[(slice(None), slice(None), *steps, *taps)]
     groups = case["feature_groups"]
-    seen = seen.reshape(seen.shape[0], groups, -1, *seen.shape[2:])
+    windows = windows.reshape(windows.shape[0], groups, -1, *windows.shape[2:])
     k = k.reshape(groups, -1, *k.shape[1:])
     places, inside = "uvw"[:rank], "xyz"[:rank]
-    made = np.einsum(f"ngc{places}{inside},goc{inside}->ngo{places}", seen, k)
-    made = made.reshape(made.shape[0], -1, *made.shape[3:])
-    return made.transpose([f"NC{spatial}".index(dim) for dim in out])
+    products = np.einsum(f"ngc{places}{inside},goc{inside}->ngo{places}", windows, k)
+    products = products.reshape(products.shape[0], -1, *products.shape[3:])
+    return products.transpose([f"NC{spatial}".index(dim) for dim in out])
 
 
 @hypothesis.given(holey())
@@ -106,8 +106,8 @@ def test_no_hole_is_multiplied(case: dict[str, Any]) -> None:
     hypothesis.assume(has_results(case))
     x, k = operands_of(case)
     program = compile(lowered(function_of(case), x, k), target=case["target"])
-    (found,) = run(program, [x, k])
-    np.testing.assert_allclose(found, by_definition(case, x, k), rtol=2e-4, atol=2e-4)
+    (actual,) = run(program, [x, k])
+    np.testing.assert_allclose(actual, by_definition(case, x, k), rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.parametrize("orders", [("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")])
@@ -188,13 +188,13 @@ def test_infinities_reach_only_results_that_see_them() -> None:
     x, k = arrays((1, 5, 5, 32), (3, 3, 32, 32))
     x[0, 2, 2, 3] = np.inf
     k[0, 0, 5, 7] = np.nan
-    (found,) = run(compile(lowered(function, x, k), target="trn2"), [x, k])
-    wanted = np.zeros((1, 9, 9, 32), np.float32)
+    (actual,) = run(compile(lowered(function, x, k), target="trn2"), [x, k])
+    expected = np.zeros((1, 9, 9, 32), np.float32)
     for row, column in np.ndindex(9, 9):
         for tap in np.ndindex(3, 3):
-            at = (row + tap[0] - 1, column + tap[1] - 1)
-            if all(0 <= one < 9 and one % 2 == 0 for one in at):
-                wanted[0, row, column] += x[0, at[0] // 2, at[1] // 2] @ k[tap]
-    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
-    inside = np.isfinite(wanted)
-    np.testing.assert_allclose(found[inside], wanted[inside], rtol=1e-4, atol=1e-4)
+            position = (row + tap[0] - 1, column + tap[1] - 1)
+            if all(0 <= index < 9 and index % 2 == 0 for index in position):
+                expected[0, row, column] += x[0, position[0] // 2, position[1] // 2] @ k[tap]
+    np.testing.assert_array_equal(np.isfinite(actual), np.isfinite(expected))
+    inside = np.isfinite(expected)
+    np.testing.assert_allclose(actual[inside], expected[inside], rtol=1e-4, atol=1e-4)

@@ -94,9 +94,9 @@ def test_direct_convolutions(case: dict[str, Any]) -> None:
         (n - 1) * holes + 1 + sum(padding)
         for n, holes, padding in zip(case["size"], case["holes"], case["padding"], strict=True)
     ]
-    hypothesis.assume(all(one >= other for one, other in zip(wide, reach, strict=True)))
-    given = operands_of(case)
-    check(function_of(case), *given, tolerance=1e-4, target=case["target"])
+    hypothesis.assume(all(extent >= needed for extent, needed in zip(wide, reach, strict=True)))
+    operands = operands_of(case)
+    check(function_of(case), *operands, tolerance=1e-4, target=case["target"])
 
 
 @pytest.mark.parametrize("orders", [("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")])
@@ -133,16 +133,16 @@ def test_an_image_that_does_not_fit_comes_in_bands() -> None:
 def test_narrow_types() -> None:
     from jax import lax
 
-    x, k = (one.astype(ml_dtypes.bfloat16) for one in arrays((2, 32, 11, 10), (24, 32, 3, 3)))
+    x, k = (array.astype(ml_dtypes.bfloat16) for array in arrays((2, 32, 11, 10), (24, 32, 3, 3)))
 
     def function(x, k):
         return lax.conv(x, k, (1, 1), "SAME")
 
     assert is_direct(function, x, k)
-    (found,) = run(compile(lowered(function, x, k), target="trn2"), [x, k])
-    wanted = function(x.astype(np.float32), k.astype(np.float32))
-    assert found.dtype == ml_dtypes.bfloat16
-    np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=0.01, atol=0.1)
+    (actual,) = run(compile(lowered(function, x, k), target="trn2"), [x, k])
+    expected = function(x.astype(np.float32), k.astype(np.float32))
+    assert actual.dtype == ml_dtypes.bfloat16
+    np.testing.assert_allclose(actual.astype(np.float32), expected, rtol=0.01, atol=0.1)
 
 
 @st.composite
@@ -184,7 +184,7 @@ def thin_convolutions(draw: st.DrawFn) -> dict[str, Any]:
 def test_convolutions_of_few_channels_and_of_groups(case: dict[str, Any]) -> None:
     reach = [(n - 1) * step + 1 for n, step in zip(case["window"], case["dilation"], strict=True)]
     wide = [n + sum(padding) for n, padding in zip(case["size"], case["padding"], strict=True)]
-    hypothesis.assume(all(one >= other for one, other in zip(wide, reach, strict=True)))
+    hypothesis.assume(all(extent >= needed for extent, needed in zip(wide, reach, strict=True)))
     check(function_of(case), *operands_of(case), tolerance=2e-4, target=case["target"])
 
 
@@ -224,11 +224,11 @@ def test_negative_padding_of_few_channels() -> None:
         return lax.conv_general_dilated(x, k, (1, 1), padding, dimension_numbers=numbers)
 
     x, k = arrays((2, 27, 14, 4), (4, 5, 4, 2))
-    (found,) = run(compile(lowered(function, x, k), target="trn2"), [x, k])
+    (actual,) = run(compile(lowered(function, x, k), target="trn2"), [x, k])
     wide = np.pad(x[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(wide, (4, 5), (1, 2))
-    wanted = np.einsum("nhwcij,ijco->nhwo", windows, k)
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    expected = np.einsum("nhwcij,ijco->nhwo", windows, k)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 @st.composite
@@ -284,7 +284,7 @@ def test_weight_gradients(case: dict[str, Any]) -> None:
 
     reach = [(n - 1) * step + 1 for n, step in zip(case["window"], case["dilation"], strict=True)]
     wide = [n + sum(padding) for n, padding in zip(case["size"], case["padding"], strict=True)]
-    hypothesis.assume(all(one >= other for one, other in zip(wide, reach, strict=True)))
+    hypothesis.assume(all(extent >= needed for extent, needed in zip(wide, reach, strict=True)))
     x, k = operands_of(case)
     function = function_of(case)
     (slope,) = arrays(jax.eval_shape(function, x, k).shape)
@@ -302,12 +302,12 @@ def test_a_weight_gradient_is_a_product_of_rows() -> None:
 
     x, k = arrays((3, 15, 14, 600), (3, 3, 600, 160))
     (slope,) = arrays(jax.eval_shape(function, x, k).shape)
-    x, k, slope = (one.astype(ml_dtypes.bfloat16) for one in (x, k, slope))
+    x, k, slope = (array.astype(ml_dtypes.bfloat16) for array in (x, k, slope))
     assert is_direct(by_weights(function, k), x, slope)
-    (found,) = run(compile(lowered(by_weights(function, k), x, slope), target="trn2"), [x, slope])
-    wide = [one.astype(np.float32) for one in (x, slope)]
-    wanted = by_weights(function, k.astype(np.float32))(*wide)
-    np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=0.01, atol=0.2)
+    (actual,) = run(compile(lowered(by_weights(function, k), x, slope), target="trn2"), [x, slope])
+    wide = [array.astype(np.float32) for array in (x, slope)]
+    expected = by_weights(function, k.astype(np.float32))(*wide)
+    np.testing.assert_allclose(actual.astype(np.float32), expected, rtol=0.01, atol=0.2)
 
 
 def test_infinities_reach_only_weights_that_see_them() -> None:
@@ -325,10 +325,10 @@ def test_infinities_reach_only_weights_that_see_them() -> None:
     x[0, 4, 4, 3], slope[1, 2, 3, 7] = np.inf, np.nan
     slope[0] = np.abs(slope[0])
     program = compile(lowered(by_weights(function, k), x, slope), target="trn2")
-    (found,) = run(program, [x, slope])
-    wanted = np.empty_like(k)
+    (actual,) = run(program, [x, slope])
+    expected = np.empty_like(k)
     for row, column, channel, output in np.ndindex(k.shape):
-        seen = x[:, row : row + 7, column : column + 6, 2 * (output // 3) + channel]
-        wanted[row, column, channel, output] = (seen * slope[..., output]).sum()
-    assert 0 < np.isfinite(wanted).sum() < wanted.size
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+        window = x[:, row : row + 7, column : column + 6, 2 * (output // 3) + channel]
+        expected[row, column, channel, output] = (window * slope[..., output]).sum()
+    assert 0 < np.isfinite(expected).sum() < expected.size
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)

@@ -30,7 +30,7 @@ from tests.compiler.kernels import doubled_by_halves
 pytestmark = pytest.mark.jax
 
 Array = np.ndarray[Any, Any]
-BOTH = CompileOptions(lnc=2)
+TWO_CORES = CompileOptions(lnc=2)
 
 
 def some(*shape: int, seed: int = 0) -> Array:
@@ -64,11 +64,11 @@ def apart(program: Program) -> int:
     segments: list[list[list[tuple[Any, Any, bool]]]] = []
     for core, graph in enumerate(program.subgraphs):
         parts: list[list[tuple[Any, Any, bool]]] = [[]]
-        for one in walk(order_of(graph, f"core {core}")):
-            if one.op in FENCES:
+        for inst in walk(order_of(graph, f"core {core}")):
+            if inst.op in FENCES:
                 parts.append([])
                 continue
-            for access, written in operands_touched(one):
+            for access, written in operands_touched(inst):
                 if type(access) is Access and not access.tensor.on_chip:
                     variable = program.variables[access.tensor.name]
                     scratch = variable.kind == "scratch"
@@ -78,9 +78,9 @@ def apart(program: Program) -> int:
         segments.append(parts)
     first, second = segments
     assert len(first) == len(second), "the cores meet equally often"
-    for mine, others in zip(first, second, strict=True):
-        for space, box, written in mine:
-            for other_space, other_box, other_written in others:
+    for first_touches, second_touches in zip(first, second, strict=True):
+        for space, box, written in first_touches:
+            for other_space, other_box, other_written in second_touches:
                 if space == other_space and (written or other_written):
                     assert box.apart(other_box)
     return len(first) - 1
@@ -99,12 +99,12 @@ def test_both_cores_compute_what_jax_does(
 ) -> None:
     function, shapes = PROGRAMS[name]
     arrays = [some(*shape, seed=seed + n) for n, shape in enumerate(shapes(rows, width))]
-    program = check(function, *arrays, target=target, tolerance=2e-5, options=BOTH)
+    program = check(function, *arrays, target=target, tolerance=2e-5, options=TWO_CORES)
     assert len(program.subgraphs) == 2
     apart(program)
     alone = compile(lowered(function, *arrays), target=target, options=CompileOptions(lnc=1))
-    for one, other in zip(run(program, arrays), run(alone, arrays), strict=True):
-        same(one, other, 1e-6)
+    for result, reference in zip(run(program, arrays), run(alone, arrays), strict=True):
+        same(result, reference, 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_large_units_take_less(name: str, rows: int, width: int, gain: float) ->
     function, shapes = PROGRAMS[name]
     arguments = [jax.ShapeDtypeStruct(shape, "float32") for shape in shapes(rows, width)]
     module, record = lowered(function, *arguments), Record()
-    both = compile(module, target="trn2", options=BOTH, record=record)
+    on_both_cores = compile(module, target="trn2", options=TWO_CORES, record=record)
     alone = compile(module, target="trn2", options=CompileOptions(lnc=1))
-    assert (apart(both) > 0) == (name == "training")
+    assert (apart(on_both_cores) > 0) == (name == "training")
     assert any("both cores" in unit.choice for unit in record.units)
-    assert estimate(alone).total.value / estimate(both).total.value > gain
+    assert estimate(alone).total.value / estimate(on_both_cores).total.value > gain
 
 
 def test_small_units_and_loops_stay_on_the_first_core() -> None:
@@ -128,7 +128,7 @@ def test_small_units_and_loops_stay_on_the_first_core() -> None:
         return jax.lax.scan(lambda c, _: (jnp.tanh(c @ c), None), x, None, length=700)[0]
 
     for function, shape in ((jnp.tanh, (8, 8)), (scan, (256, 256))):
-        program = compile(lowered(function, some(*shape)), target="trn2", options=BOTH)
+        program = compile(lowered(function, some(*shape)), target="trn2", options=TWO_CORES)
         assert not any(program.subgraphs[1].engines.values())
 
 
@@ -144,16 +144,16 @@ def test_two_writers_of_one_byte_are_found() -> None:
     assert cores_are_apart([writes(0), writes(31)], ["other"])
 
 
-def _slice_of(x: Any, at: Any) -> Any:
-    return jnp.trunc(jax.lax.dynamic_index_in_dim(x, at, 0))
+def _slice_of(x: Any, position: Any) -> Any:
+    return jnp.trunc(jax.lax.dynamic_index_in_dim(x, position, 0))
 
 
-def _into(x: Any, at: Any) -> Any:
-    return jax.lax.dynamic_update_slice_in_dim(x, jnp.tanh(x[:2]) * 3, at, 0)
+def _into(x: Any, position: Any) -> Any:
+    return jax.lax.dynamic_update_slice_in_dim(x, jnp.tanh(x[:2]) * 3, position, 0)
 
 
-def _slice_of_slice(x: Any, at: Any) -> Any:
-    return jnp.tanh(jax.lax.dynamic_slice_in_dim(x, at, 2)[at - 1]) * at
+def _slice_of_slice(x: Any, position: Any) -> Any:
+    return jnp.tanh(jax.lax.dynamic_slice_in_dim(x, position, 2)[position - 1]) * position
 
 
 @pytest.mark.parametrize("function", [_slice_of, _into, _slice_of_slice])
@@ -161,8 +161,8 @@ def _slice_of_slice(x: Any, at: Any) -> Any:
 def test_both_cores_know_a_place_of_the_runtime(
     function: Callable[..., Any], shape: tuple[int, ...]
 ) -> None:
-    for at in (1, 2):
-        program = check(function, some(*shape) * 9, np.int32(at), options=BOTH)
+    for position in (1, 2):
+        program = check(function, some(*shape) * 9, np.int32(position), options=TWO_CORES)
         apart(program)
 
 
@@ -172,22 +172,22 @@ def test_a_kernel_on_both_cores_takes_a_slice(turns: int) -> None:
 
     kernel = nki.jit(doubled_by_halves)
 
-    def function(x: Any, at: Any) -> Any:
+    def function(x: Any, position: Any) -> Any:
         if not turns:
-            return kernel[2](jax.lax.dynamic_index_in_dim(x, at, 0, keepdims=False))
+            return kernel[2](jax.lax.dynamic_index_in_dim(x, position, 0, keepdims=False))
         start = jnp.zeros(x.shape[1:])
-        return jax.lax.scan(lambda c, row: (c + kernel[2](row) * at, None), start, x)[0]
+        return jax.lax.scan(lambda c, row: (c + kernel[2](row) * position, None), start, x)[0]
 
     x = some(max(turns, 3), 8, 16)
     traced = jax.jit(function).trace(x, np.int32(0))
     text = traced.lower(lowering_platforms=("neuron",)).compiler_ir("hlo")
     assert text is not None
     module = hlo_tools.load(text.as_serialized_hlo_module_proto())
-    program = compile(module, target="trn2", options=BOTH)
+    program = compile(module, target="trn2", options=TWO_CORES)
     apart(program)
-    for at in (1, 2):
+    for place in (1, 2):
         same(
-            run(program, [x, np.asarray(at, np.int32)])[0],
-            2 * (x.sum(0) * at if turns else x[at]),
+            run(program, [x, np.asarray(place, np.int32)])[0],
+            2 * (x.sum(0) * place if turns else x[place]),
             1e-6,
         )

@@ -21,10 +21,10 @@ def _module(body: str, before: str = "") -> hlo_tools.Module:
 @pytest.mark.parametrize("places_type", ["s32", "u32"])
 @pytest.mark.parametrize("target", ["TopK", "AwsNeuronTopK"])
 def test_top_k(target: str, places_type: str) -> None:
-    made = _module(f"""x = f32[3,9] parameter(0)
+    module = _module(f"""x = f32[3,9] parameter(0)
       ROOT t = (f32[3,4], {places_type}[3,4]) custom-call(x), custom_call_target="{target}" """)
     x = _normal(3, 9)
-    values, places = run(compile(made, target="trn2"), [x])
+    values, places = run(compile(module, target="trn2"), [x])
     order = np.argsort(-x, axis=1, kind="stable")[:, :4]
     assert places.dtype == {"s32": np.int32, "u32": np.uint32}[places_type]
     np.testing.assert_array_equal(places, order)
@@ -32,7 +32,7 @@ def test_top_k(target: str, places_type: str) -> None:
 
 
 def test_approximate_top_k_is_exact() -> None:
-    made = _module(
+    module = _module(
         """x = f32[9,3] parameter(0)
       i = s32[9,3] iota(), iota_dimension=0
       none = f32[] constant(inf)
@@ -48,7 +48,7 @@ def test_approximate_top_k_is_exact() -> None:
       }""",
     )
     x = _normal(9, 3)
-    values, places = run(compile(made, target="trn2"), [x])
+    values, places = run(compile(module, target="trn2"), [x])
     np.testing.assert_array_equal(places, np.argsort(x, axis=0)[:4])
     np.testing.assert_array_equal(values, np.sort(x, axis=0)[:4])
 
@@ -71,24 +71,24 @@ def test_resizing_is_torchs(mode: str, size: tuple[int, int]) -> None:
     image = _normal(2, 5, 4, 3)
     channels = torch.from_numpy(image).permute(0, 3, 1, 2).requires_grad_()
     resized = torch.nn.functional.interpolate(channels, size, **options)
-    made = _module(f"""x = f32[2,5,4,3] parameter(0)
+    module = _module(f"""x = f32[2,5,4,3] parameter(0)
       ROOT y = f32[2,{high},{wide},3] custom-call(x), custom_call_target="{target}", backend_config="\\"{config}\\"" """)
-    (found,) = run(compile(made, target="trn2"), [image])
-    wanted = resized.detach().permute(0, 2, 3, 1).numpy()
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
-    given = _normal(2, high, wide, 3)
-    resized.backward(torch.from_numpy(given).permute(0, 3, 1, 2))
-    made = _module(f"""x = f32[2,{high},{wide},3] parameter(0)
+    (actual,) = run(compile(module, target="trn2"), [image])
+    expected = resized.detach().permute(0, 2, 3, 1).numpy()
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+    gradient = _normal(2, high, wide, 3)
+    resized.backward(torch.from_numpy(gradient).permute(0, 3, 1, 2))
+    module = _module(f"""x = f32[2,{high},{wide},3] parameter(0)
       ROOT y = f32[2,5,4,3] custom-call(x), custom_call_target="{target}Grad", backend_config="\\"{config}\\"" """)
-    (found,) = run(compile(made, target="trn2"), [given])
+    (actual,) = run(compile(module, target="trn2"), [gradient])
     assert channels.grad is not None
-    wanted = channels.grad.permute(0, 2, 3, 1).numpy()
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    expected = channels.grad.permute(0, 2, 3, 1).numpy()
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_what_only_says_where_data_is_does_nothing() -> None:
-    made = _module("""x = f32[3] parameter(0)
+    module = _module("""x = f32[3] parameter(0)
       y = f32[3] custom-call(x), custom_call_target="xla.sdy.FuncResultSharding", custom_call_has_side_effect=true
       ROOT z = f32[3] negate(y)""")
     x = _normal(3)
-    np.testing.assert_array_equal(run(compile(made, target="trn3"), [x])[0], -x)
+    np.testing.assert_array_equal(run(compile(module, target="trn3"), [x])[0], -x)

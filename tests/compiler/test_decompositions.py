@@ -42,35 +42,35 @@ def test_triangular_systems(
     sides = _shape(count, *((extent, columns) if left else (columns, extent)))
     options = f"left_side={left}, lower={lower}, unit_diagonal={unit}".lower()
     how = "TRANSPOSE" if transposed else "NO_TRANSPOSE"
-    made = _module(f"""
+    module = _module(f"""
       a = {_shape(count, extent, extent)} parameter(0)
       b = {sides} parameter(1)
       ROOT x = {sides} triangular-solve(a, b), {options}, transpose_a={how}""")
     matrix = _normal(count, extent, extent) / np.float32(np.sqrt(extent)) + 3 * np.eye(extent)
     right = _normal(count, *((extent, columns) if left else (columns, extent)))
     arrays = [matrix.astype(np.float32), right]
-    (found,) = run(compile(made, target="trn2"), arrays)
-    np.testing.assert_allclose(found, oracle(made, arrays)[0], rtol=2e-5, atol=2e-5)
+    (actual,) = run(compile(module, target="trn2"), arrays)
+    np.testing.assert_allclose(actual, oracle(module, arrays)[0], rtol=2e-5, atol=2e-5)
 
 
 @_few
 @hypothesis.given(extent=st.integers(1, 24), count=st.integers(1, 2), lower=_truth)
 def test_cholesky(extent: int, count: int, lower: bool) -> None:
     kind = _shape(count, extent, extent)
-    made = _module(f"a = {kind} parameter(0)\nROOT l = {kind} cholesky(a), lower={lower}".replace(
+    module = _module(f"a = {kind} parameter(0)\nROOT l = {kind} cholesky(a), lower={lower}".replace(
         "True", "true").replace("False", "false"))  # fmt: skip
     factor = _normal(count, extent, extent)
     matrix = factor @ factor.transpose(0, 2, 1) + extent * np.eye(extent, dtype=np.float32)
-    (found,) = run(compile(made, target="trn2"), [matrix])
-    wanted = np.linalg.cholesky(matrix.astype(np.float64))
-    wanted = wanted if lower else wanted.transpose(0, 2, 1)
-    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
+    (actual,) = run(compile(module, target="trn2"), [matrix])
+    expected = np.linalg.cholesky(matrix.astype(np.float64))
+    expected = expected if lower else expected.transpose(0, 2, 1)
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 def test_what_is_not_positive_definite_is_nan() -> None:
-    made = _module("a = f32[3,3] parameter(0)\nROOT l = f32[3,3] cholesky(a), lower=true")
-    (found,) = run(compile(made, target="trn1"), [-np.eye(3, dtype=np.float32)])
-    assert np.isnan(found).all()
+    module = _module("a = f32[3,3] parameter(0)\nROOT l = f32[3,3] cholesky(a), lower=true")
+    (actual,) = run(compile(module, target="trn1"), [-np.eye(3, dtype=np.float32)])
+    assert np.isnan(actual).all()
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (4, 4), (6, 3), (3, 6)])
@@ -78,7 +78,7 @@ def test_qr(rows: int, columns: int) -> None:
     """The vectors and factors of reflections, and the product that they stand for."""
     count = min(rows, columns)
     kind = _shape(2, rows, columns)
-    made = _module(f"""
+    module = _module(f"""
       a = {kind} parameter(0)
       q = ({kind}, {_shape(2, count)}) custom-call(a), custom_call_target="Qr"
       r = {kind} get-tuple-element(q), index=0
@@ -87,10 +87,10 @@ def test_qr(rows: int, columns: int) -> None:
       p = {_shape(2, rows, count)} custom-call(c, t), custom_call_target="ProductOfElementaryHouseholderReflectors"
       ROOT o = ({kind}, {_shape(2, rows, count)}) tuple(r, p)""")
     matrix = _normal(2, rows, columns)
-    packed, factor = run(compile(made, target="trn2"), [matrix])
+    packed, factor = run(compile(module, target="trn2"), [matrix])
     upper = np.triu(packed)[:, :count]
     np.testing.assert_allclose(factor @ upper, matrix, rtol=1e-4, atol=1e-5)
     identity = np.broadcast_to(np.eye(count), (2, count, count))
     np.testing.assert_allclose(factor.transpose(0, 2, 1) @ factor, identity, atol=1e-5)
-    wanted = np.linalg.qr(matrix.astype(np.float64))[1]
-    np.testing.assert_allclose(np.abs(upper), np.abs(wanted), rtol=1e-4, atol=1e-5)
+    expected = np.linalg.qr(matrix.astype(np.float64))[1]
+    np.testing.assert_allclose(np.abs(upper), np.abs(expected), rtol=1e-4, atol=1e-5)

@@ -27,18 +27,18 @@ TABLES = {
 def test_tables(name: str, update_golden: bool) -> None:
     text = PAGE.read_text()
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
-    before, _, rest = text.partition(begin)
-    inside, _, after = rest.partition(end)
-    wanted = TABLES[name]() + "\n"
+    before, _, tail = text.partition(begin)
+    inside, _, after = tail.partition(end)
+    expected = TABLES[name]() + "\n"
     if update_golden:
-        PAGE.write_text(before + begin + wanted + end + after)
+        PAGE.write_text(before + begin + expected + end + after)
         return
-    assert inside == wanted, "run pytest tests/compiler/test_documentation.py --update"
+    assert inside == expected, "run pytest tests/compiler/test_documentation.py --update"
 
 
 def test_what_was_asked_for_is_covered() -> None:
-    wanted = (
+    expected = (
         "parameter constant broadcast reshape transpose slice concatenate iota dot reduce pad tuple "
         "get-tuple-element call custom-call convert select compare add multiply exponential log"
     )
-    assert set(wanted.split()) <= set(coverage())
+    assert set(expected.split()) <= set(coverage())

@@ -213,7 +213,7 @@ def test_convert(source: str) -> None:
 @pytest.mark.parametrize("kind", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
 @pytest.mark.parametrize("between", [ml_dtypes.bfloat16, np.float16])
 def test_each_cast_rounds(between: Any, kind: Any) -> None:
-    """What lies near the middle of two numbers of the last type is rounded to it on the way."""
+    """A value near the middle of two numbers of the last type is rounded to the middle first."""
     x = np.linspace(-4, 4, 999, dtype=np.float32)
     casts = lowered(
         lambda x: (x.astype(between).astype(kind), (x.astype(between) * 3).astype(kind)), x
@@ -324,9 +324,9 @@ def test_parts_that_lie_apart(
 
     import jax.numpy as jnp
 
-    def part(one: Any, at: int) -> Any:
-        cut = [slice(at, at + (n - 1) * k + 1, k) for n, k in zip(shape, steps, strict=True)]
-        return one[tuple(cut)]
+    def part(array: Any, start: int) -> Any:
+        cut = [slice(start, start + (n - 1) * k + 1, k) for n, k in zip(shape, steps, strict=True)]
+        return array[tuple(cut)]
 
     def program(x: Any, y: Any) -> Any:
         high = jnp.maximum(part(x, 0), part(y, 1))

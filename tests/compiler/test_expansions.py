@@ -48,12 +48,12 @@ def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
-def compare(text: bytes, given: list[np.ndarray], tolerance: float = 1e-5) -> None:
+def compare(text: bytes, arguments: list[np.ndarray], tolerance: float = 1e-5) -> None:
     module = hlo_tools.load(text)
     for target in ("trn1", "trn3"):
-        found = run(compile(module, target=target), given)
-        for one, other in zip(found, oracle(module, given), strict=True):
-            same(one, other, tolerance)
+        results = run(compile(module, target=target), arguments)
+        for result, reference in zip(results, oracle(module, arguments), strict=True):
+            same(result, reference, tolerance)
 
 
 CONVOLUTIONS = {

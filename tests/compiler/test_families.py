@@ -40,8 +40,8 @@ def test_contractions(expression: str) -> None:
 
     extents = dict(zip("bhijklmqd", (2, 3, 20, 17, 33, 9, 5, 16, 8), strict=True))
     left, right = expression.split("->")[0].split(",")
-    a = floats(*(extents[one] for one in left))
-    b = floats(*(extents[one] for one in right), seed=1)
+    a = floats(*(extents[letter] for letter in left))
+    b = floats(*(extents[letter] for letter in right), seed=1)
     check(lambda a, b: jnp.einsum(expression, a, b), a, b, tolerance=1e-4)
 
 

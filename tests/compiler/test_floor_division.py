@@ -76,40 +76,40 @@ def drawn(seed: int, count: int = 20_000) -> tuple[Array, Array]:
     sign = rng.choice([-1.0, 1.0], (2, count))
     near = sign * np.exp2(rng.uniform([[-20], [-20]], [[40], [20]], (2, count)))
     bits = rng.integers(0, 2**32, (2, count), dtype=np.uint32).view(np.float32)
-    whole = np.exp2(rng.integers(0, 30, (2, count))) * rng.integers(2**23, 2**24, (2, count))
-    whole[1] = rng.integers(2**24 - 64, 2**24, count)
-    a, b = np.concatenate([near.astype(np.float32), bits, whole.astype(np.float32)], axis=1)
+    large = np.exp2(rng.integers(0, 30, (2, count))) * rng.integers(2**23, 2**24, (2, count))
+    large[1] = rng.integers(2**24 - 64, 2**24, count)
+    a, b = np.concatenate([near.astype(np.float32), bits, large.astype(np.float32)], axis=1)
     return a, b
 
 
-def assert_bits(found: Array, wanted: Array) -> None:
+def assert_bits(actual: Array, expected: Array) -> None:
     """The same bits; NaN is NaN."""
-    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-    kind = f"u{found.dtype.itemsize}"
-    lost = [np.isnan(each.astype(np.float32)) for each in (found, wanted)]
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    kind = f"u{actual.dtype.itemsize}"
+    lost = [np.isnan(array.astype(np.float32)) for array in (actual, expected)]
     np.testing.assert_array_equal(lost[0], lost[1])
-    np.testing.assert_array_equal(found.view(kind)[~lost[0]], wanted.view(kind)[~lost[0]])
+    np.testing.assert_array_equal(actual.view(kind)[~lost[0]], expected.view(kind)[~lost[0]])
 
 
 def against_numpy(
     function: Callable[..., Any], a: Array, b: Array, targets: tuple[str, ...] = TARGETS
 ) -> None:
     with np.errstate(all="ignore"):
-        found = function(a.copy(), b)
-    wanted = found if isinstance(found, tuple) else (found,)
+        values = function(a.copy(), b)
+    expected = values if isinstance(values, tuple) else (values,)
     module = trace(function, a, b).to_module()
     ways = [evaluate(module, [a, b])]
     ways += [run(compile(module, target=target), [a, b]) for target in targets]
     for results in ways:
-        for one, other in zip(results, wanted, strict=True):
-            assert_bits(one, np.asarray(other))
+        for result, reference in zip(results, expected, strict=True):
+            assert_bits(result, np.asarray(reference))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("pairs", [edges(), drawn(9)], ids=["edges", "drawn"])
 def test_quotients_are_numpys(pairs: tuple[Array, Array], dtype: type) -> None:
     with np.errstate(all="ignore"):
-        a, b = (each.astype(dtype) for each in pairs)
+        a, b = (pair.astype(dtype) for pair in pairs)
     against_numpy(lambda a, b: a // b, a, b)
 
 
@@ -147,11 +147,11 @@ def test_quotients_are_jaxlibs() -> None:
 
     a, b = drawn(12)
     with np.errstate(all="ignore"):
-        rest, least = np.fmod(a, b), 2.0**-126
-        near = [np.abs(each) for each in (a, b, rest, np.abs(b) - np.abs(rest))]
-    kept = np.all([(each >= least) | (each == 0) for each in near], axis=0)
-    a, b = a[kept], b[kept]
-    (wanted,) = [np.asarray(each) for each in jax.tree.leaves(jax.jit(jnp.floor_divide)(a, b))]
+        remainder, least = np.fmod(a, b), 2.0**-126
+        near = [np.abs(array) for array in (a, b, remainder, np.abs(b) - np.abs(remainder))]
+    is_normal = np.all([(array >= least) | (array == 0) for array in near], axis=0)
+    a, b = a[is_normal], b[is_normal]
+    (expected,) = [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(jnp.floor_divide)(a, b))]
     module = lowered(jnp.floor_divide, a, b)
     for target in TARGETS:
-        assert_bits(run(compile(module, target=target), [a, b])[0], wanted)
+        assert_bits(run(compile(module, target=target), [a, b])[0], expected)

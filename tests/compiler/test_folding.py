@@ -14,13 +14,15 @@ from neff import runtime
 @pytest.mark.parametrize("kind", ["u32", "s32"])
 def test_arithmetic_shifts_keep_the_highest_bit(kind: str, value: int, by: int) -> None:
     signed = value - 2**32 if value >= 2**31 else value
-    wanted = (signed >> min(by, 31)) % 2**32
-    v, d = (one - 2**32 if kind == "s32" and one >= 2**31 else one for one in (value, by))
+    expected = (signed >> min(by, 31)) % 2**32
+    v, d = (
+        number - 2**32 if kind == "s32" and number >= 2**31 else number for number in (value, by)
+    )
     text = f"""HloModule m
     ENTRY main {{ v = {kind}[] constant({v})
      d = {kind}[] constant({d})
      s = {kind}[] shift-right-arithmetic(v, d)
      ROOT r = ({kind}[]) tuple(s) }}"""
     program = compile_module(hlo_tools.load(text.encode()), target="trn2")
-    (found,) = runtime.load(program).run({}).values()
-    assert int(np.asarray(found)) % 2**32 == wanted
+    (actual,) = runtime.load(program).run({}).values()
+    assert int(np.asarray(actual)) % 2**32 == expected

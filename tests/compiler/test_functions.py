@@ -30,12 +30,12 @@ def test_functions_are_numpys(opcode: str) -> None:
     names = {"acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh",
              "atanh": "arctanh"}  # fmt: skip
     x = np.linspace(low, high, 127, dtype=np.float32)
-    made = hlo_tools.load(
+    module = hlo_tools.load(
         f"HloModule m\nENTRY e {{ x = f32[127] parameter(0)\n ROOT r = f32[127] {opcode}(x) }}".encode()
     )
-    (found,) = run(compile(made, target="trn2"), [x])
-    wanted = getattr(np, names.get(opcode, opcode))(x.astype(np.float64))
-    np.testing.assert_allclose(found, wanted, rtol=3e-6, atol=3e-7)
+    (actual,) = run(compile(module, target="trn2"), [x])
+    expected = getattr(np, names.get(opcode, opcode))(x.astype(np.float64))
+    np.testing.assert_allclose(actual, expected, rtol=3e-6, atol=3e-7)
 
 
 @pytest.mark.parametrize("opcode", _RANGES)
@@ -48,9 +48,9 @@ def test_functions_are_numpys_far_outside(opcode: str) -> None:
              "atanh": np.arctanh, "cosh": np.cosh, "exp2": np.exp2, "log2": np.log2,
              "sinh": np.sinh}  # fmt: skip
     with np.errstate(all="ignore"):
-        wanted = names[opcode](x.astype(np.float64)).astype(np.float32)
-    (found,) = run(compile(hlo_tools.load(text.encode()), target="trn2"), [x])
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-37)
+        expected = names[opcode](x.astype(np.float64)).astype(np.float32)
+    (actual,) = run(compile(hlo_tools.load(text.encode()), target="trn2"), [x])
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-37)
 
 
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
@@ -96,13 +96,13 @@ def test_bitcasts_between_sizes(rows: int, wide: str, narrow: str) -> None:
     if large.itemsize <= small.itemsize:
         return
     ratio = large.itemsize // small.itemsize
-    given = np.ones((rows, 3), np.float32).astype(large) * np.arange(3).astype(large)
-    check(lambda x: lax.bitcast_convert_type(x, small), given)
+    array = np.ones((rows, 3), np.float32).astype(large) * np.arange(3).astype(large)
+    check(lambda x: lax.bitcast_convert_type(x, small), array)
     parts = _bytes(rows, ratio * small.itemsize).view(small)
-    made = lambda x: lax.bitcast_convert_type(  # noqa: E731
+    cast = lambda x: lax.bitcast_convert_type(  # noqa: E731
         lax.bitcast_convert_type(x, large), small
     )
-    check(made, parts)
+    check(cast, parts)
 
 
 @_few
@@ -124,7 +124,7 @@ def test_rounding_to_a_format_flushes_what_jaxlib_flushes(dtype: str) -> None:
     numbers = values.astype(np.float32)
     x = numbers[~np.isnan(numbers)].astype(dtype)
     formats = ((5, 10), (5, 2), (8, 7), (5, 7))
-    check(lambda x: [lax.reduce_precision(x, *one) for one in formats], x, tolerance=0)
+    check(lambda x: [lax.reduce_precision(x, *bits) for bits in formats], x, tolerance=0)
 
 
 @_few
@@ -145,15 +145,15 @@ def test_windows_over_several_operands(rows: int, columns: int, stride: int) -> 
 
 
 def test_the_high_half_of_a_product() -> None:
-    made = hlo_tools.load(
+    module = hlo_tools.load(
         b"HloModule m\nENTRY e { x = s32[5] parameter(0)\n y = s32[5] parameter(1)\n"
         b" ROOT r = s32[5] mulhi(x, y) }"
     )
     x = np.array([2**31 - 1, -7, 2**30, -(2**31), -(2**31)], np.int32)
     y = np.array([9, 7, -(2**31), -(2**31), -1], np.int32)
-    (found,) = run(compile(made, target="trn2"), [x, y])
-    wanted = [a * b >> 32 for a, b in zip(x.tolist(), y.tolist(), strict=True)]
-    np.testing.assert_array_equal(found, wanted)
+    (actual,) = run(compile(module, target="trn2"), [x, y])
+    expected = [a * b >> 32 for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    np.testing.assert_array_equal(actual, expected)
     from hlo_tools.evaluate import evaluate
 
-    np.testing.assert_array_equal(evaluate(made, [x, y])[0], found)
+    np.testing.assert_array_equal(evaluate(module, [x, y])[0], actual)

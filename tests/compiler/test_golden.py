@@ -23,14 +23,14 @@ WITH_FILES = {"custom-call"}
 @pytest.mark.parametrize("opcode", FILES)
 def test_kernels(opcode: str, update_golden: bool) -> None:
     golden = FILES[opcode].read_text()
-    head, _, rest = golden.partition("\n")
-    module = rest.partition(BECOMES)[0].strip()
+    head, _, tail = golden.partition("\n")
+    module = tail.partition(BECOMES)[0].strip()
     kernels = kernels_of(module, head.removeprefix("// -t "))
-    found = f"{head}\n{module}\n{BECOMES}\n{kernels}\n"
+    text = f"{head}\n{module}\n{BECOMES}\n{kernels}\n"
     if update_golden:
-        FILES[opcode].write_text(found)
+        FILES[opcode].write_text(text)
     assert f" {opcode}(" in module
-    assert found == golden or update_golden
+    assert text == golden or update_golden
 
 
 def test_every_covered_opcode_has_a_file() -> None:

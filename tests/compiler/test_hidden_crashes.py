@@ -51,8 +51,8 @@ def test_results_are_those_of_jaxlib(body: str, target: str) -> None:
     module = _module(body)
     x = np.linspace(-2, 2, 15, dtype=np.float32).reshape(3, 5)
     arrays = [x, np.float32(0.75)]
-    (found,) = run(compile(module, target=target), arrays)
-    same(found, oracle(module, arrays)[0], 0)
+    (actual,) = run(compile(module, target=target), arrays)
+    same(actual, oracle(module, arrays)[0], 0)
 
 
 @pytest.mark.parametrize("name", list(REFUSED))

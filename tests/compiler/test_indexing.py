@@ -128,7 +128,7 @@ def test_batched_gather_and_scatter() -> None:
 
 
 def _steps(steps: list[Any]) -> int:
-    return sum(1 + (_steps(one.body) if isinstance(one, EngineLoop) else 0) for one in steps)
+    return sum(1 + (_steps(step.body) if isinstance(step, EngineLoop) else 0) for step in steps)
 
 
 def _written(program: Program) -> int:

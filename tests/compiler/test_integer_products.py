@@ -53,10 +53,12 @@ def test_batches_and_windows() -> None:
 
 
 @_few
-@hypothesis.given(groups=st.sampled_from([2, 3]), extent=st.integers(3, 6), many=st.integers(1, 2))
-def test_batch_groups(groups: int, extent: int, many: int) -> None:
+@hypothesis.given(
+    groups=st.sampled_from([2, 3]), extent=st.integers(3, 6), per_group=st.integers(1, 2)
+)
+def test_batch_groups(groups: int, extent: int, per_group: int) -> None:
     draw = np.random.default_rng(extent).standard_normal
-    image = draw((groups * many, 3, extent, extent)).astype(np.float32)
+    image = draw((groups * per_group, 3, extent, extent)).astype(np.float32)
     kernel = draw((groups * 2, 3, 3, 3)).astype(np.float32)
     check(
         lambda a, b: lax.conv_general_dilated(a, b, (1, 1), "SAME", batch_group_count=groups),
@@ -68,8 +70,8 @@ def test_gradient_of_grouped_convolution() -> None:
     draw = np.random.default_rng(1).standard_normal
 
     def loss(image: jax.Array, kernel: jax.Array) -> jax.Array:
-        made = lax.conv_general_dilated(image, kernel, (2, 1), "SAME", feature_group_count=2)
-        return (made * made).sum()
+        convolved = lax.conv_general_dilated(image, kernel, (2, 1), "SAME", feature_group_count=2)
+        return (convolved * convolved).sum()
 
     image, kernel = (draw(shape).astype(np.float32) for shape in ((2, 4, 5, 6), (6, 2, 3, 3)))
     check(jax.grad(loss, (0, 1)), image, kernel, tolerance=1e-4)

@@ -1,4 +1,4 @@
-"""What JAX's own tests run, in small: results of NEFFs beside jaxlib's; complex numbers are refused."""
+"""Samples of JAX's own tests: NEFFs give jaxlib's results; complex numbers are refused."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_complex_numbers_are_refused_as_such(name: str) -> None:
 @pytest.mark.skipif(not os.environ.get(CHECKOUT), reason=f"{CHECKOUT} names no checkout of JAX")
 def test_samples_of_jaxs_own_tests(tmp_path: Path) -> None:
     """Nothing wrong, no foreign exception, no crash, no hang; nearly all of the rest passes."""
-    found = tmp_path / "results.json"
+    report = tmp_path / "results.json"
     command = [sys.executable, str(ROOT / "scripts/jax_tests.py"), os.environ[CHECKOUT]]
-    done = subprocess.run([*command, "--seed", "1", "--json", str(found)], check=False)
+    done = subprocess.run([*command, "--seed", "1", "--json", str(report)], check=False)
     assert done.returncode == 0
-    counted = [row for row in json.loads(found.read_text()) if row["outcome"] == "passed"]
+    counted = [row for row in json.loads(report.read_text()) if row["outcome"] == "passed"]
     for executor in ("cpu", "neff"):
         assert sum(row["executor"] == executor for row in counted) > 100

@@ -27,7 +27,7 @@ from tests.compiler.compiling import TARGETS, check, lowered
 pytestmark = pytest.mark.jax
 
 Array = np.ndarray[Any, Any]
-FEW = hypothesis.settings(max_examples=2, deadline=None)
+FEW_EXAMPLES = hypothesis.settings(max_examples=2, deadline=None)
 
 
 def some(*shape: int, seed: int = 0) -> Array:
@@ -53,7 +53,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @hypothesis.given(st.integers(32, 300), st.integers(2, 200), st.sampled_from(TARGETS))
-@FEW
+@FEW_EXAMPLES
 def test_every_level_is_right_and_the_third_the_fastest(
     name: str, rows: int, width: int, target: str
 ) -> None:
@@ -83,7 +83,7 @@ def test_what_the_levels_do() -> None:
     first, second, third = (estimate(program).total.value for program in programs)
     assert third <= second < first
     assert not records[0].rewrites
-    assert {one.rule for one in records[1].rewrites} >= {"exchanged-product"}
+    assert {rewrite.rule for rewrite in records[1].rewrites} >= {"exchanged-product"}
     assert [record.level for record in records] == [1, 2, 3]
     assert not records[0].searched and not records[1].searched
     assert [name for name, _ in records[2].searched] == [plan.name for plan in PLANS[3]]
@@ -135,9 +135,9 @@ def test_the_third_level_is_faster_than_the_first_where_rules_and_sizes_matter()
 def test_a_search_ends_with_the_same_program() -> None:
     arrays = [some(130, 70, seed=seed) for seed in range(2)]
     module, options = lowered(attend, *arrays), CompileOptions(optlevel=3)
-    one = compile(module, target="trn2", options=options)
-    other = compile(module, target="trn2", options=options, record=Record())
-    assert str(one.subgraphs) == str(other.subgraphs)
+    first = compile(module, target="trn2", options=options)
+    second = compile(module, target="trn2", options=options, record=Record())
+    assert str(first.subgraphs) == str(second.subgraphs)
 
 
 def test_plans_in_processes_end_with_the_same_program(monkeypatch: pytest.MonkeyPatch) -> None:

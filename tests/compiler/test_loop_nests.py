@@ -14,20 +14,20 @@ from neff.options import CompileOptions
 from tests.compiler.compiling import TARGETS, check
 from tests.compiler.loop_nests import NESTS, outer_counter
 
-_NAMED = [pytest.param(function, given, id=function.__name__) for function, given in NESTS]
+_NAMED = [pytest.param(function, arguments, id=function.__name__) for function, arguments in NESTS]
 
 
-@pytest.mark.parametrize(("function", "given"), _NAMED)
-def test_numbers(function: Callable[..., Any], given: tuple[Any, ...]) -> None:
-    check(function, *given)
+@pytest.mark.parametrize(("function", "arguments"), _NAMED)
+def test_numbers(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    check(function, *arguments)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("level", [1, 3])
 def test_every_target_and_level(target: str, level: int) -> None:
-    function, given = NESTS[0]
+    function, arguments = NESTS[0]
     assert function is outer_counter
-    check(function, *given, target=target, options=CompileOptions(optlevel=level))
+    check(function, *arguments, target=target, options=CompileOptions(optlevel=level))
 
 
 def chain_of_three_loops() -> list[Node]:

@@ -37,11 +37,11 @@ def _bytes(array: Any) -> Any:
 
 
 def _loops(steps: list[EngineStep]) -> list[EngineLoop]:
-    found: list[EngineLoop] = []
+    loops: list[EngineLoop] = []
     for step in steps:
         if isinstance(step, EngineLoop):
-            found += [step, *_loops(step.body)]
-    return found
+            loops += [step, *_loops(step.body)]
+    return loops
 
 
 def loops_of(program: Program) -> list[EngineLoop]:
@@ -50,19 +50,19 @@ def loops_of(program: Program) -> list[EngineLoop]:
 
 
 def check(
-    function: Any, *given: tuple[Any, ...], tolerance: float = 2e-5, target: str = "trn2"
+    function: Any, *calls: tuple[Any, ...], tolerance: float = 2e-5, target: str = "trn2"
 ) -> Program:
     """Compile a function once, run it with each of the arguments, twice, and compare with JAX."""
-    program = compile(lowered(function, *given[0]), target=target)
+    program = compile(lowered(function, *calls[0]), target=target)
     verify(program)
     for by_address in (False, True):
         model = runtime.LoadedModel(program, "m", "m", by_address=by_address)
-        for arguments in given * 2:
+        for arguments in calls * 2:
             leaves = [_bytes(leaf) for leaf in jax.tree.leaves(arguments)]
-            found = model.run(dict(zip(program.inputs, leaves, strict=True)))
-            wanted = jax.tree.leaves(jax.jit(function)(*arguments))
-            for name, one in zip(program.outputs, wanted, strict=True):
-                same(found[name], np.asarray(one), tolerance)
+            results = model.run(dict(zip(program.inputs, leaves, strict=True)))
+            expected = jax.tree.leaves(jax.jit(function)(*arguments))
+            for name, leaf in zip(program.outputs, expected, strict=True):
+                same(results[name], np.asarray(leaf), tolerance)
     return program
 
 
@@ -82,8 +82,8 @@ def test_bounds_that_are_inputs(target: str) -> None:
     def added(x: Any, low: Any, high: Any) -> Any:
         return lax.fori_loop(low, high, lambda i, s: s * 0.5 + i, x)
 
-    given = [(X, np.int32(low), np.int32(high)) for low, high in ((2, 7), (7, 2), (-3, 4))]
-    check(added, *given, target=target)
+    calls = [(X, np.int32(low), np.int32(high)) for low, high in ((2, 7), (7, 2), (-3, 4))]
+    check(added, *calls, target=target)
 
 
 def test_known_turns_count_in_a_register() -> None:
@@ -168,9 +168,9 @@ def test_gradient_of_a_recurrent_network() -> None:
         h, ys = lax.scan(jax.checkpoint(step), jnp.zeros((2, 6)), xs)
         return (ys**2).mean() + h.sum()
 
-    given = [(_floats(4, 6, seed=k), _floats(6, 6, seed=k + 9) * F32(0.3), _floats(150, 2, 4))
+    calls = [(_floats(4, 6, seed=k), _floats(6, 6, seed=k + 9) * F32(0.3), _floats(150, 2, 4))
              for k in (0, 1)]  # fmt: skip
-    assert len(loops_of(check(jax.value_and_grad(loss, (0, 1)), *given))) == 2
+    assert len(loops_of(check(jax.value_and_grad(loss, (0, 1)), *calls))) == 2
 
 
 def test_lstm() -> None:
@@ -183,9 +183,9 @@ def test_lstm() -> None:
 
         return lax.scan(step, (jnp.zeros((3, 8)), jnp.zeros((3, 8))), xs)
 
-    given = [(_floats(5, 32), _floats(8, 32) * F32(0.3), _floats(32), _floats(100, 3, 5, seed=k))
+    calls = [(_floats(5, 32), _floats(8, 32) * F32(0.3), _floats(32), _floats(100, 3, 5, seed=k))
              for k in (4, 5)]  # fmt: skip
-    check(lstm, *given)
+    check(lstm, *calls)
 
 
 def test_updates_at_places_that_data_decides() -> None:
@@ -212,10 +212,10 @@ def test_an_update_that_reads_what_it_writes_over() -> None:
 
 
 def test_unsigned_starts_beyond_31_bits_are_clamped_to_the_end() -> None:
-    def taken(x: Any, at: Any) -> Any:
-        return lax.dynamic_slice(x, (at,), (3,))
+    def taken(x: Any, position: Any) -> Any:
+        return lax.dynamic_slice(x, (position,), (3,))
 
-    check(taken, *((_floats(9), np.uint32(at)) for at in (0, 5, 7, 1 << 31, (1 << 32) - 1)))
+    check(taken, *((_floats(9), np.uint32(start)) for start in (0, 5, 7, 1 << 31, (1 << 32) - 1)))
 
 
 COUNTS = {
@@ -243,7 +243,7 @@ def test_what_counts(name: str) -> None:
 
 def test_a_number_that_leaves_its_type_is_no_counter() -> None:
     """uint8: 250 + 10 is 4."""
-    found = check(
+    program = check(
         lambda x: lax.while_loop(
             lambda s: s[1] < 900,
             lambda s: (s[0] + jnp.uint8(10), s[1] + 1, s[2] * 0.99 + s[0]),
@@ -252,7 +252,7 @@ def test_a_number_that_leaves_its_type_is_no_counter() -> None:
         (_floats(3),),
         tolerance=1e-4,
     )
-    assert loops_of(found)[0].trips == 900
+    assert loops_of(program)[0].trips == 900
 
 
 # -- branches ---------------------------------------------------------------------------------
@@ -264,8 +264,8 @@ def _branches(i: Any, x: Any) -> Any:
 
 
 def test_one_branch_is_taken() -> None:
-    given = [(np.int32(number), X) for number in (0, 1, -4, 2, 9)]
-    assert len(loops_of(check(_branches, *given))) == 4
+    calls = [(np.int32(number), X) for number in (0, 1, -4, 2, 9)]
+    assert len(loops_of(check(_branches, *calls))) == 4
 
 
 def test_a_predicate_takes_the_first() -> None:
@@ -301,8 +301,8 @@ def test_the_branch_that_is_not_taken_does_not_run() -> None:
         return lax.cond(run, forever, lambda x: -x, x)
 
     program = compile(lowered(endless, X, np.bool_(True)), target="trn2")
-    given = dict(zip(program.inputs, [X, np.uint8(0)], strict=True))
-    np.testing.assert_array_equal(runtime.load(program).run(given)["output0"], -X)
+    inputs = dict(zip(program.inputs, [X, np.uint8(0)], strict=True))
+    np.testing.assert_array_equal(runtime.load(program).run(inputs)["output0"], -X)
 
 
 # -- cost -------------------------------------------------------------------------------------
@@ -318,11 +318,11 @@ def _stacked(turns: int) -> Program:
 
 
 def test_turns_cost_the_same_however_many_there_are() -> None:
-    few, many = _stacked(100), _stacked(1000)
-    sizes = [one.metadata["statistics"] for one in (few, many)]
+    short, long = _stacked(100), _stacked(1000)
+    sizes = [program.metadata["statistics"] for program in (short, long)]
     assert sizes[0]["instructions"] == sizes[1]["instructions"] < 60
     assert sizes[1]["scratch_bytes"] < 20 * 64 * 64 * 4
-    times = [timing.estimate(one).total.value for one in (few, many)]
+    times = [timing.estimate(program).total.value for program in (short, long)]
     assert 9 < times[1] / times[0] < 11
 
 
@@ -331,8 +331,8 @@ def test_iterations_on_data_are_the_callers_to_say() -> None:
         return lax.while_loop(lambda s: jnp.sum(s) < 100.0, lambda s: s * 1.5 + 1, x)
 
     program = compile(lowered(grown, X), target="trn2")
-    one, ten = (timing.estimate(program, trips=trips).total.value for trips in (1, 10))
-    assert ten > 5 * one
+    single, ten = (timing.estimate(program, trips=trips).total.value for trips in (1, 10))
+    assert ten > 5 * single
 
 
 def test_two_cores_meet_in_loops() -> None:
@@ -342,8 +342,8 @@ def test_two_cores_meet_in_loops() -> None:
     verify(program)
     model = runtime.load(program)
     for number in (0, 2, 1):
-        found = model.run(dict(zip(program.inputs, [np.int32(number), X], strict=True)))
-        same(found["output0"], jax.jit(_branches)(np.int32(number), X), 2e-5)
+        results = model.run(dict(zip(program.inputs, [np.int32(number), X], strict=True)))
+        same(results["output0"], jax.jit(_branches)(np.int32(number), X), 2e-5)
 
 
 TORN = """HloModule m
@@ -377,9 +377,9 @@ def test_a_view_of_the_state_is_its_own_next_value() -> None:
     program = compile(module, target="trn2")
     verify(program)
     x = _floats(4)
-    found = runtime.load(program).run({"input0": x})
-    for name, one in zip(program.outputs, oracle(module, [x]), strict=True):
-        same(found[name], one, 1e-5)
+    results = runtime.load(program).run({"input0": x})
+    for name, reference in zip(program.outputs, oracle(module, [x]), strict=True):
+        same(results[name], reference, 1e-5)
 
 
 def test_a_product_does_not_write_over_the_state_that_it_still_reads() -> None:
@@ -392,9 +392,9 @@ def test_a_product_does_not_write_over_the_state_that_it_still_reads() -> None:
 
         return lax.fori_loop(0, n, step, h)
 
-    given = [
+    calls = [
         (_floats(40, 1100, seed=k), _floats(1100, 1100) * F32(0.02), np.int32(2)) for k in (1, 2)
     ]
-    check(stepped, *given, tolerance=2e-4)
+    check(stepped, *calls, tolerance=2e-4)
     narrow = lambda h, u, n: lax.fori_loop(0, n, lambda i, h: jnp.tanh(h @ u), h)  # noqa: E731
-    check(narrow, *given, tolerance=2e-4)
+    check(narrow, *calls, tolerance=2e-4)

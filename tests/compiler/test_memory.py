@@ -35,12 +35,12 @@ def copy(target: Tensor, source: Tensor, line: int = 1) -> Instruction:
     )
 
 
-def overlapping(one: Tensor, other: Tensor) -> bool:
-    assert one.address is not None
-    assert other.address is not None
+def overlapping(left: Tensor, right: Tensor) -> bool:
+    assert left.address is not None
+    assert right.address is not None
     return (
-        one.address[1] < other.address[1] + other.free_bytes
-        and other.address[1] < one.address[1] + one.free_bytes
+        left.address[1] < right.address[1] + right.free_bytes
+        and right.address[1] < left.address[1] + left.free_bytes
     )
 
 
@@ -51,9 +51,9 @@ def test_tensors_that_live_together_do_not_overlap() -> None:
     placed = ChipMemory(TARGETS["trn1"]).plan(body, "k.")
     ranges = list(live_ranges(body).values())
     for number, live in enumerate(ranges):
-        for other in ranges[:number]:
-            if live.first <= other.last and other.first <= live.last:
-                assert not overlapping(placed[live.tensor.name], placed[other.tensor.name])
+        for earlier in ranges[:number]:
+            if live.first <= earlier.last and earlier.first <= live.last:
+                assert not overlapping(placed[live.tensor.name], placed[earlier.tensor.name])
     assert {tensor.name for tensor in placed.values()} == {f"k.t{n}" for n in range(60)}
 
 
@@ -145,16 +145,16 @@ def test_the_error_for_psum() -> None:
 def test_arena_gives_back_everything() -> None:
     generator = random.Random(1)
     arena = Arena(1 << 16, 0, 1 << 12)
-    held = []
+    extents = []
     for _ in range(500):
-        if held and generator.random() < 0.5:
-            arena.give(held.pop(generator.randrange(len(held))))
+        if extents and generator.random() < 0.5:
+            arena.give(extents.pop(generator.randrange(len(extents))))
         else:
-            taken = arena.take(generator.randrange(1, 3000))
-            if taken is not None:
-                assert all(taken[1] <= low or high <= taken[0] for low, high in held)
-                held.append(taken)
-    for taken in held:
-        arena.give(taken)
+            extent = arena.take(generator.randrange(1, 3000))
+            if extent is not None:
+                assert all(extent[1] <= low or high <= extent[0] for low, high in extents)
+                extents.append(extent)
+    for extent in extents:
+        arena.give(extent)
     arena.settle()
     assert arena.take(1 << 16) == (0, 1 << 16)

@@ -74,32 +74,36 @@ def test_a_program_gives_what_jaxlib_gives(name: str, kind: str) -> None:
     x, y = drawn(kind, 1, 5, 7), drawn(kind, 2, 5, 7)
     if name == "division":
         y = np.where(y == 0, 1, y.astype(np.int32)).astype(kind)
-    wanted = [narrow(np.asarray(one)) for one in jax.tree.leaves(jax.jit(program)(x, y))]
-    found = run(compile(lowered(program, x, y), target="trn2"), [narrow(x), narrow(y)])
-    for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
-        one = one.view(np.bool_) if other.dtype == np.bool_ else one
-        assert one.dtype == other.dtype and one.shape == other.shape, number
-        np.testing.assert_array_equal(one.astype(np.float64), other.astype(np.float64), str(number))
+    expected = [narrow(np.asarray(leaf)) for leaf in jax.tree.leaves(jax.jit(program)(x, y))]
+    results = run(compile(lowered(program, x, y), target="trn2"), [narrow(x), narrow(y)])
+    for number, (result, reference) in enumerate(zip(results, expected, strict=True)):
+        result = result.view(np.bool_) if reference.dtype == np.bool_ else result
+        assert result.dtype == reference.dtype and result.shape == reference.shape, number
+        np.testing.assert_array_equal(
+            result.astype(np.float64), reference.astype(np.float64), str(number)
+        )
 
 
-@pytest.mark.parametrize("wanted", [np.int32, jnp.int4])
-def test_products(wanted: Any) -> None:
+@pytest.mark.parametrize("result_type", [np.int32, jnp.int4])
+def test_products(result_type: Any) -> None:
     """jaxlib's CPU takes none of these."""
     x, y = drawn("int4", 3, 5, 9), drawn("int4", 4, 9, 6)
 
     def program(a: Any, b: Any) -> Any:
-        return jax.lax.dot(a, b, preferred_element_type=wanted)
+        return jax.lax.dot(a, b, preferred_element_type=result_type)
 
-    (found,) = run(compile(lowered(program, x, y), target="trn2"), [narrow(x), narrow(y)])
+    (actual,) = run(compile(lowered(program, x, y), target="trn2"), [narrow(x), narrow(y)])
     exact = x.astype(np.int64) @ y.astype(np.int64)
-    np.testing.assert_array_equal(found, exact if wanted is np.int32 else (exact + 8) % 16 - 8)
+    np.testing.assert_array_equal(
+        actual, exact if result_type is np.int32 else (exact + 8) % 16 - 8
+    )
 
 
 def test_a_population_is_that_of_the_bits_there_are() -> None:
     """jaxlib's CPU counts repeated signs of int4 too."""
     x = np.arange(-8, 8).astype(jnp.int4)
-    (found,) = run(compile(lowered(jax.lax.population_count, x), target="trn2"), [narrow(x)])
-    assert found.tolist() == [(value % 16).bit_count() for value in range(-8, 8)]
+    (actual,) = run(compile(lowered(jax.lax.population_count, x), target="trn2"), [narrow(x)])
+    assert actual.tolist() == [(value % 16).bit_count() for value in range(-8, 8)]
 
 
 def test_constants_are_the_values_that_they_hold() -> None:
@@ -108,8 +112,8 @@ def test_constants_are_the_values_that_they_hold() -> None:
     def program(x: Any) -> Any:
         return jnp.asarray(table) + x
 
-    (found,) = run(compile(lowered(program, table), target="trn2"), [narrow(table)])
-    np.testing.assert_array_equal(found, narrow(np.asarray(jax.jit(program)(table))))
+    (actual,) = run(compile(lowered(program, table), target="trn2"), [narrow(table)])
+    np.testing.assert_array_equal(actual, narrow(np.asarray(jax.jit(program)(table))))
 
 
 @pytest.mark.parametrize(

@@ -36,18 +36,20 @@ def module(result: str, opcode: str, *operands: str, attributes: str = "") -> hl
 
 
 def elementwise(opcode: str, element: str, *arrays: Array, target: str) -> tuple[Array, Array]:
-    """What the NEFF and what jaxlib gives."""
+    """Return the results of the NEFF and of jaxlib."""
     kind = f"{element}[{arrays[0].size}]"
-    made = module(kind, opcode, *(kind for _ in arrays))
-    return run(compile(made, target=target), arrays)[0], oracle(made, arrays)[0]
+    hlo_module = module(kind, opcode, *(kind for _ in arrays))
+    return run(compile(hlo_module, target=target), arrays)[0], oracle(hlo_module, arrays)[0]
 
 
-def assert_same_bits(found: Array, wanted: Array) -> None:
+def assert_same_bits(actual: Array, expected: Array) -> None:
     """Equal values with equal signs of zero; NaN equals NaN."""
-    one, other = found.astype(np.float64), wanted.astype(np.float64)
-    np.testing.assert_array_equal(one, other)
-    numbers = ~np.isnan(one)
-    np.testing.assert_array_equal(np.signbit(one[numbers]), np.signbit(other[numbers]))
+    actual_values, expected_values = actual.astype(np.float64), expected.astype(np.float64)
+    np.testing.assert_array_equal(actual_values, expected_values)
+    numbers = ~np.isnan(actual_values)
+    np.testing.assert_array_equal(
+        np.signbit(actual_values[numbers]), np.signbit(expected_values[numbers])
+    )
 
 
 _EDGES = [
@@ -67,14 +69,14 @@ def edges(element: str) -> Array:
 def test_signs_of_zero_stay(target: str, element: str) -> None:
     for opcode in ("floor", "ceil", "round-nearest-even", "round-nearest-afz", "sign"):
         assert_same_bits(*elementwise(opcode, element, edges(element), target=target))
-    found, wanted = elementwise("cbrt", element, edges(element), target=target)
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+    actual, expected = elementwise("cbrt", element, edges(element), target=target)
+    np.testing.assert_array_equal(np.signbit(actual), np.signbit(expected))
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_division_by_the_lowest_integer(target: str) -> None:
     special = np.array([0, 1, -1, 2, -7, 46341, 2**31 - 1, -(2**31) + 1, -(2**31)], np.int32)
-    a, b = (each.reshape(-1).copy() for each in np.meshgrid(special, special))
+    a, b = (grid.reshape(-1).copy() for grid in np.meshgrid(special, special))
     for opcode in ("divide", "remainder"):
         np.testing.assert_array_equal(*elementwise(opcode, "s32", a, b, target=target))
 
@@ -83,7 +85,7 @@ def test_division_by_the_lowest_integer(target: str) -> None:
 @pytest.mark.parametrize("element", ["f32", "bf16", "f16"])
 def test_float_remainder_is_exact(target: str, element: str) -> None:
     values = edges(element)
-    a, b = (each.reshape(-1).copy() for each in np.meshgrid(values, values))
+    a, b = (grid.reshape(-1).copy() for grid in np.meshgrid(values, values))
     random = np.random.default_rng(0)
     a = np.concatenate([a, np.exp2(random.uniform(-14, 15, 500)).astype(a.dtype)])
     b = np.concatenate([b, np.exp2(random.uniform(-14, 15, 500)).astype(a.dtype)])
@@ -102,9 +104,11 @@ def test_angles_of_any_size(target: str, element: str, most: float) -> None:
     step = float(ml_dtypes.finfo(_DTYPES[element]).eps)
     with np.errstate(invalid="ignore"):
         for opcode, function in (("sine", np.sin), ("cosine", np.cos)):
-            found, _ = elementwise(opcode, element, angles, target=target)
+            actual, _ = elementwise(opcode, element, angles, target=target)
             tolerance = step / 2 + 1e-6
-            np.testing.assert_allclose(found.astype(float), function(exact), rtol=0, atol=tolerance)
+            np.testing.assert_allclose(
+                actual.astype(float), function(exact), rtol=0, atol=tolerance
+            )
         sine, _ = elementwise("sine", element, np.array([0.0, -0.0]).astype(angles.dtype), target=target)  # fmt: skip
         assert np.signbit(sine).tolist() == [False, True]
 
@@ -121,16 +125,16 @@ def test_products_of_integers_wrap(left: str, right: str, result: str, target: s
         random.integers(0, 256, shape).astype(np.uint8) for shape in ((5, 100), (100, 7))
     )  # fmt: skip
     arrays = [
-        each % 2 == 0 if kind == "pred" else each.view(_DTYPES[kind])
-        for each, kind in ((a, left), (b, right))
+        array % 2 == 0 if kind == "pred" else array.view(_DTYPES[kind])
+        for array, kind in ((a, left), (b, right))
     ]
-    made = module(
+    hlo_module = module(
         f"{result}[5,7]", "dot", f"{left}[5,100]", f"{right}[100,7]",
         attributes=", lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     )  # fmt: skip
-    (found,) = run(compile(made, target=target), arrays)
-    (wanted,) = oracle(made, arrays)
-    np.testing.assert_array_equal(found.view(wanted.dtype), wanted)
+    (actual,) = run(compile(hlo_module, target=target), arrays)
+    (expected,) = oracle(hlo_module, arrays)
+    np.testing.assert_array_equal(actual.view(expected.dtype), expected)
 
 
 @pytest.mark.parametrize("algorithm", ["rng_three_fry", "rng_philox"])
@@ -139,10 +143,13 @@ def test_random_bits(algorithm: str, shape: str) -> None:
     text = f"""HloModule m
     ENTRY e {{ a = u64[2] parameter(0)
       ROOT r = (u64[2], u32[{shape}]) rng-bit-generator(a), algorithm={algorithm} }}"""
-    made, state = hlo_tools.load(text.encode()), np.array([12345, 678], np.uint64)
-    found, wanted = run(compile(made, target="trn2"), [state]), oracle(made, [state])
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(one, other)
+    hlo_module, state = hlo_tools.load(text.encode()), np.array([12345, 678], np.uint64)
+    results, expected = (
+        run(compile(hlo_module, target="trn2"), [state]),
+        oracle(hlo_module, [state]),
+    )
+    for result, reference in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, reference)
 
 
 # -- 64-bit integers ------------------------------------------------------------------------------
@@ -168,29 +175,29 @@ _COMPUTED = [
 @pytest.mark.parametrize(("opcode", "element"), _COMPUTED)
 def test_wide_integers_are_right_or_refused(opcode: str, element: str) -> None:
     dtype = _DTYPES[element]
-    made = module(f"{element}[1]", opcode, *[f"{element}[1]"] * _WIDE[opcode])
-    model = runtime.load(compile(made, target="trn2"))
+    hlo_module = module(f"{element}[1]", opcode, *[f"{element}[1]"] * _WIDE[opcode])
+    model = runtime.load(compile(hlo_module, target="trn2"))
     special = [0, 1, 3, 46340, 46341, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**33 + 5, 2**62]
     special += [-value for value in special] if element == "s64" else []
     right = 0
     for values in itertools.product(special, repeat=_WIDE[opcode]):
         arrays = [np.array([value], dtype) for value in values]
         try:
-            found = model.run(dict(zip(model.inputs, arrays, strict=True)))["output0"]
+            actual = model.run(dict(zip(model.inputs, arrays, strict=True)))["output0"]
         except NeffRuntimeError as error:
             assert error.code == "NEFF-INT64"
             continue
         plain = _UNSIGNED.get(opcode) if element == "u64" else None
-        wanted = oracle(made, arrays)[0] if plain is None else plain(arrays[0])
-        np.testing.assert_array_equal(found, wanted, f"{opcode}{values}")
+        expected = oracle(hlo_module, arrays)[0] if plain is None else plain(arrays[0])
+        np.testing.assert_array_equal(actual, expected, f"{opcode}{values}")
         right += 1
     assert right >= 4
 
 
 def test_bounds_of_wide_inputs_are_as_wide_as_the_module_allows() -> None:
     def bounds(text: str) -> list[tuple[int, int] | None]:
-        made = hlo_tools.load(f"HloModule m\nENTRY e {{ {text} }}".encode())
-        program = compile(made, target="trn1")
+        hlo_module = hlo_tools.load(f"HloModule m\nENTRY e {{ {text} }}".encode())
+        program = compile(hlo_module, target="trn1")
         return [program.variables[name].bounds for name in program.inputs]
 
     same = "a = s64[4] parameter(0) ROOT r = s64[4] negate(a)"
@@ -207,9 +214,9 @@ def test_bounds_of_wide_inputs_are_as_wide_as_the_module_allows() -> None:
 
 
 def test_bounds_are_in_the_file(tmp_path) -> None:
-    made = module("s64[2]", "add", "s64[2]", "s64[2]")
+    hlo_module = module("s64[2]", "add", "s64[2]", "s64[2]")
     path = tmp_path / "a.neff"
-    container.write(compile(made, target="trn2"), path)
+    container.write(compile(hlo_module, target="trn2"), path)
     program = container.read(path)
     assert [program.variables[name].bounds for name in program.inputs] == [
         (-(2**30), 2**30 - 1)
@@ -227,20 +234,20 @@ def test_bounds_are_in_the_file(tmp_path) -> None:
      "a = u64[] parameter(0) ROOT r = u64[] not(a)"],
 )  # fmt: skip
 def test_wide_integers_that_leave_32_bits_are_exact(text: str) -> None:
-    made = hlo_tools.load(f"HloModule m\nENTRY e {{ {text} }}".encode())
-    program = compile(made, target="trn2")
+    hlo_module = hlo_tools.load(f"HloModule m\nENTRY e {{ {text} }}".encode())
+    program = compile(hlo_module, target="trn2")
     element = text.split("[")[0].split()[-1]
     info = np.array([1, 0, 2, 3], _DTYPES[element])
-    given = info * (info.dtype.type(1e9) if element == "f32" else info.dtype.type(2**32 - 5))
-    given = given.reshape(program.variables["input0"].shape or (4,))
-    given = given if program.variables["input0"].shape else given[0]
-    (found,) = run(program, [given])
-    np.testing.assert_array_equal(found, oracle(made, [given])[0])
+    array = info * (info.dtype.type(1e9) if element == "f32" else info.dtype.type(2**32 - 5))
+    array = array.reshape(program.variables["input0"].shape or (4,))
+    array = array if program.variables["input0"].shape else array[0]
+    (actual,) = run(program, [array])
+    np.testing.assert_array_equal(actual, oracle(hlo_module, [array])[0])
 
 
 def test_what_only_moves_is_checked_too() -> None:
-    made = module("s64[3,2]", "transpose", "s64[2,3]", attributes=", dimensions={1,0}")
-    model = runtime.load(compile(made, target="trn3"))
+    hlo_module = module("s64[3,2]", "transpose", "s64[2,3]", attributes=", dimensions={1,0}")
+    model = runtime.load(compile(hlo_module, target="trn3"))
     assert prod(model.outputs["output0"].shape) == 6
     with pytest.raises(NeffRuntimeError):
         model.run({"input0": np.full((2, 3), 2**40)})
@@ -262,6 +269,6 @@ def test_floats_of_large_integers_are_rounded_beyond_32_bits(
     for seed in (1, 2):
         most = np.iinfo(kind).max
         x = np.array([most, most - 63 * seed, 7 * seed, np.iinfo(kind).min], kind)
-        (wanted,) = oracle(module, [x])
-        (found,) = runtime.load(program).run({"input0": x}).values()
-        np.testing.assert_array_equal(found, wanted)
+        (expected,) = oracle(module, [x])
+        (actual,) = runtime.load(program).run({"input0": x}).values()
+        np.testing.assert_array_equal(actual, expected)

@@ -31,8 +31,8 @@ from tests.compiler.loop_nests import (
 )
 
 _WRONG = [
-    pytest.param(function, given, id=function.__name__)
-    for function, given in NESTS
+    pytest.param(function, arguments, id=function.__name__)
+    for function, arguments in NESTS
     if function not in (data_decides, innermost_depends_on_the_middle_alone)
 ]
 """Programs that are wrong without the captures; the two others compute nothing in place."""
@@ -55,10 +55,12 @@ def _outer_state_is_overlooked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_outer_state_is_overlooked")
-@pytest.mark.parametrize(("function", "given"), _WRONG)
-def test_overlooked_reads_are_refused(function: Callable[..., Any], given: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(("function", "arguments"), _WRONG)
+def test_overlooked_reads_are_refused(
+    function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
     with pytest.raises(NeffCompileError) as failure:
-        compile(lowered(function, *given), target="trn2")
+        compile(lowered(function, *arguments), target="trn2")
     assert failure.value.code == "NEFF-STALE-READ"
     assert "bug of the compiler" in failure.value.remedy
 
@@ -150,7 +152,7 @@ _SIZES = {"a": (64, "input"), "b": (64, "scratch"), "c": (64, "output")}
 
 
 def _proved(*events: Event, memories: dict[str, str] | None = None) -> str:
-    """What the proof says of a record without kernels: the code of its refusal, or ""."""
+    """Return the code with which the proof refuses a record without kernels, or ""."""
     variables = {
         name: Variable(name, kind, BY_NAME["float32"], (size,))
         for name, (size, kind) in _SIZES.items()

@@ -39,8 +39,10 @@ def box(tensor: Tensor, address: tuple[int, int]) -> tuple[range, range]:
     return range(partition, partition + tensor.shape[0]), range(byte, byte + tensor.free_bytes)
 
 
-def overlapping(one: tuple[range, range], other: tuple[range, range]) -> bool:
-    return all(max(a.start, b.start) < min(a.stop, b.stop) for a, b in zip(one, other, strict=True))
+def overlapping(left: tuple[range, range], right: tuple[range, range]) -> bool:
+    return all(
+        max(a.start, b.start) < min(a.stop, b.stop) for a, b in zip(left, right, strict=True)
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -57,14 +59,16 @@ def test_rectangles_that_live_together_are_apart_and_start_where_they_may(seed: 
     assert missing is None
     for number, live in enumerate(ranges):
         address = placed[live.tensor.name]
-        mine = box(live.tensor, address)
-        assert mine[0].stop <= 128 and mine[1].stop <= 30000 and address[1] % 64 == 0
+        placed_box = box(live.tensor, address)
+        assert placed_box[0].stop <= 128 and placed_box[1].stop <= 30000 and address[1] % 64 == 0
         lanes = live.tensor.shape[0]
         assert address[0] % (32 if lanes <= 32 else 64 if lanes <= 64 else 128) == 0
-        assert not overlapping(mine, box(fixed[0], (64, 512)))
-        for other in ranges[:number]:
-            if live.first <= other.last and other.first <= live.last:
-                assert not overlapping(mine, box(other.tensor, placed[other.tensor.name]))
+        assert not overlapping(placed_box, box(fixed[0], (64, 512)))
+        for live_range in ranges[:number]:
+            if live.first <= live_range.last and live_range.first <= live.last:
+                assert not overlapping(
+                    placed_box, box(live_range.tensor, placed[live_range.tensor.name])
+                )
 
 
 def test_a_page_is_not_crossed() -> None:
@@ -77,7 +81,7 @@ def test_a_page_is_not_crossed() -> None:
 def four_at_once(lanes: int, elements: int) -> list[Instruction]:
     tiles = [tile(f"t{n}", lanes, elements) for n in range(4)]
     return [
-        *(Instruction("memset", {"dst": whole(each), "value": 0.0}) for each in tiles),
+        *(Instruction("memset", {"dst": whole(tile), "value": 0.0}) for tile in tiles),
         Instruction("tensor_tensor", {
             "dst": whole(tiles[0]), "data1": whole(tiles[0]), "data2": whole(tiles[1])
         }),
@@ -123,18 +127,18 @@ def test_small_tiles_fit_side_by_side_and_in_place(target: str) -> None:
     order = order_of(program.subgraphs[0])
     assert not list(clashes(order, program))
     tensors = {
-        each.tensor.name: each.tensor
-        for one in walk(order)
-        for each in one.operands.values()
-        if isinstance(each, Access) and each.tensor.on_chip
+        operand.tensor.name: operand.tensor
+        for inst in walk(order)
+        for operand in inst.operands.values()
+        if isinstance(operand, Access) and operand.tensor.on_chip
     }
-    assert {each.address[0] for each in tensors.values() if each.address} == {0, 64}
+    assert {tensor.address[0] for tensor in tensors.values() if tensor.address} == {0, 64}
     low, high = arrays["values"][:64], arrays["values"][64:]
     c, s = arrays["cosine"], arrays["sine"]
-    wanted = np.concatenate([low * c - high * s, high * c + low * s])
+    expected = np.concatenate([low * c - high * s, high * c + low * s])
     for by_address in (False, True):
-        (found,) = runtime.load(program, by_address=by_address).run(arrays).values()
-        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+        (actual,) = runtime.load(program, by_address=by_address).run(arrays).values()
+        np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_results_are_not_put_over_operands_that_are_read_otherwise() -> None:

@@ -91,12 +91,15 @@ def test_a_pool_and_its_gradient(layout: str) -> None:
     assert is_pool(largest, x)
     check(largest, x)
     x.flat[1234] = np.nan  # jaxlib's own answer depends on how it was vectorised
-    (found,) = run(compile(lowered(largest, x), target="trn2"), [x])
-    place = [at // 2 if dim in "HW" else at for dim, at in zip(layout, _where(x), strict=True)]
-    assert list(_where(found)) == place
+    (actual,) = run(compile(lowered(largest, x), target="trn2"), [x])
+    place = [
+        position // 2 if dim in "HW" else position
+        for dim, position in zip(layout, _where(x), strict=True)
+    ]
+    assert list(_where(actual)) == place
 
 
 def _where(x: np.ndarray) -> tuple[int, ...]:
     """Where the one NaN is."""
-    (found,) = np.argwhere(np.isnan(x))
-    return tuple(found)
+    (places,) = np.argwhere(np.isnan(x))
+    return tuple(places)

@@ -64,18 +64,22 @@ def _dims(dims: object) -> str:
 
 def _add_elementwise(draw: st.DrawFn, builder: Builder, name: str) -> None:
     shape = builder.shapes[name]
-    alike = [one for one, other in builder.shapes.items() if other == shape]
-    other, third = draw(st.sampled_from(alike)), draw(st.sampled_from(alike))
+    alike = [
+        candidate
+        for candidate, candidate_shape in builder.shapes.items()
+        if candidate_shape == shape
+    ]
+    second, third = draw(st.sampled_from(alike)), draw(st.sampled_from(alike))
     kind = draw(st.sampled_from(["unary", "binary", "select", "clamp"]))
     if kind == "unary":
         builder.emit(shape, f"{draw(st.sampled_from(_UNARY))}({name})")
     elif kind == "binary":
-        builder.emit(shape, f"{draw(st.sampled_from(_BINARY))}({name}, {other})")
+        builder.emit(shape, f"{draw(st.sampled_from(_BINARY))}({name}, {second})")
     elif kind == "clamp":
-        builder.emit(shape, f"clamp({third}, {name}, {other})")
+        builder.emit(shape, f"clamp({third}, {name}, {second})")
     else:
         direction = draw(st.sampled_from(_COMPARISONS))
-        test = builder.emit(shape, f"compare({name}, {other}), direction={direction}", "pred")
+        test = builder.emit(shape, f"compare({name}, {second}), direction={direction}", "pred")
         builder.emit(shape, f"select({test}, {third}, {name})")
 
 
@@ -84,8 +88,8 @@ def _add_view(draw: st.DrawFn, builder: Builder, name: str) -> None:
     kind = draw(st.sampled_from(["transpose", "reshape", "slice", "reverse", "broadcast"]))
     if kind == "transpose":
         order = draw(st.permutations(range(len(shape))))
-        made = tuple(shape[dim] for dim in order)
-        builder.emit(made, f"transpose({name}), dimensions={{{_dims(order)}}}")
+        new_shape = tuple(shape[dim] for dim in order)
+        builder.emit(new_shape, f"transpose({name}), dimensions={{{_dims(order)}}}")
     elif kind == "reshape":
         size = math.prod(shape)
         first = draw(st.sampled_from([n for n in range(1, size + 1) if size % n == 0]))
@@ -94,14 +98,14 @@ def _add_view(draw: st.DrawFn, builder: Builder, name: str) -> None:
         dims = [dim for dim in range(len(shape)) if draw(st.booleans())]
         builder.emit(shape, f"reverse({name}), dimensions={{{_dims(dims)}}}")
     elif kind == "slice":
-        parts, made = [], []
+        parts, new_shape = [], []
         for extent in shape:
             start = draw(st.integers(0, extent - 1))
             limit = draw(st.integers(start + 1, extent))
             stride = draw(st.integers(1, 2))
             parts.append(f"[{start}:{limit}:{stride}]")
-            made.append(-(-(limit - start) // stride))
-        builder.emit(tuple(made), f"slice({name}), slice={{{', '.join(parts)}}}")
+            new_shape.append(-(-(limit - start) // stride))
+        builder.emit(tuple(new_shape), f"slice({name}), slice={{{', '.join(parts)}}}")
     elif len(shape) < 3 and math.prod(shape) < 400:
         extent = draw(st.integers(1, 5))
         builder.emit(
@@ -115,25 +119,25 @@ def _add_contraction(draw: st.DrawFn, builder: Builder, name: str) -> None:
     if not shape:
         return
     dim = draw(st.integers(0, len(shape) - 1))
-    rest = shape[:dim] + shape[dim + 1 :]
+    remaining = shape[:dim] + shape[dim + 1 :]
     if draw(st.booleans()):
         op, start = draw(st.sampled_from([("sum", "0"), ("max", "-inf")]))
         zero = builder.emit((), f"constant({start})")
-        builder.emit(rest, f"reduce({name}, {zero}), dimensions={{{dim}}}, to_apply={op}")
+        builder.emit(remaining, f"reduce({name}, {zero}), dimensions={{{dim}}}, to_apply={op}")
         return
     fitting = [
-        (other, at)
-        for other, others in builder.shapes.items()
-        for at, extent in enumerate(others)
-        if extent == shape[dim] and math.prod(others) * math.prod(shape) < 40000
+        (candidate, candidate_axis)
+        for candidate, candidate_shape in builder.shapes.items()
+        for candidate_axis, extent in enumerate(candidate_shape)
+        if extent == shape[dim] and math.prod(candidate_shape) * math.prod(shape) < 40000
     ]
-    other, at = draw(st.sampled_from(fitting)) if fitting else (name, dim)
-    others = builder.shapes[other]
-    made = rest + others[:at] + others[at + 1 :]
-    if len(made) <= 3 and others[at] == shape[dim]:
+    second, axis = draw(st.sampled_from(fitting)) if fitting else (name, dim)
+    second_shape = builder.shapes[second]
+    new_shape = remaining + second_shape[:axis] + second_shape[axis + 1 :]
+    if len(new_shape) <= 3 and second_shape[axis] == shape[dim]:
         builder.emit(
-            made,
-            f"dot({name}, {other}), lhs_contracting_dims={{{dim}}}, rhs_contracting_dims={{{at}}}",
+            new_shape,
+            f"dot({name}, {second}), lhs_contracting_dims={{{dim}}}, rhs_contracting_dims={{{axis}}}",
         )
 
 
@@ -159,9 +163,9 @@ def test_random_graph(graph: tuple[hlo_tools.Module, list[tuple[int, ...]]], tar
     module, shapes = graph
     generator = np.random.default_rng(0)
     arrays = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
-    found = run(compile(module, target=target), arrays)
-    wanted = oracle(module, arrays)
-    for one, other in zip(found, wanted, strict=True):
-        finite = np.abs(other[np.isfinite(other)])
+    results = run(compile(module, target=target), arrays)
+    expected = oracle(module, arrays)
+    for result, reference in zip(results, expected, strict=True):
+        finite = np.abs(reference[np.isfinite(reference)])
         scale = np.float32(max(1.0, finite.max(initial=0)))
-        same(one / scale, other / scale, 1e-4)
+        same(result / scale, reference / scale, 1e-4)

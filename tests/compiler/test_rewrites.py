@@ -21,7 +21,7 @@ from tests.compiler.compiling import TARGETS, check
 pytestmark = pytest.mark.jax
 
 Array = np.ndarray[Any, Any]
-FEW = hypothesis.settings(max_examples=3, deadline=None)
+FEW_EXAMPLES = hypothesis.settings(max_examples=3, deadline=None)
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ def _histogram(x: Any) -> Any:
 
 def _labelled(x: Any, updates: int = 1) -> Any:
     places = (x[:, :updates] * 9).astype(jnp.int32) % x.shape[1]
-    return jax.vmap(lambda row, at: row.at[at].add(2.5))(x, places)
+    return jax.vmap(lambda row, index: row.at[index].add(2.5))(x, places)
 
 
 def _rebuilt(x: Any, bound: int = 0) -> Any:
     out = jnp.zeros((4, *x.shape), x.dtype)
-    for at in (2, 1, 3, 0)[bound:]:
+    for position in (2, 1, 3, 0)[bound:]:
         x = jnp.tanh(x) + 0.5
-        out = jax.lax.dynamic_update_slice(out, x[None], (at, 0, 0))
+        out = jax.lax.dynamic_update_slice(out, x[None], (position, 0, 0))
     return out, x
 
 
@@ -101,7 +101,7 @@ def some(*shape: int, seed: int = 0) -> Array:
 
 
 def names(record: Record) -> set[str]:
-    return {one.rule for one in record.rewrites}
+    return {rewrite.rule for rewrite in record.rewrites}
 
 
 def test_every_rule_has_a_case() -> None:
@@ -110,7 +110,7 @@ def test_every_rule_has_a_case() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 @hypothesis.given(st.integers(32, 200), st.integers(18, 150), st.sampled_from(TARGETS))
-@FEW
+@FEW_EXAMPLES
 def test_a_rule_applies(name: str, rows: int, width: int, target: str) -> None:
     case, record = CASES[name], Record()
     arrays = [some(rows, width, seed=seed) for seed in range(case.arrays)]

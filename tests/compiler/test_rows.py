@@ -25,7 +25,7 @@ from tests.compiler.compiling import TARGETS, check, lowered
 pytestmark = pytest.mark.jax
 
 Array = np.ndarray[Any, Any]
-FEW = hypothesis.settings(max_examples=4, deadline=None)
+FEW_EXAMPLES = hypothesis.settings(max_examples=4, deadline=None)
 BF16 = ml_dtypes.bfloat16
 
 
@@ -36,16 +36,16 @@ def some(*shape: int, dtype: Any = np.float32, seed: int = 0) -> Array:
 
 def opcodes(program: Program) -> list[str]:
     """``op`` of every instruction; of activations with their function behind it."""
-    found: list[str] = []
+    names: list[str] = []
     for graph in program.subgraphs:
         for steps in graph.engines.values():
             for step in steps:
                 assert not isinstance(step, EngineLoop)
                 op = step.instruction.op
-                found.append(op)
+                names.append(op)
                 if op.startswith("activation"):
-                    found.append(f"{op} {step.instruction.operands['op']}")
-    return found
+                    names.append(f"{op} {step.instruction.operands['op']}")
+    return names
 
 
 def layer_norm(x: Any, gain: Any, bias: Any) -> Any:
@@ -70,15 +70,15 @@ ROW_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", ROW_FUNCTIONS)
 @hypothesis.given(st.integers(32, 300), st.integers(2, 700), st.sampled_from(TARGETS))
-@FEW
+@FEW_EXAMPLES
 def test_functions_of_rows(name: str, rows: int, columns: int, target: str) -> None:
     check(ROW_FUNCTIONS[name], some(rows, columns), target=target, tolerance=1e-5)
 
 
 @hypothesis.given(st.integers(32, 200), st.integers(2, 600), st.booleans())
-@FEW
-def test_layer_norm_and_its_gradient(rows: int, columns: int, three: bool) -> None:
-    x = some(3, rows // 2, columns) if three else some(rows, columns)
+@FEW_EXAMPLES
+def test_layer_norm_and_its_gradient(rows: int, columns: int, has_batch: bool) -> None:
+    x = some(3, rows // 2, columns) if has_batch else some(rows, columns)
     gain, bias = 1 + some(columns), some(columns, seed=1)
     check(layer_norm, x, gain, bias, tolerance=2e-4)
     slopes = jax.grad(lambda *a: jnp.sum(layer_norm(*a) ** 2), (0, 1, 2))
@@ -91,7 +91,7 @@ def test_layer_norm_and_its_gradient(rows: int, columns: int, three: bool) -> No
     st.integers(2, 1500),
     st.sampled_from([np.float32, BF16]),
 )
-@FEW
+@FEW_EXAMPLES
 def test_products_with_bias_and_activation(rows: int, depth: int, columns: int, dtype: Any) -> None:
     x, w, b = some(rows, depth, dtype=dtype), some(depth, columns, dtype=dtype), some(columns)
     tolerance = 1e-5 if dtype is np.float32 else 3e-2
@@ -100,7 +100,7 @@ def test_products_with_bias_and_activation(rows: int, depth: int, columns: int, 
 
 
 @hypothesis.given(st.integers(32, 200), st.integers(2, 200), st.sampled_from("ab"))
-@FEW
+@FEW_EXAMPLES
 def test_products_behind_products(rows: int, width: int, order: str) -> None:
     x, up, down = some(rows, 40), some(40, width), some(width, 30)
     check(lambda x, a, b: jax.nn.relu(x @ a) @ b, x, up, down, tolerance=1e-5)
@@ -109,7 +109,7 @@ def test_products_behind_products(rows: int, width: int, order: str) -> None:
 
 
 @hypothesis.given(st.integers(1, 3), st.integers(32, 200), st.sampled_from([np.float32, BF16]))
-@FEW
+@FEW_EXAMPLES
 def test_attention_and_its_gradient(heads: int, length: int, dtype: Any) -> None:
     q, k, v = (some(heads, length, 24, dtype=dtype, seed=seed) for seed in range(3))
     mask = np.tril(np.ones((length, length), bool))
@@ -137,15 +137,17 @@ def test_products_that_contract_the_rows_of_a_unit_join_it(
     record, options = Record(), CompileOptions(lnc=0 if target == "trn1" else lnc)
     tolerance = 2e-5 if dtype is np.float32 else 0.03
     check(weighted, x, y, tolerance=tolerance, target=target, record=record, options=options)
-    (unit,) = [unit for unit in record.units if any(one.opcode == "dot" for one in unit.members)]
-    taken = -(-wide // 128) * columns * (2 if batch > 1 else 1) <= 2048
-    assert ("exponential" in {one.opcode for one in unit.members}) == taken
+    (unit,) = [
+        unit for unit in record.units if any(member.opcode == "dot" for member in unit.members)
+    ]
+    fits = -(-wide // 128) * columns * (2 if batch > 1 else 1) <= 2048
+    assert ("exponential" in {member.opcode for member in unit.members}) == fits
 
 
 @hypothesis.given(
     st.integers(128, 300), st.sampled_from([np.float32, BF16]), st.sampled_from(TARGETS)
 )
-@FEW
+@FEW_EXAMPLES
 def test_gradients_of_attention_share_a_unit(length: int, dtype: Any, target: str) -> None:
     q, k, v = (some(2, length, 24, dtype=dtype, seed=seed) for seed in range(3))
     mask = np.tril(np.ones((length, length), bool))
@@ -155,18 +157,18 @@ def test_gradients_of_attention_share_a_unit(length: int, dtype: Any, target: st
     record = Record()
     tolerance = 1e-4 if dtype is np.float32 else 0.03
     check(slopes, q, k, v, tolerance=tolerance, target=target, record=record)
-    products = [[one.opcode for one in unit.members].count("dot") for unit in record.units]
+    products = [[member.opcode for member in unit.members].count("dot") for unit in record.units]
     assert max(products) >= 3
 
 
 @hypothesis.given(
     st.integers(2, 4), st.integers(130, 500), st.integers(8, 40), st.sampled_from(TARGETS)
 )
-@FEW
+@FEW_EXAMPLES
 def test_short_rows_of_operands_come_for_several_tiles(
     heads: int, length: int, width: int, target: str
 ) -> None:
-    """Of a mask that all heads read, the rows are loaded once."""
+    """The rows of a mask that all heads read are loaded once."""
 
     def scaled(x: Any, scale: Any, mask: Any) -> Any:
         x = jnp.where(mask, x * scale[..., None], -1)
@@ -178,7 +180,7 @@ def test_short_rows_of_operands_come_for_several_tiles(
 
 
 @hypothesis.given(st.integers(64, 300), st.integers(2, 600))
-@FEW
+@FEW_EXAMPLES
 def test_sums_over_all_rows(rows: int, columns: int) -> None:
     x = some(rows, columns)
     check(lambda x: (jnp.sum(x * x, 0), jnp.sum(x, 0), jnp.exp(x), jnp.sum(x)), x, tolerance=1e-4)
@@ -193,9 +195,9 @@ def test_a_right_operand_that_does_not_fit_comes_in_blocks() -> None:
 
 
 @hypothesis.given(st.integers(33, 140), st.integers(129, 300), st.integers(5121, 5300))
-@FEW
+@FEW_EXAMPLES
 def test_blocks_of_columns_take_elementwise_neighbours(rows: int, depth: int, columns: int) -> None:
-    """What is computed beside the product and read with it is no unit of its own."""
+    """A value that is computed and read next to the product joins its unit."""
 
     def gated(a: Any, b: Any, x: Any, y: Any) -> Any:
         gate = jnp.tanh(x) * x
@@ -204,8 +206,10 @@ def test_blocks_of_columns_take_elementwise_neighbours(rows: int, depth: int, co
     arrays = some(rows, depth), some(depth, columns, seed=1), some(rows, columns, seed=2)
     record = Record()
     check(gated, *arrays, some(columns, rows, seed=3), tolerance=2e-5, record=record)
-    (unit,) = [unit for unit in record.units if any(one.opcode == "dot" for one in unit.members)]
-    assert {"dot", "tanh", "subtract"} <= {one.opcode for one in unit.members}
+    (unit,) = [
+        unit for unit in record.units if any(member.opcode == "dot" for member in unit.members)
+    ]
+    assert {"dot", "tanh", "subtract"} <= {member.opcode for member in unit.members}
 
 
 def test_blocks_of_columns_read_operands_whose_rows_have_several_dimensions() -> None:
@@ -228,7 +232,7 @@ def test_gradients_of_slices_are_put_side_by_side() -> None:
 
 
 @hypothesis.given(st.integers(1, 150), st.integers(2, 300), st.integers(0, 1), st.booleans())
-@FEW
+@FEW_EXAMPLES
 def test_cumulative_operations(rows: int, columns: int, axis: int, reverse: bool) -> None:
     x = some(rows, columns)
     program = check(
@@ -263,9 +267,9 @@ def test_every_idiom_has_a_test() -> None:
 def test_functions_of_the_scalar_engine(name: str, dtype: Any) -> None:
     x = (4 * some(70, 33, dtype=np.float32) * 6).astype(dtype)
     program = check(FUNCTIONS[name], x, tolerance=3e-6 if dtype is np.float32 else 2e-2)
-    found = opcodes(program)
-    assert f"activation {ENGINES[name]}" in found
-    assert not {"reciprocal", "tensor_tensor"} & set(found)
+    names = opcodes(program)
+    assert f"activation {ENGINES[name]}" in names
+    assert not {"reciprocal", "tensor_tensor"} & set(names)
 
 
 IN_ONE: dict[str, tuple[Callable[[Any], Any], str, dict[str, int]]] = {
@@ -303,20 +307,20 @@ IN_ONE: dict[str, tuple[Callable[[Any], Any], str, dict[str, int]]] = {
 
 @pytest.mark.parametrize("name", IN_ONE)
 def test_what_one_instruction_does(name: str) -> None:
-    function, wanted, counts = IN_ONE[name]
+    function, instruction_name, counts = IN_ONE[name]
     record = Record()
     tolerance = 1e-5 if name != "cast" else 1e-2
     program = check(function, some(100, 600), tolerance=tolerance, record=record)
     assert name in {idiom for unit in record.units for idiom in unit.idioms}
-    found = opcodes(program)
-    assert wanted in found
-    assert {op: found.count(op) for op in counts} == counts
+    names = opcodes(program)
+    assert instruction_name in names
+    assert {op: names.count(op) for op in counts} == counts
 
 
 def test_the_same_module_has_the_same_kernels() -> None:
     arguments = [some(2, 130, 16, seed=seed) for seed in range(3)]
-    one, other = (compile(lowered(attention, *arguments), target="trn2") for _ in range(2))
-    assert str(one.subgraphs) == str(other.subgraphs)
+    first, second = (compile(lowered(attention, *arguments), target="trn2") for _ in range(2))
+    assert str(first.subgraphs) == str(second.subgraphs)
 
 
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
@@ -333,8 +337,8 @@ def test_a_product_whose_value_is_the_result(target: str, auto_cast: str) -> Non
         random = np.random.default_rng(seed)
         x = random.standard_normal((70, 96), np.float32)
         y = random.standard_normal((96, 40), np.float32)
-        (found,) = model.run({"input0": x, "input1": y}).values()
-        np.testing.assert_allclose(found, x @ y, atol=1e-4 if auto_cast == "none" else 0.2)
+        (actual,) = model.run({"input0": x, "input1": y}).values()
+        np.testing.assert_allclose(actual, x @ y, atol=1e-4 if auto_cast == "none" else 0.2)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
@@ -344,7 +348,7 @@ def test_products_join_units_and_keep_what_is_not_finite_in_its_row(
 ) -> None:
     x, w, v = some(140, 170), some(170, 40, seed=1), some(40, 21, seed=2)
     x[3, 5], x[7, 9] = np.inf, np.nan
-    arguments = [one.astype(dtype) for one in (x, w * np.float32(0.1), v)]
+    arguments = [array.astype(dtype) for array in (x, w * np.float32(0.1), v)]
     record = Record()
     check(
         lambda x, w, v: jnp.tanh(x @ w) @ v, *arguments, target=target, record=record,

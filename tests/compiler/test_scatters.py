@@ -70,11 +70,11 @@ ENTRY main {
 def test_several_operands() -> None:
     module = hlo_tools.load(_SEVERAL.encode())
     indices = np.array([[1], [1], [7]], np.int32)
-    whole = [(10 * _normal(*shape)).astype(np.int32) for shape in ((4, 8), (3, 8))]
-    arrays = [_normal(4, 8), whole[0], indices, _normal(3, 8), whole[1]]
-    found = run(compile(module, target="trn2"), arrays)
-    for one, other in zip(found, oracle(module, arrays), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
+    integers = [(10 * _normal(*shape)).astype(np.int32) for shape in ((4, 8), (3, 8))]
+    arrays = [_normal(4, 8), integers[0], indices, _normal(3, 8), integers[1]]
+    results = run(compile(module, target="trn2"), arrays)
+    for result, reference in zip(results, oracle(module, arrays), strict=True):
+        np.testing.assert_allclose(result, reference, rtol=1e-6)
 
 
 MANY = 300
@@ -104,10 +104,10 @@ def test_many_updates_of_few_elements(
     )
 
     def program(x: Any, u: Any, *numbers: Any) -> Any:
-        at: list[Any] = [slice(None)] * 3
+        index: list[Any] = [slice(None)] * 3
         for dim, number in zip(indexed, numbers, strict=True):
-            at[dim] = number
-        return getattr(x.at[tuple(at)], method)(u, mode="drop")
+            index[dim] = number
+        return getattr(x.at[tuple(index)], method)(u, mode="drop")
 
     shape = jnp.asarray(base)[tuple(places[indexed.index(d)] if d in indexed else slice(None)
                                     for d in range(3))].shape  # fmt: skip
@@ -146,16 +146,16 @@ def test_updates_of_each_row_of_a_batch(
     seed: int,
 ) -> None:  # fmt: skip
     """Batch dimensions anywhere; indices of the first other one, some of them outside."""
-    rest = [extents[dim] for dim in range(3) if dim not in batch]
+    remaining = [extents[dim] for dim in range(3) if dim not in batch]
     base = _drawn(seed, -50, 50, *extents).astype(kind)
     rows = [extents[dim] for dim in batch]
-    places = _drawn(seed + 1, -2, rest[0] + 1, *rows, *turns).astype(np.int32)
-    updates = _drawn(seed + 2, -4, 4, *rows, *turns, *rest[1:]).astype(kind)
+    places = _drawn(seed + 1, -2, remaining[0] + 1, *rows, *turns).astype(np.int32)
+    updates = _drawn(seed + 2, -4, 4, *rows, *turns, *remaining[1:]).astype(kind)
 
-    def one(x: Any, i: Any, u: Any) -> Any:
+    def scatter_row(x: Any, i: Any, u: Any) -> Any:
         return getattr(x.at[i], method)(u, mode="drop", wrap_negative_indices=False)
 
-    program, left = one, list(range(3))
+    program, left = scatter_row, list(range(3))
     axes: list[int] = []
     for dim in batch:
         axes.append(left.index(dim))
@@ -164,10 +164,10 @@ def test_updates_of_each_row_of_a_batch(
         program = jax.vmap(program, in_axes=(axis, 0, 0), out_axes=axis)
     if method == "set":  # of several updates of an element any may stay
         updates = np.broadcast_to(updates.reshape(*rows, -1)[..., :1].reshape(
-            *rows, *(1 for _ in (*turns, *rest[1:]))), updates.shape)  # fmt: skip
+            *rows, *(1 for _ in (*turns, *remaining[1:]))), updates.shape)  # fmt: skip
     record = Record()
     check(program, base, places, updates, record=record)
-    assert "scatter-by-rows" in {one.rule for one in record.rewrites}
+    assert "scatter-by-rows" in {rewrite.rule for rewrite in record.rewrites}
 
 
 def test_updates_of_rows_change_nothing_else() -> None:
@@ -177,9 +177,9 @@ def test_updates_of_rows_change_nothing_else() -> None:
     places = _drawn(3, 0, 39, 9, 1).astype(np.int32)
     program = jax.vmap(lambda x, i, u: x.at[i].add(u))
     module = lowered(program, base, places, update)
-    (found,) = run(compile(module, target="trn2"), [base, places, update])
-    wanted = np.asarray(program(base, places, update))
-    np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32))
+    (actual,) = run(compile(module, target="trn2"), [base, places, update])
+    expected = np.asarray(program(base, places, update))
+    np.testing.assert_array_equal(actual.view(np.int32), expected.view(np.int32))
 
 
 @hypothesis.settings(max_examples=5, deadline=None)
@@ -211,8 +211,8 @@ def test_sums_of_many_updates(
     places[0][::9] = extents[indexed[0]] + 4
 
     def program(x: Any, u: Any, *numbers: Any) -> Any:
-        at = [numbers[indexed.index(d)] if d in indexed else slice(None) for d in range(3)]
-        return x.at[tuple(at)].add(u, mode="drop", wrap_negative_indices=False)
+        index = [numbers[indexed.index(d)] if d in indexed else slice(None) for d in range(3)]
+        return x.at[tuple(index)].add(u, mode="drop", wrap_negative_indices=False)
 
     check(program, base, update, *places, target=target)
 

@@ -151,7 +151,7 @@ def test_loops_stand_in_every_engine() -> None:
     graph = scheduled([load(a), loop, store(b)])
     for engine, steps in graph.engines.items():
         loops = [step for step in steps if isinstance(step, EngineLoop)]
-        assert [(each.ident, each.start, each.stop, each.step) for each in loops] == [
+        assert [(loop.ident, loop.start, loop.stop, loop.step) for loop in loops] == [
             (0, 0, 8, 2)
         ], engine
     inner = next(step for step in graph.engines[Engine.vector] if isinstance(step, EngineLoop))
@@ -188,7 +188,7 @@ def bytes_of(access: Access, base: int) -> set[int]:
     index = np.array([access.offset])
     for step, count in access.pattern:
         index = (index[:, None] + np.arange(count) * step).reshape(-1)
-    return {base + int(element) * size + part for element in index for part in range(size)}
+    return {base + int(element) * size + byte for element in index for byte in range(size)}
 
 
 def test_regions_never_miss_an_overlap() -> None:
@@ -240,18 +240,18 @@ def test_the_tracker_orders_every_conflict(make: Callable[[random.Random], Regio
             for _ in range(generator.randint(1, 3))
         ]
         lane = generator.randrange(4)
-        found = tracker.visit(index, lane, touched)
+        predecessors = tracker.visit(index, lane, touched)
         conflicting = {
-            other
-            for other, accesses in enumerate(past)
+            number
+            for number, accesses in enumerate(past)
             for (_, region, writes), (_, box, wrote) in itertools.product(touched, accesses)
             if (writes or wrote) and not region.apart(box)
         }
-        assert found <= conflicting
-        before = found | {other for other in range(index) if lanes[other] == lane}
+        assert predecessors <= conflicting
+        before = predecessors | {number for number in range(index) if lanes[number] == lane}
         everything = set(before)
-        for other in before:
-            everything |= reached[other]
+        for predecessor in before:
+            everything |= reached[predecessor]
         assert conflicting <= everything
         past.append(touched)
         lanes.append(lane)
@@ -261,13 +261,13 @@ def test_the_tracker_orders_every_conflict(make: Callable[[random.Random], Regio
 def test_columns_of_rows_in_several_blocks_are_apart() -> None:
     tensor = Tensor("t", BY_NAME["float32"], (512 * 192,), MemoryRegion.shared_hbm)
     walked = ((192, 128), (192 * 128, 4), (1, 64))
-    left, right = (region_of(Access(tensor, 64 * at, walked), (0, 0)) for at in range(2))
+    left, right = (region_of(Access(tensor, 64 * number, walked), (0, 0)) for number in range(2))
     assert left.apart(right)
     assert not left.apart(region_of(Access(tensor, 63, walked), (0, 0)))
 
 
 def test_blocks_of_columns_share_the_runs_of_their_rows() -> None:
-    """What is looked at for one access must not grow with the square of the blocks of columns."""
+    """The work for one access must not grow with the square of the number of column blocks."""
     width, rows, columns, block = 64 * 1024, 1024, 16 * 1024, 512
     tensor = Tensor("t", BY_NAME["float32"], (rows, columns), MemoryRegion.shared_hbm)
     tracker, index = Tracker(), 0
@@ -282,8 +282,8 @@ def test_blocks_of_columns_share_the_runs_of_their_rows() -> None:
     entire = region_of(Access(tensor, 0, ((1, rows * columns),)), (0, 0))
     last = set(range(columns // block - 1, index, columns // block))
     assert tracker.visit(index, 1, [("t", entire, False)]) == last  # lane 0 finishes in order
-    part = region_of(Access(tensor, 130 * columns + 700, ((columns, 3), (1, 10))), (0, 0))
-    assert tracker.visit(index + 1, 1, [("t", part, False)]) == {columns // block + 1}
+    columns_region = region_of(Access(tensor, 130 * columns + 700, ((columns, 3), (1, 10))), (0, 0))
+    assert tracker.visit(index + 1, 1, [("t", columns_region, False)]) == {columns // block + 1}
 
 
 def reads_of_one_tile(count: int) -> Block:

@@ -80,24 +80,24 @@ def arrays(case: dict[str, Any]) -> list[np.ndarray]:
     suppress_health_check=[hypothesis.HealthCheck.filter_too_much],
 )  # fmt: skip
 def test_selections(case: dict[str, Any]) -> None:
-    given = arrays(case)
+    inputs = arrays(case)
     program = compile(module(case), target=case["target"])
-    (found,) = run(program, given)
-    (wanted,) = oracle(module(case), given)
-    np.testing.assert_array_equal(found, wanted)
+    (actual,) = run(program, inputs)
+    (expected,) = oracle(module(case), inputs)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def by_definition(x: np.ndarray, source: np.ndarray, window: int, stride: int, low: int) -> Any:
-    """Of one dimension, by ``>=``, summed."""
-    made = np.zeros_like(x)
-    for number, given in enumerate(source):
+    """Select and scatter in one dimension, with ``>=`` and a sum."""
+    result = np.zeros_like(x)
+    for number, value in enumerate(source):
         begin = number * stride - low
-        inside = [at for at in range(begin, begin + window) if 0 <= at < len(x)]
-        kept = inside[0]
-        for at in inside[1:]:
-            kept = kept if x[kept] >= x[at] else at
-        made[kept] += given
-    return made
+        inside = [number for number in range(begin, begin + window) if 0 <= number < len(x)]
+        best = inside[0]
+        for candidate in inside[1:]:
+            best = best if x[best] >= x[candidate] else candidate
+        result[best] += value
+    return result
 
 
 def test_padding_is_never_kept() -> None:
@@ -112,5 +112,5 @@ def test_padding_is_never_kept() -> None:
     nan[[0, 3, 8]] = np.nan
     program = compile(module(case), target="trn2")
     for x in (low, nan):
-        (found,) = run(program, [x, source])
-        np.testing.assert_array_equal(found, by_definition(x, source, 3, 2, 1))
+        (actual,) = run(program, [x, source])
+        np.testing.assert_array_equal(actual, by_definition(x, source, 3, 2, 1))

@@ -46,9 +46,9 @@ def drawn(dtype: str, seed: int, *shape: int) -> Array:
 def equal(module: Any, arrays: list[Array], target: str = "trn2") -> int:
     """Bits as jaxlib's; the instructions that it takes."""
     program = compile(module, target=target)
-    for one, other in zip(run(program, arrays), oracle(module, arrays), strict=True):
-        assert one.dtype == other.dtype
-        np.testing.assert_array_equal(one.view(np.uint8), other.view(np.uint8))
+    for result, reference in zip(run(program, arrays), oracle(module, arrays), strict=True):
+        assert result.dtype == reference.dtype
+        np.testing.assert_array_equal(result.view(np.uint8), reference.view(np.uint8))
     return program.metadata["statistics"]["instructions"]
 
 
@@ -76,8 +76,10 @@ def test_sorted_with_their_places(
 def test_what_goes_with_the_keys(rows: int) -> None:
     """Several rows of a partition, and rows that are no power of two."""
     keys, half = drawn("float32", 1, rows, 37), drawn("bfloat16", 2, rows, 37)
-    whole = drawn("uint32", 3, rows, 37)
-    equal(lowered(lambda *x: lax.sort(x, num_keys=1), keys, half, whole), [keys, half, whole])
+    full_rows = drawn("uint32", 3, rows, 37)
+    equal(
+        lowered(lambda *x: lax.sort(x, num_keys=1), keys, half, full_rows), [keys, half, full_rows]
+    )
 
 
 _TEXT = """HloModule ordered

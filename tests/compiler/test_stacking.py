@@ -19,7 +19,7 @@ from tests.compiler.compiling import TARGETS, check
 pytestmark = pytest.mark.jax
 
 Array = np.ndarray[Any, Any]
-FEW = hypothesis.settings(max_examples=4, deadline=None)
+FEW_EXAMPLES = hypothesis.settings(max_examples=4, deadline=None)
 
 
 def some(*shape: int, seed: int = 0) -> Array:
@@ -51,7 +51,7 @@ def scanned(state: Any, xs: Any, reverse: bool = False) -> Any:
     st.integers(2, 70), st.integers(1, 140), st.integers(1, 60), st.booleans(),
     st.sampled_from(TARGETS),
 )  # fmt: skip
-@FEW
+@FEW_EXAMPLES
 def test_scans_that_stack(turns: int, rows: int, width: int, reverse: bool, target: str) -> None:
     arrays = some(rows, width), some(turns, rows, width)
     check(lambda s, x: scanned(s, x, reverse), *arrays, target=target, tolerance=1e-5)
@@ -73,26 +73,26 @@ def test_what_an_unrolled_scan_stacks_is_written_once() -> None:
 @hypothesis.given(
     st.lists(st.integers(1, 40), min_size=1, max_size=4), st.integers(1, 150), st.integers(0, 1)
 )
-@FEW
+@FEW_EXAMPLES
 def test_concatenations_of_what_units_compute(sizes: list[int], width: int, axis: int) -> None:
     arrays = [some(*((n, width) if axis == 0 else (width, n)), seed=n) for n in sizes]
 
     def function(*xs: Any) -> Any:
         parts = [jnp.tanh(x) * k for k, x in enumerate(xs, 1)]
-        whole = jnp.concatenate([*parts, xs[0], parts[0]], axis)
-        return whole, whole * 2, parts[0], jnp.concatenate([parts[-1], parts[-1]], axis)
+        joined = jnp.concatenate([*parts, xs[0], parts[0]], axis)
+        return joined, joined * 2, parts[0], jnp.concatenate([parts[-1], parts[-1]], axis)
 
     check(function, *arrays)
 
 
 @hypothesis.given(st.integers(32, 100), st.integers(2, 90), st.sampled_from(TARGETS))
-@FEW
+@FEW_EXAMPLES
 def test_parts_of_rows_and_updates_of_the_whole(rows: int, width: int, target: str) -> None:
     def function(x: Any, y: Any) -> Any:
-        soft, other = jax.nn.softmax(x), jnp.exp(y)
-        whole = jnp.concatenate([soft, other])
-        changed = jax.lax.dynamic_update_slice(whole, y[:1] + 1, (3, 0))
-        return changed, soft - 1, jnp.stack([other, soft])
+        soft, exponential = jax.nn.softmax(x), jnp.exp(y)
+        joined = jnp.concatenate([soft, exponential])
+        changed = jax.lax.dynamic_update_slice(joined, y[:1] + 1, (3, 0))
+        return changed, soft - 1, jnp.stack([exponential, soft])
 
     check(function, some(rows, width), some(rows, width, seed=1), target=target, tolerance=1e-5)
 
@@ -108,12 +108,12 @@ def test_parts_of_other_types(dtype: str) -> None:
 
 def test_a_branch_or_loop_does_not_write_over_a_part() -> None:
     def function(x: Any, n: Any) -> Any:
-        one, two = jnp.tanh(x), jnp.exp(x)
-        whole = jnp.concatenate([one, two])
+        tanh, exponential = jnp.tanh(x), jnp.exp(x)
+        joined = jnp.concatenate([tanh, exponential])
 
         def turn(_: Any, state: Any) -> Any:
             return state.at[0].add(1.0)
 
-        return jax.lax.fori_loop(0, n, turn, whole), one + 1, two + 1, whole
+        return jax.lax.fori_loop(0, n, turn, joined), tanh + 1, exponential + 1, joined
 
     check(function, some(16, 12), np.int32(5), tolerance=1e-5)

@@ -69,12 +69,12 @@ def test_sums_of_everything(
     first = [np.asarray(3.0, dtype)] if start is None else []
     tolerance = 3e-4 if dtype == "float32" else 0.5
     program = compile(lowered(summed, x, *first), target=target)
-    (found,) = run(program, [x, *first])
+    (actual,) = run(program, [x, *first])
     begin = 3.0 if start is None else start  # which jaxlib's CPU adds to each of its partial sums
-    same(found, np.asarray(x.astype(np.float64).sum() + begin).astype(dtype), tolerance)
+    same(actual, np.asarray(x.astype(np.float64).sum() + begin).astype(dtype), tolerance)
 
 
 def test_only_the_sum_of_everything_is_stored() -> None:
     x = np.random.default_rng(0).standard_normal(100_003).astype(np.float32)
     program = check(lambda x: x.sum(), x, tolerance=1e-3)
-    assert {one.kind for one in program.variables.values()} == {"input", "output"}
+    assert {variable.kind for variable in program.variables.values()} == {"input", "output"}

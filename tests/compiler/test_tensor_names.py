@@ -1,4 +1,4 @@
-"""What inputs of a NEFF are called."""
+"""Return the names of a NEFF's inputs."""
 
 from __future__ import annotations
 
@@ -43,13 +43,17 @@ def test_an_argument_without_a_name(made_up: str) -> None:
 
 
 def test_names_differ() -> None:
-    found = names(*(parameter(n, f"w.{n}", "w") for n in range(3)), parameter(3, "v.3", "w_2"))
-    assert found == ["w", "w_2", "w_3", "w_2_2"]
+    tensor_names = names(
+        *(parameter(n, f"w.{n}", "w") for n in range(3)), parameter(3, "v.3", "w_2")
+    )
+    assert tensor_names == ["w", "w_2", "w_3", "w_2_2"]
 
 
 def test_elements_of_a_tuple() -> None:
-    found = names(parameter(0, "x.1", "x"), parameter(1, "state.2", "", "(f32[4], (s32[], f32[]))"))
-    assert found == ["x", "state.0", "state.1", "state.2"]
+    tensor_names = names(
+        parameter(0, "x.1", "x"), parameter(1, "state.2", "", "(f32[4], (s32[], f32[]))")
+    )
+    assert tensor_names == ["x", "state.0", "state.1", "state.2"]
 
 
 def test_a_program_has_them() -> None:

@@ -33,14 +33,14 @@ def rows(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
         return values.astype(TYPES[dtype])
 
 
-def equal(found: list[Array], wanted: list[Array]) -> None:
+def equal(actual: list[Array], reference: list[Array]) -> None:
     """Equal places, and equal values with their signs."""
-    np.testing.assert_array_equal(found[1], wanted[1])
-    values, expected = (one.astype(np.float64) for one in (found[0], wanted[0]))
+    np.testing.assert_array_equal(actual[1], reference[1])
+    values, expected = (array.astype(np.float64) for array in (actual[0], reference[0]))
     np.testing.assert_array_equal(values, expected)
-    known = ~np.isnan(expected)
-    np.testing.assert_array_equal(np.signbit(values[known]), np.signbit(expected[known]))
-    assert found[0].dtype == wanted[0].dtype
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(values[is_number]), np.signbit(expected[is_number]))
+    assert actual[0].dtype == reference[0].dtype
 
 
 @hypothesis.given(
@@ -60,8 +60,8 @@ def test_top(lead: list[int], extent: int, share: float, dtype: str, target: str
     def function(x):
         return jax.lax.top_k(x, count)
 
-    found = run(compile(lowered(function, x), target=target), [x])
-    equal(found, [np.asarray(one) for one in jax.jit(function)(x)])
+    actual = run(compile(lowered(function, x), target=target), [x])
+    equal(actual, [np.asarray(array) for array in jax.jit(function)(x)])
 
 
 def test_rows_that_come_in_parts() -> None:
@@ -73,8 +73,8 @@ def test_rows_that_come_in_parts() -> None:
     def function(x):
         return jax.lax.top_k(x, 21)
 
-    found = run(compile(lowered(function, x), target="trn2"), [x])
-    equal(found, [np.asarray(one) for one in jax.jit(function)(x)])
+    actual = run(compile(lowered(function, x), target="trn2"), [x])
+    equal(actual, [np.asarray(array) for array in jax.jit(function)(x)])
 
 
 def test_the_least() -> None:

@@ -36,7 +36,7 @@ def test_training_step(folder: Path, name: str) -> None:
         else:
             values = np.abs(generator.standard_normal(variable.shape)) * 0.2 + 0.01
             arrays.append(np.asarray(values, dtype=variable.dtype.dtype))
-    found = run(program, arrays)
-    wanted = oracle(module, arrays)
-    for one, other in zip(found, wanted, strict=True):
-        same(one, other, 1e-5)
+    results = run(program, arrays)
+    expected = oracle(module, arrays)
+    for result, reference in zip(results, expected, strict=True):
+        same(result, reference, 1e-5)

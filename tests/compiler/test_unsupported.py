@@ -81,8 +81,8 @@ def test_what_nothing_reads_is_not_compiled() -> None:
       k = f32[2] custom-call(x), custom_call_target="Foreign"
       ROOT r = f32[2] negate(x)"""
     x = np.ones(2, np.float32)
-    (found,) = run(compile(_module(dead), target="trn1"), [x, np.int32(3)])
-    np.testing.assert_array_equal(found, -x)
+    (actual,) = run(compile(_module(dead), target="trn1"), [x, np.int32(3)])
+    np.testing.assert_array_equal(actual, -x)
 
 
 def test_float64_is_computed_in_float32_on_request() -> None:
@@ -110,10 +110,10 @@ def test_conversions_that_float32_would_round_are_refused(source: str, target: s
 def test_the_table_in_the_documentation_is_the_codes(update_golden: bool) -> None:
     begin, end = "<!-- unsupported: begin -->\n", "<!-- unsupported: end -->"
     text = PAGE.read_text()
-    before, _, rest = text.partition(begin)
-    inside, _, after = rest.partition(end)
-    wanted = unsupported_table() + "\n"
+    before, _, tail = text.partition(begin)
+    inside, _, after = tail.partition(end)
+    expected = unsupported_table() + "\n"
     if update_golden:
-        PAGE.write_text(before + begin + wanted + end + after)
+        PAGE.write_text(before + begin + expected + end + after)
         return
-    assert inside == wanted
+    assert inside == expected

@@ -35,7 +35,7 @@ _BINARY = [
     "ne",
 ]
 _SHIFTS = ["shift_left", "shift_right_logical", "shift_right_arithmetic"]
-_WORDS = {
+WORD_FUNCTIONS = {
     "neg": lax.neg, "sign": lax.sign, "not": lax.bitwise_not, "popcnt": lax.population_count,
     "clz": lax.clz, "sum": lambda x: x.reshape(2, -1).sum(1), "max": lambda x: x.max(),
     "min": lambda x: x.min(), "product": lambda x: x.prod(), "sort": jnp.sort,
@@ -62,7 +62,7 @@ def pairs_only(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def _values(dtype: Any) -> list[int]:
-    return _EDGES + ([-one for one in _EDGES] if dtype == np.int64 else [2**63, 2**64 - 1])
+    return _EDGES + ([-edge for edge in _EDGES] if dtype == np.int64 else [2**63, 2**64 - 1])
 
 
 def _couples(dtype: Any, first: list[int], second: list[int]) -> tuple[Any, Any]:
@@ -90,13 +90,13 @@ def test_division(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
-@pytest.mark.parametrize("name", _WORDS)
+@pytest.mark.parametrize("name", WORD_FUNCTIONS)
 def test_arrays(name: str, dtype: Any) -> None:
     drawn = np.random.default_rng(3).integers(0, 2**63, 10)
     values = np.array(_values(dtype)[: -1 if dtype == np.uint64 else None], dtype)
     array = np.concatenate([values, drawn.astype(dtype)])
     array = array[: array.size // 2 * 2]
-    function: Callable[..., Any] = _WORDS[name]
+    function: Callable[..., Any] = WORD_FUNCTIONS[name]
     check(function, array, tolerance=0)
 
 
@@ -106,8 +106,8 @@ def test_from_floats_and_narrow_integers(dtype: Any) -> None:
               -1e30, np.inf, -np.inf, np.nan, -3]  # fmt: skip
     check(lambda x: lax.convert_element_type(x, dtype), np.array(floats, np.float32))
     for narrow in (np.int32, np.uint32, np.int8, np.bool_):
-        given = np.arange(-9, 20).astype(narrow)
-        check(lambda x: x.astype(dtype) * dtype(2**33 + 1), given)
+        array = np.arange(-9, 20).astype(narrow)
+        check(lambda x: x.astype(dtype) * dtype(2**33 + 1), array)
     check(
         lambda x: lax.bitcast_convert_type(x, dtype),
         np.arange(40, dtype=np.uint32).reshape(20, 2) * np.uint32(0x9E3779B9),

@@ -29,8 +29,8 @@ def dropout_step(params: Any, x: Any, y: Any, key: Any) -> Any:
 
     def loss(params: Any) -> Any:
         hidden = jax.nn.relu(x @ params["w1"] + params["b1"])
-        kept = jax.random.bernoulli(key, 0.8, hidden.shape)
-        hidden = jnp.where(kept, hidden / 0.8, 0.0)
+        keep_mask = jax.random.bernoulli(key, 0.8, hidden.shape)
+        hidden = jnp.where(keep_mask, hidden / 0.8, 0.0)
         return jnp.mean((hidden @ params["w2"] + params["b2"] - y) ** 2)
 
     value, slopes = jax.value_and_grad(loss)(params)

@@ -49,7 +49,7 @@ class Framework:
     def put(self, array: np.ndarray, *, device: int = 0, strides: bool = False) -> int:
         dims = (c_int64 * max(1, array.ndim))(*array.shape)
         steps = (c_int64 * max(1, array.ndim))(*array.strides)
-        made = self.call(
+        transfer = self.call(
             "Client_BufferFromHostBuffer",
             data=array.__array_interface__["data"][0],
             type=abi.buffer_type_of(array.dtype),
@@ -59,8 +59,8 @@ class Framework:
             num_byte_strides=array.ndim if strides else 0,
             device=self.plugin.topology.devices[device].handle,
         )
-        self.call("Event_Destroy", event=made.done)
-        return made.buffer
+        self.call("Event_Destroy", event=transfer.done)
+        return transfer.buffer
 
     def get(self, buffer: int) -> np.ndarray:
         dims = self.call("Buffer_Dimensions", buffer=buffer)
@@ -92,8 +92,8 @@ class Framework:
     def execute(self, executable: int, rows: list[list[int]], outputs: int) -> list[list[int]]:
         inputs = [(c_void_p * max(1, len(row)))(*row) for row in rows]
         results = [(c_void_p * max(1, outputs))() for _ in rows]
-        in_lists = (c_void_p * len(rows))(*(ctypes.addressof(each) for each in inputs))
-        out_lists = (c_void_p * len(rows))(*(ctypes.addressof(each) for each in results))
+        in_lists = (c_void_p * len(rows))(*(ctypes.addressof(tensor) for tensor in inputs))
+        out_lists = (c_void_p * len(rows))(*(ctypes.addressof(result) for result in results))
         events = (c_void_p * len(rows))()
         self.call(
             "LoadedExecutable_Execute",

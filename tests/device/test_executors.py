@@ -90,16 +90,16 @@ print("compiled", len(compiled))
 
 def test_a_second_process_does_not_compile(tmp_path: Path) -> None:
     store = tmp_path / "store"
-    wanted = {
+    expected = {
         "JAX_PLATFORMS": "neuron", "NKI_HLO_EXECUTOR": "neff", "NKI_HLO_NEFF_CACHE": str(store),
     }  # fmt: skip
-    first, second = check_child(TWICE, **wanted), check_child(TWICE, **wanted)
+    first, second = check_child(TWICE, **expected), check_child(TWICE, **expected)
     assert int(first.split()[-1]) >= 1
     assert second.split()[-1] == "0"
     for file in store.rglob("*"):  # damaged content is as good as none
         if file.is_file() and file.stat().st_size > 1000:
             file.write_bytes(b"\0" * file.stat().st_size)
-    assert check_child(TWICE, **wanted).split()[-1] == first.split()[-1]
+    assert check_child(TWICE, **expected).split()[-1] == first.split()[-1]
 
 
 def test_a_kernel_of_other_content_is_another_neff(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_a_kernel_of_other_content_is_another_neff(tmp_path: Path) -> None:
     first = action_of(code, load(code), "trn2", None)
     assert action_of(code, load(code), "trn2", None) == first
     assert action_of(code, load(code), "trn1", None).digest != first.digest
-    other = action_of(code, load(code), "trn2", CompileOptions(downcast_f64=True))
-    assert other.digest != first.digest
+    second = action_of(code, load(code), "trn2", CompileOptions(downcast_f64=True))
+    assert second.digest != first.digest
     file.write_bytes(b"two")
     assert action_of(code, load(code), "trn2", None).digest != first.digest
 
@@ -129,5 +129,5 @@ def test_a_store_that_cannot_be_is_named_or_left_out(
     assert store_of({"NKI_HLO_NEFF_CACHE": "0"}) is None
     with pytest.raises(HloError):
         store_of({"NKI_HLO_NEFF_CACHE": "nowhere://x"})
-    found = store_of({"NEURON_COMPILE_CACHE_URL": str(tmp_path)})
-    assert found is not None and found.place.url.endswith(f"{tmp_path.name}/neffs")
+    store = store_of({"NEURON_COMPILE_CACHE_URL": str(tmp_path)})
+    assert store is not None and store.place.url.endswith(f"{tmp_path.name}/neffs")

@@ -111,10 +111,10 @@ def test_a_cache_that_can_only_be_read_is_used(
 ) -> None:
     """Nothing is written where a library is; where none is, the process has one of its own."""
     monkeypatch.setattr(native_library, "_compiled", lambda: compiled)
-    kept = native_library.library()
+    library = native_library.library()
     monkeypatch.setattr(native_library.os, "access", lambda path, mode: mode != os.W_OK)
     monkeypatch.setattr(native_library, "_keep", lambda folder, content: pytest.fail("written"))
-    assert native_library.library() == kept
+    assert native_library.library() == library
     monkeypatch.undo()
     monkeypatch.setenv("NKI_HLO_CACHE", str(own_cache / "cold"))
     monkeypatch.setattr(native_library, "_PREBUILT", own_cache / "no wheel")

@@ -58,7 +58,7 @@ def test_a_call_is_one_module_with_the_kernels_names(script: Path, tmp_path: Pat
     (entry,) = complete_entries(tmp_path / "cache")
     module = load(entry / "model.hlo_module.pb")
     (call,) = module.find_custom_calls()
-    assert [one.frontend_attributes["neff_input_names"] for one in call.operands] == ["x"]
+    assert [operand.frontend_attributes["neff_input_names"] for operand in call.operands] == ["x"]
     assert done.modules[0].kernels == ("double",)
 
 
@@ -133,7 +133,7 @@ def test_an_argument_written_in_place_is_an_input_and_an_output(
     assert "error[NEFF-TARGET] increment: increment was traced for trn2" in capsys.readouterr().err
 
 
-KEPT = """
+KEPT_SCRIPT = """
 import os
 import sys
 import numpy as np
@@ -161,7 +161,7 @@ for _ in range(2):
 def test_the_neff_of_a_call_is_kept_where_the_environment_says(
     tmp_path: Path, python_environment: dict[str, str]
 ) -> None:
-    (tmp_path / "script.py").write_text(KEPT)
+    (tmp_path / "script.py").write_text(KEPT_SCRIPT)
     (tmp_path / "file").write_text("")
 
     def run(folder: str) -> subprocess.CompletedProcess[str]:

@@ -58,17 +58,17 @@ def test_a_dropped_object_is_freed() -> None:
 
 def test_handles_from_many_threads_are_distinct() -> None:
     table = HandleTable()
-    found: list[int] = []
+    handles: list[int] = []
 
     def work() -> None:
-        found.extend(table.add(object()) for _ in range(500))
+        handles.extend(table.add(object()) for _ in range(500))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(found)) == len(table) == 4000
+    assert len(set(handles)) == len(table) == 4000
 
 
 # -------------------------------------------------------------------------------- errors
@@ -145,7 +145,7 @@ def test_damaged_messages(data: bytes) -> None:
 
 
 def module_with(*instructions: bytes) -> bytes:
-    body = b"".join(message_bytes.bytes_field(2, each) for each in instructions)
+    body = b"".join(message_bytes.bytes_field(2, inst) for inst in instructions)
     return message_bytes.bytes_field(1, b"m") + message_bytes.bytes_field(3, body)
 
 
@@ -159,14 +159,14 @@ def kernel_call(config: bytes, version: int = 2, target: bytes = b"") -> bytes:
 
 
 def test_kernel_calls_become_typed_and_everything_else_stays() -> None:
-    other = kernel_call(b"zzz", target=b"Other")
-    module = module_with(kernel_call(b"abc"), other)
+    other_call = kernel_call(b"zzz", target=b"Other")
+    module = module_with(kernel_call(b"abc"), other_call)
     typed = rewrite.to_typed_calls(module, lambda config: f"<{config}>")
     (computation,) = [f.value for f in message_bytes.fields(typed) if f.number == 3]
     first, second = [f.value for f in message_bytes.fields(computation) if f.number == 2]
     values = {f.number: f.value for f in message_bytes.fields(first)}
     assert (values[43], values[77], values[35]) == (b"<abc>", 4, 11)
-    assert second == other
+    assert second == other_call
 
 
 def test_configurations_of_a_module() -> None:
@@ -294,21 +294,21 @@ def test_visible_cores_that_are_none(text: str) -> None:
 
 def test_an_opcode_that_xla_cannot_be_given_has_a_code() -> None:
     error = ValueError("failed to legalize mhlo.unknown")
-    found = refusal("m", ["add", "newest"], error)
-    assert isinstance(found, StatusError)
-    assert "[NEFF-DEVICE-OPCODE]" in str(found) and "'newest'" in str(found)
-    other = ValueError("out of memory")
-    assert refusal("m", ["add", "newest"], other) is other
+    refusal_error = refusal("m", ["add", "newest"], error)
+    assert isinstance(refusal_error, StatusError)
+    assert "[NEFF-DEVICE-OPCODE]" in str(refusal_error) and "'newest'" in str(refusal_error)
+    memory_error = ValueError("out of memory")
+    assert refusal("m", ["add", "newest"], memory_error) is memory_error
 
 
 # ------------------------------------------------------------------------ capture, meetings
 
 
 def test_callbacks_see_programs_until_they_are_removed() -> None:
-    seen: list[str] = []
+    names: list[str] = []
 
     def callback(program: capture.Captured) -> None:
-        seen.append(program.name)
+        names.append(program.name)
 
     program = capture.Captured("m", b"", 1, 1, "trn1")
     capture.add(callback)
@@ -316,34 +316,34 @@ def test_callbacks_see_programs_until_they_are_removed() -> None:
     capture.notify(program)
     capture.remove(callback)
     capture.notify(program)
-    assert seen == ["m"]
+    assert names == ["m"]
     with pytest.raises(ValueError, match="not in list"):
         capture.remove(callback)
 
 
 def run_meeting(work, size: int = 3, rounds: int = 5) -> list[list[object]]:
-    meeting, found = Rendezvous(patience=10), [[] for _ in range(size)]
+    meeting, outcomes = Rendezvous(patience=10), [[] for _ in range(size)]
 
     def participant(place: int) -> None:
         for turn in range(rounds):
             try:
-                found[place].append(meeting.meet("key", place, size, (place, turn), work))
+                outcomes[place].append(meeting.meet("key", place, size, (place, turn), work))
             except ArithmeticError as error:
-                found[place].append(str(error))
+                outcomes[place].append(str(error))
 
     threads = [threading.Thread(target=participant, args=(place,)) for place in range(size)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return found
+    return outcomes
 
 
 def test_participants_meet_round_by_round() -> None:
-    found = run_meeting(
+    outcomes = run_meeting(
         lambda values: [(value, sorted({v[1] for v in values})) for value in values]
     )
-    for place, results in enumerate(found):
+    for place, results in enumerate(outcomes):
         assert results == [((place, turn), [turn]) for turn in range(5)]
 
 
@@ -389,7 +389,7 @@ def test_the_library_hands_out_the_table(own_cache) -> None:
     opened.connect(0x1234_5678_9ABC)
     assert table_of(path) == 0x1234_5678_9ABC
     assert native_library.library() == path
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert [path.name for path in path.parent.iterdir()] == [path.name]
 
 
 def test_the_library_notes_what_is_released(own_cache) -> None:
@@ -404,20 +404,20 @@ def test_the_library_notes_what_is_released(own_cache) -> None:
 
 def test_releases_from_many_threads_all_arrive(own_cache) -> None:
     opened = entry.Entry(native_library.library())
-    found: list[int] = []
+    handles: list[int] = []
 
     def work(first: int) -> None:
         for handle in range(first, first + 500):
             release(opened, handle)
-            found.extend(opened.released())
+            handles.extend(opened.released())
 
     threads = [threading.Thread(target=work, args=(1000 * n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found.extend(opened.released())
-    assert sorted(found) == [1000 * n + i for n in range(8) for i in range(500)]
+    handles.extend(opened.released())
+    assert sorted(handles) == [1000 * n + i for n in range(8) for i in range(500)]
 
 
 def test_more_releases_than_places_lose_the_oldest_only(own_cache) -> None:

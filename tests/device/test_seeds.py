@@ -167,9 +167,9 @@ def test_the_jax_program_and_its_printed_module(script) -> None:
     assert 'custom_call_target="AwsNeuronCustomNativeKernel"' in call
     assert "api_version=API_VERSION_STATUS_RETURNING," in call + ","
     assert "= f32[256,1024]" in call
-    found = re.search(r'backend_config="([^"]+)"', call)
-    assert found is not None
-    config = json.loads(base64.b64decode(found[1]))
+    match = re.search(r'backend_config="([^"]+)"', call)
+    assert match is not None
+    config = json.loads(base64.b64decode(match[1]))
     assert config["func_name"] == "nki_tensor_add"
     assert config["klir_binary"]["input_names"][:2] == ["a_input", "b_input"]
     assert config["klir_binary"]["output_names"][0].startswith("c_output")

@@ -213,16 +213,16 @@ def test_element_types_without_numpy_counterpart(framework: Framework) -> None:
 def test_an_event_completes_when_it_is_set(framework: Framework) -> None:
     event = framework.call("Event_Create").event
     assert not framework.call("Event_IsReady", event=event).is_ready
-    seen: list[int | None] = []
-    callback = abi.ErrorCallback(lambda error, user: seen.append(error))
+    statuses: list[int | None] = []
+    callback = abi.ErrorCallback(lambda error, user: statuses.append(error))
     framework.call(
         "Event_OnReady", event=event, callback=ctypes.cast(callback, ctypes.c_void_p).value
     )
-    assert seen == []
+    assert statuses == []
     text = ctypes.create_string_buffer(b"gone")
     framework.call("Event_Set", event=event, code=5, message=ctypes.addressof(text), message_size=4)
     assert framework.call("Event_IsReady", event=event).is_ready
-    failure = framework.take_error(seen[0] or 0)
+    failure = framework.take_error(statuses[0] or 0)
     assert (failure.code, str(failure)) == (5, "gone")
     framework.call("Event_Destroy", event=event)
 
@@ -253,10 +253,10 @@ def test_old_callers_structures_are_not_overrun(framework: Framework) -> None:
 
 
 def test_deleters_do_nothing_harmful(framework: Framework) -> None:
-    given = framework.call("TopologyDescription_Serialize")
-    deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(given.deleter)
-    assert ctypes.string_at(given.bytes, given.bytes_size).startswith(b"neuron ")
-    deleter(given.owner)
+    serialized = framework.call("TopologyDescription_Serialize")
+    deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(serialized.deleter)
+    assert ctypes.string_at(serialized.bytes, serialized.bytes_size).startswith(b"neuron ")
+    deleter(serialized.owner)
 
 
 def test_a_program_format_that_is_none(framework: Framework) -> None:

@@ -47,7 +47,7 @@ np.savez(OUT, losses=losses)
 
 
 def _both(script: str, folder: Path, **variables: str) -> tuple[dict, dict]:
-    """What the script saves with the compiler and without it."""
+    """Return the files that the script saves with the compiler and without it."""
     root = str(Path(__file__).resolve().parents[2])
     results = []
     for name in ("neff", "cpu"):
@@ -61,16 +61,16 @@ def _both(script: str, folder: Path, **variables: str) -> tuple[dict, dict]:
 
 @pytest.mark.jax
 def test_programs_of_jax_train_alike(tmp_path: Path) -> None:
-    found, wanted = _both(IN_JAX, tmp_path, JAX_PLATFORMS="neuron")
-    assert found.keys() == wanted.keys()
-    for name, value in found.items():
-        np.testing.assert_allclose(value, wanted[name], rtol=2e-5, atol=2e-5, err_msg=name)
+    actual, expected = _both(IN_JAX, tmp_path, JAX_PLATFORMS="neuron")
+    assert actual.keys() == expected.keys()
+    for name, value in actual.items():
+        np.testing.assert_allclose(value, expected[name], rtol=2e-5, atol=2e-5, err_msg=name)
 
 
 @pytest.mark.slow("traces and runs a network through torch_xla twice: some 20 seconds")
 @pytest.mark.torch_xla
 def test_a_network_of_torch_trains_alike(tmp_path: Path) -> None:
-    found, wanted = _both(IN_TORCH, tmp_path, PJRT_DEVICE="NEURON")
-    assert found["losses"][-1] < found["losses"][0]
-    for name, value in found.items():
-        np.testing.assert_allclose(value, wanted[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    actual, expected = _both(IN_TORCH, tmp_path, PJRT_DEVICE="NEURON")
+    assert actual["losses"][-1] < actual["losses"][0]
+    for name, value in actual.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-5, err_msg=name)

@@ -1,4 +1,4 @@
-"""What is compared of instructions: all but what makes no difference, as protobuf itself clears it."""
+"""Instructions are compared without the ignored fields, as if protobuf had cleared them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SOURCES = sorted((Path(__file__).parents[1] / "passes" / "golden").glob("*.hlo")
 
 def module() -> Any:
     """Instructions with fields of every length and number, unknown ones and empty messages."""
-    made = schema.HloModuleProto(name="m", entry_computation_id=1)
-    body = made.computations.add(name="main", id=1, root_id=1)
+    message = schema.HloModuleProto(name="m", entry_computation_id=1)
+    body = message.computations.add(name="main", id=1, root_id=1)
     for number in range(300):
         row = body.instructions.add(name="x" * (number % 150), id=number, opcode=f"op{number % 3}")
         row.shape.dimensions.extend([number % 2] * (number % 5))
@@ -43,37 +43,41 @@ def module() -> Any:
             row.MergeFromString(b"\xa2\x3f\x02ab")  # field 1012, which no schema has
     body.instructions[7].literal.f32s.extend([1.5] * 40000)
     body.instructions[10].literal.f32s.extend([2.5] * 40000)
-    return made
+    return message
 
 
 def cleared(row: Any, ignored: tuple[str, ...]) -> bytes:
     copy = type(row)()
     copy.CopyFrom(row)
-    for name in (*WHO, *(field for one in ignored for field in FIELDS[one])):
+    for name in (*WHO, *(field for kind in ignored for field in FIELDS[kind])):
         copy.ClearField(name)
-    for one, value in copy.ListFields():  # an empty sharding means replicated
-        if isinstance(value, Message) and not value.ByteSize() and "sharding" not in one.name:
-            copy.ClearField(one.name)
+    for descriptor, value in copy.ListFields():  # an empty sharding means replicated
+        if (
+            isinstance(value, Message)
+            and not value.ByteSize()
+            and "sharding" not in descriptor.name
+        ):
+            copy.ClearField(descriptor.name)
     return copy.SerializeToString(deterministic=True)
 
 
 @pytest.mark.parametrize("ignored", [(), ("metadata",), ("literal", "shape"), tuple(FIELDS)])
 def test_fields_that_make_no_difference_are_cut_out(ignored: tuple[str, ...]) -> None:
-    made = module()
-    found = list(contents(Outline(made.SerializeToString(deterministic=True)), ignored))
-    wanted = [cleared(row, ignored) for row in made.computations[0].instructions]
-    small = [place for place, text in enumerate(wanted) if len(text) < 1 << 16]
-    assert [found[n] for n in small] == [wanted[n] for n in small]
-    assert len(set(found)) == len(set(wanted))
+    source = module()
+    outlined = list(contents(Outline(source.SerializeToString(deterministic=True)), ignored))
+    expected = [cleared(row, ignored) for row in source.computations[0].instructions]
+    small = [place for place, text in enumerate(expected) if len(text) < 1 << 16]
+    assert [outlined[n] for n in small] == [expected[n] for n in small]
+    assert len(set(outlined)) == len(set(expected))
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_instructions_of_modules_are_alike_as_their_messages_are(source: Path) -> None:
     text = source.read_text().split("// becomes")[0].partition("\n")[2]
-    made = parse(text)
-    found = list(contents(Outline(made.SerializeToString(deterministic=True)), ("metadata",)))
-    rows = [row for body in made.computations for row in body.instructions]
-    assert found == [cleared(row, ("metadata",)) for row in rows]
+    proto = parse(text)
+    outlined = list(contents(Outline(proto.SerializeToString(deterministic=True)), ("metadata",)))
+    rows = [row for body in proto.computations for row in body.instructions]
+    assert outlined == [cleared(row, ("metadata",)) for row in rows]
 
 
 @pytest.mark.parametrize("differs", [False, True])
@@ -82,18 +86,18 @@ def test_constants_that_stay_in_the_file_are_compared(tmp_path: Path, differs: b
     for turn in range(2):
         values = np.arange(5000, dtype=np.float32)
         values[4000] += turn * differs
-        made = hlo_tools.Module.new("constants")
-        body = made.add_computation("main")
+        source = hlo_tools.Module.new("constants")
+        body = source.add_computation("main")
         literal = hlo_tools.literal_of(values)
         body.set_root(body.add("constant", literal.shape, literal=literal.proto))
         path = tmp_path / f"{turn}.pb"
-        made.save(path)
+        source.save(path)
         modules.append(hlo_tools.load(path, leave_constants=1000))
         assert modules[-1].has_kept_constants
-    found = diff_modules(*modules)
-    assert found.is_equal is not differs
+    difference = diff_modules(*modules)
+    assert difference.is_equal is not differs
     if differs:
-        [change] = found.computations[0].changed[0].changes
+        [change] = difference.computations[0].changed[0].changes
         assert "1 of 5000 elements differ" in change.after
 
 
@@ -106,9 +110,9 @@ ENTRY %main { %x = f32[2]{0} parameter(0)
     before, after = parse(text), parse(text)
     rows = after.computations[0].instructions
     rows.sort(key=lambda row: row.opcode)
-    found = diff_modules(hlo_tools.Module(before), hlo_tools.Module(after))
-    assert found.is_equal
+    difference = diff_modules(hlo_tools.Module(before), hlo_tools.Module(after))
+    assert difference.is_equal
     del next(row for row in rows if row.opcode == "abs").control_predecessor_ids[:]
-    found = diff_modules(hlo_tools.Module(before), hlo_tools.Module(after))
-    [change] = found.computations[0].changed[0].changes
+    difference = diff_modules(hlo_tools.Module(before), hlo_tools.Module(after))
+    [change] = difference.computations[0].changed[0].changes
     assert (change.field, change.before, change.after) == ("control-predecessors", "%a", "")

@@ -54,21 +54,21 @@ def changed(*replacements: tuple[str, str]) -> Module:
     return module(text)
 
 
-def rows(found: ModuleDiff) -> list[tuple[str, str, str, str]]:
+def rows(difference: ModuleDiff) -> list[tuple[str, str, str, str]]:
     """(instruction, field, before, after) of every change of the first computation."""
     return [
-        (one.left, c.field, c.before, c.after)
-        for computation in found.computations
-        for one in computation.changed
-        for c in one.changes
+        (pair.left, c.field, c.before, c.after)
+        for computation in difference.computations
+        for pair in computation.changed
+        for c in pair.changes
     ]
 
 
 def shuffled(seed: int) -> Module:
     """The module under other names, in other orders, with other ids."""
-    made = module()
+    copied = module()
     chance = random.Random(seed)
-    for computation in made.proto.computations:
+    for computation in copied.proto.computations:
         for row in computation.instructions:
             row.name = f"n{chance.randrange(1 << 40)}"
         by_id = {row.id: row for row in computation.instructions}
@@ -78,16 +78,16 @@ def shuffled(seed: int) -> Module:
             order.append(chance.choice(ready))
         computation.instructions.sort(key=lambda row, order=order: order.index(row.id))
         computation.name = f"c{chance.randrange(1 << 40)}"
-    set_ids(made, chance.choice(["wide", "legacy"]))
-    return made
+    set_ids(copied, chance.choice(["wide", "legacy"]))
+    return copied
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1 << 30))
 def test_names_ids_and_order_make_no_difference(seed: int) -> None:
-    found = diff_modules(module(), shuffled(seed))
-    assert found.is_equal, rows(found)
-    assert found.counts == {"alike": 18, "changed": 0, "removed": 0, "added": 0}
+    difference = diff_modules(module(), shuffled(seed))
+    assert difference.is_equal, rows(difference)
+    assert difference.counts == {"alike": 18, "changed": 0, "removed": 0, "added": 0}
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_names_ids_and_order_make_no_difference(seed: int) -> None:
 def test_one_change_is_one_difference(
     before: str, after: str, expected: tuple[str, str, str, str]
 ) -> None:
-    found = diff_modules(module(), changed((before, after)))
-    assert [row for row in rows(found) if "entry" not in row[1]] == [expected]
-    assert found.counts["added"] == found.counts["removed"] == 0
+    difference = diff_modules(module(), changed((before, after)))
+    assert [row for row in rows(difference) if "entry" not in row[1]] == [expected]
+    assert difference.counts["added"] == difference.counts["removed"] == 0
 
 
 def test_an_instruction_that_came_between() -> None:
@@ -127,10 +127,10 @@ def test_an_instruction_that_came_between() -> None:
         ("  %two = ", "  %negative = f32[4,4]{1,0} negate(%dot)\n  %two = "),
         ("multiply(%dot, %twos)", "multiply(%negative, %twos)"),
     )
-    found = diff_modules(module(), new)
-    (entry,) = (one for one in found.computations if not one.is_equal)
+    difference = diff_modules(module(), new)
+    (entry,) = (computation for computation in difference.computations if not computation.is_equal)
     assert entry.added == ("%negative = f32[4,4]{1,0} negate(%dot)",)
-    assert rows(found) == [("scaled", "operand 0", "%dot", "%negative")]
+    assert rows(difference) == [("scaled", "operand 0", "%dot", "%negative")]
     back = diff_modules(new, module())
     assert back.counts == {"alike": 17, "changed": 1, "removed": 1, "added": 0}
 
@@ -155,9 +155,9 @@ def test_another_computation_is_called() -> None:
 
 def test_a_computation_of_one_side_only() -> None:
     new = changed((", to_apply=%square", ""), ("call(%other)", "negate(%other)"))
-    found = diff_modules(module(), new)
-    assert found.removed == ()  # still there under its name, called by nobody
-    (row,) = [r for r in rows(found) if r[1] == "opcode"]
+    difference = diff_modules(module(), new)
+    assert difference.removed == ()  # still there under its name, called by nobody
+    (row,) = [r for r in rows(difference) if r[1] == "opcode"]
     assert row == ("squared", "opcode", "call", "negate")
     less = module(re.sub(r"%square \{.*?\}\n(?=ENTRY)", "", TEXT, flags=re.DOTALL).replace("call(%other), to_apply=%square", "negate(%other)"))  # fmt: skip
     assert diff_modules(module(), less).removed == ("square",)
@@ -167,8 +167,8 @@ def test_a_computation_of_one_side_only() -> None:
 def test_metadata_counts_when_asked() -> None:
     new = changed(("source_line=3", "source_line=4"))
     assert diff_modules(module(), new).is_equal
-    found = diff_modules(module(), new, ignore=())
-    assert [row[:2] for row in rows(found)] == [("dot", "metadata")]
+    difference = diff_modules(module(), new, ignore=())
+    assert [row[:2] for row in rows(difference)] == [("dot", "metadata")]
 
 
 def test_names_count_when_asked() -> None:
@@ -212,8 +212,8 @@ def test_large_constants_tell_how_many_elements_differ() -> None:
 
 def test_the_module_itself_differs() -> None:
     new = module(TEXT.replace("HloModule layer", "HloModule layer, input_output_alias={ {}: (0, {}, may-alias) }"))  # fmt: skip
-    found = diff_modules(module(), new)
-    assert [one.field for one in found.changes] == ["input_output_alias"]
+    difference = diff_modules(module(), new)
+    assert [change.field for change in difference.changes] == ["input_output_alias"]
 
 
 @settings(max_examples=40, deadline=None)
@@ -226,9 +226,9 @@ def test_a_removed_instruction_is_found_under_other_names(data: st.DataObject) -
     view = candidates[gone]
     view.replace_uses(view.operands[0])
     view.remove()
-    found = diff_modules(module(), new)
-    assert (found.counts["removed"] >= 1) and not found.is_equal
-    assert found.counts["added"] == 0
+    difference = diff_modules(module(), new)
+    assert (difference.counts["removed"] >= 1) and not difference.is_equal
+    assert difference.counts["added"] == 0
 
 
 # The command
@@ -290,44 +290,44 @@ def test_usage_errors(words: list[str]) -> None:
 
 
 def test_operands_of_a_commutative_operation_in_the_other_order() -> None:
-    other = changed(("multiply(%dot, %twos)", "multiply(%twos, %dot)"))
-    found = diff_modules(module(), other)
-    assert rows(found) == [("scaled", "operand order", "%dot, %twos", "%twos, %dot")]
-    assert not found.is_equal
-    assert diff_modules(module(), other, ignore=("metadata", "operand-order")).is_equal
+    swapped = changed(("multiply(%dot, %twos)", "multiply(%twos, %dot)"))
+    difference = diff_modules(module(), swapped)
+    assert rows(difference) == [("scaled", "operand order", "%dot, %twos", "%twos, %dot")]
+    assert not difference.is_equal
+    assert diff_modules(module(), swapped, ignore=("metadata", "operand-order")).is_equal
 
 
 def test_operands_of_any_other_operation_in_the_other_order() -> None:
-    other = changed(("subtract(%squared, %back)", "subtract(%back, %squared)"))
+    swapped = changed(("subtract(%squared, %back)", "subtract(%back, %squared)"))
     ignore = ("metadata", "operand-order")
-    assert {row[1] for row in rows(diff_modules(module(), other, ignore=ignore))} == {
+    assert {row[1] for row in rows(diff_modules(module(), swapped, ignore=ignore))} == {
         "operand 0", "operand 1",
     }  # fmt: skip
 
 
 def test_another_operand_beside_the_other_order_is_all_that_is_told() -> None:
-    other = changed(
+    altered = changed(
         ("multiply(%scaled, %twos)", "multiply(%twos, %dot)"),
         ("multiply(%dot, %twos)", "multiply(%twos, %dot)"),
     )
-    found = rows(diff_modules(module(), other, ignore=("metadata", "operand-order")))
-    assert found == [("other", "operand 0", "%scaled", "%dot")]
+    changes = rows(diff_modules(module(), altered, ignore=("metadata", "operand-order")))
+    assert changes == [("other", "operand 0", "%scaled", "%dot")]
 
 
 @given(st.integers(0, 1 << 16))
 @settings(deadline=None, max_examples=20)
 def test_any_order_of_commuting_operands_is_equal_when_ignored(seed: int) -> None:
-    made = shuffled(seed)
+    shuffled_module = shuffled(seed)
     chance = random.Random(seed)
     swapped = 0
-    for computation in made.proto.computations:
+    for computation in shuffled_module.proto.computations:
         for row in computation.instructions:
             if row.opcode in ("add", "multiply") and chance.random() < 0.5:
                 swapped += len(set(row.operand_ids)) > 1
                 row.operand_ids[:] = list(row.operand_ids)[::-1]
-    made.touch()
-    assert diff_modules(module(), made, ignore=("metadata", "operand-order")).is_equal
-    told = rows(diff_modules(module(), made))
+    shuffled_module.touch()
+    assert diff_modules(module(), shuffled_module, ignore=("metadata", "operand-order")).is_equal
+    told = rows(diff_modules(module(), shuffled_module))
     fields = [field for _, field, _, _ in told]
     assert set(fields) <= {"operand order"} and len(fields) <= swapped
 
@@ -349,8 +349,8 @@ ENTRY main {
 def test_of_two_that_are_one_afterwards_the_namesake_stays() -> None:
     once = TWICE.replace("  second = f32[4] tanh(r)\n", "").replace("(second)", "(first)")
     for after in (once, once.replace("  r = f32[4] copy(x)\n", "").replace("(r)", "(x)")):
-        found = diff_modules(module(TWICE), module(after))
-        [entry] = found.computations
+        difference = diff_modules(module(TWICE), module(after))
+        [entry] = difference.computations
         assert [text.split()[0] for text in entry.removed if "tanh" in text] == ["%second"]
         assert not entry.added
 
@@ -384,8 +384,8 @@ def test_empty_messages_are_none_but_a_sharding_is_one() -> None:
         getattr(row, name).SetInParent()
     assert diff_modules(left, right).is_equal
     row.sharding.SetInParent()
-    [found] = diff_modules(left, right).computations[0].changed
-    assert [change.field for change in found.changes] == ["sharding"]
+    [entry] = diff_modules(left, right).computations[0].changed
+    assert [change.field for change in entry.changes] == ["sharding"]
 
 
 @pytest.mark.parametrize(
@@ -401,8 +401,8 @@ def test_constants_are_compared_by_value_when_layouts_are_ignored(
     ENTRY e {{ x = f32[2,3]{{1,0}} parameter(0)
      c = f32[2,3]{} constant({})
      ROOT r = f32[2,3]{{1,0}} add(x, c) }}"""
-    mine, theirs = (
-        Module(parse(text.format(*one)))
-        for one in (("{1,0}", "{{0,1,2},{3,4,5}}"), (layout, value))
+    left, right = (
+        Module(parse(text.format(*layout_and_value)))
+        for layout_and_value in (("{1,0}", "{{0,1,2},{3,4,5}}"), (layout, value))
     )
-    assert diff_modules(mine, theirs, ignore=("layout",)).is_equal == alike
+    assert diff_modules(left, right, ignore=("layout",)).is_equal == alike

@@ -23,17 +23,17 @@ VALUES = {FieldDescriptor.TYPE_STRING: "changed", FieldDescriptor.TYPE_BYTES: b"
 Path = tuple[FieldDescriptor, ...]
 
 
-def paths(descriptor: Descriptor, before: Path, seen: set[str]) -> Iterator[Path]:
+def paths(descriptor: Descriptor, before: Path, visited: set[str]) -> Iterator[Path]:
     """A way to every field of a message and of those in it; each message is entered once."""
-    seen.add(descriptor.full_name)
+    visited.add(descriptor.full_name)
     for field in descriptor.fields:
         path = (*before, field)
         if skipped(descriptor, field):
             continue
         yield path
         inner = field.message_type
-        if inner is not None and not is_map(field) and inner.full_name not in seen:
-            yield from paths(inner, path, seen)
+        if inner is not None and not is_map(field) and inner.full_name not in visited:
+            yield from paths(inner, path, visited)
 
 
 def skipped(descriptor: Descriptor, field: FieldDescriptor) -> bool:
@@ -76,7 +76,7 @@ def is_map(field: FieldDescriptor) -> bool:
 
 
 def is_single_message(field: FieldDescriptor) -> bool:
-    """Whether a field holds one message; an empty one says no more than none."""
+    """Return True for a field of one message; an empty message equals a missing one."""
     return field.message_type is not None and not field.is_repeated
 
 
@@ -110,7 +110,7 @@ def parsed() -> Any:
 
 
 def both(kind: str, path: Path, ignore: tuple[str, ...] = ("metadata",)) -> bool:
-    """Whether a module equals itself with one field changed."""
+    """Return True when a module equals itself after one field has changed."""
     left, right = parsed(), parsed()
     parents = [entered(owner(proto, kind), path[:-1]) for proto in (left, right)]
     change(parents[1], path[-1])
@@ -156,7 +156,7 @@ SCHEDULED += " b = f32[] abs(p)\n ROOT c = f32[] add(a, b) }"
 def test_schedules_are_compared_by_what_runs_when() -> None:
     left, right = parse(SCHEDULED), parse(SCHEDULED)
     assert diff_modules(Module(left), Module(right)).is_equal
-    (ids,) = [one.instruction_ids for one in right.schedule.sequences.values()]
+    (ids,) = [sequence.instruction_ids for sequence in right.schedule.sequences.values()]
     ids[1], ids[2] = ids[2], ids[1]
     (computation,) = diff_modules(Module(left), Module(right)).computations
     assert [change.field for change in computation.changes] == ["schedule"]
@@ -169,9 +169,11 @@ def test_snapshots_are_compared_with_their_arguments() -> None:
     snapshots = [schema.HloSnapshot(execution_platform=name) for name in ("cpu", "cpu", "gpu")]
     for snapshot in snapshots:
         snapshot.hlo.hlo_module.CopyFrom(proto)
-    first, same, other = (Module(one.hlo.hlo_module, envelope=one) for one in snapshots)
+    first, same, third = (
+        Module(snapshot.hlo.hlo_module, envelope=snapshot) for snapshot in snapshots
+    )
     assert diff_modules(first, same).is_equal
-    assert [c.field for c in diff_modules(first, other).changes] == ["execution_platform"]
+    assert [c.field for c in diff_modules(first, third).changes] == ["execution_platform"]
     same.envelope.arguments.add().f32s.append(1)  # pyright: ignore
     assert not diff_modules(first, same).is_equal
 
@@ -180,9 +182,9 @@ def test_names_of_modules_and_computations_are_compared_when_asked() -> None:
     left, right = parse(BASE), parse(BASE)
     right.name, right.computations[0].name = "n", "f"
     assert diff_modules(Module(left), Module(right)).is_equal
-    found = diff_modules(Module(left), Module(right), names=True)
-    assert [change.field for change in found.changes] == ["name"]
-    assert [change.field for change in found.computations[0].changes] == ["name"]
+    difference = diff_modules(Module(left), Module(right), names=True)
+    assert [change.field for change in difference.changes] == ["name"]
+    assert [change.field for change in difference.computations[0].changes] == ["name"]
 
 
 def test_values_that_are_no_number_are_alike() -> None:

@@ -60,10 +60,10 @@ def opcodes(module: Module) -> list[str]:
 
 
 def reduced(module: Module, command: str, **plan: int) -> tuple[Module, Trials]:
-    trials = Trials(Plan(command=command, **plan), lambda one: not verify(one))
-    found = reduce_module(module, trials)
-    assert verify(found.module) == []
-    return found.module, trials
+    trials = Trials(Plan(command=command, **plan), lambda candidate: not verify(candidate))
+    reduction = reduce_module(module, trials)
+    assert verify(reduction.module) == []
+    return reduction.module, trials
 
 
 def test_an_operation_in_a_loop_becomes_the_entry() -> None:
@@ -88,20 +88,20 @@ def test_two_operations_of_a_chain() -> None:
 
 def test_candidates_at_the_same_time_give_the_same() -> None:
     command = 'grep -q " tan(" {}'
-    one, _ = reduced(Module(parse(LOOP)), command)
-    two, _ = reduced(Module(parse(LOOP)), command, jobs=3)
-    assert one.to_text() == two.to_text()
+    first, _ = reduced(Module(parse(LOOP)), command)
+    second, _ = reduced(Module(parse(LOOP)), command, jobs=3)
+    assert first.to_text() == second.to_text()
 
 
 def test_the_runs_have_an_end() -> None:
-    trials = Trials(Plan(command="true", most=3), lambda one: True)
-    found = reduce_module(chain(400), trials)
-    assert trials.runs == 3 and not found.is_whole
+    trials = Trials(Plan(command="true", most=3), lambda candidate: True)
+    reduction = reduce_module(chain(400), trials)
+    assert trials.runs == 3 and not reduction.is_whole
 
 
 def test_a_command_that_never_succeeds_is_refused() -> None:
     with pytest.raises(HloError) as caught:
-        reduce_module(Module(parse(LOOP)), Trials(Plan(command="false"), lambda one: True))
+        reduce_module(Module(parse(LOOP)), Trials(Plan(command="false"), lambda candidate: True))
     assert caught.value.code == "HLO-REDUCE"
 
 
@@ -129,7 +129,7 @@ def test_a_foreign_journal_is_refused(tmp_path: Path) -> None:
     journal = tmp_path / "v.jsonl"
     journal.write_text("hello\n")
     with pytest.raises(HloError) as caught:
-        Trials(Plan(command="true", journal=journal), lambda one: True)
+        Trials(Plan(command="true", journal=journal), lambda candidate: True)
     assert caught.value.code == "HLO-ARGUMENT"
 
 
@@ -139,7 +139,7 @@ def test_a_foreign_journal_is_refused(tmp_path: Path) -> None:
      ('test "$NKI_HLO_MODULE" = {}', True)],
 )  # fmt: skip
 def test_how_a_command_gets_the_module(command: str, verdict: bool) -> None:
-    trials = Trials(Plan(command=command), lambda one: True)
+    trials = Trials(Plan(command=command), lambda candidate: True)
     assert trials.succeeds(chain(2)) is verdict
 
 

@@ -75,10 +75,10 @@ def test_a_planted_fault(name: str, tmp_path: Path) -> None:
     plant(module)
     module.touch()
     trials = Trials(Plan(command=command, suffix=".pb"), is_valid)
-    found = reduce_module(hlo_tools.load(module.to_bytes()), trials)
-    assert sum(1 for _ in found.module.instructions) <= MOST_LEFT
-    assert trials.runs <= MOST_RUNS and found.is_whole
+    reduction = reduce_module(hlo_tools.load(module.to_bytes()), trials)
+    assert sum(1 for _ in reduction.module.instructions) <= MOST_LEFT
+    assert trials.runs <= MOST_RUNS and reduction.is_whole
 
 
 def is_valid(module: Module) -> bool:
-    return not any(found.severity is Severity.error for found in verify(module))
+    return not any(problem.severity is Severity.error for problem in verify(module))

@@ -15,7 +15,7 @@ from hlo_tools.evaluate import EvaluationError
 from hlo_tools.passes import Pipeline
 from hlo_tools.text import parse
 
-PLAIN = """
+PLAIN_TEXT = """
 HloModule m
 ENTRY main {
   x = f32[4] parameter(0)
@@ -82,20 +82,20 @@ def found(first: str, second: str, inputs: list[np.ndarray]) -> Difference | Non
 
 
 def test_other_names_hide_nothing() -> None:
-    other = PLAIN.replace("multiply(a, a)", "multiply(a, y)")
+    changed_text = PLAIN_TEXT.replace("multiply(a, a)", "multiply(a, y)")
     for name in "abcd":
-        other = other.replace(f"{name} = ", f"{name}{name} = ").replace(
+        changed_text = changed_text.replace(f"{name} = ", f"{name}{name} = ").replace(
             f"({name},", f"({name}{name},"
         )
-        other = other.replace(f"({name})", f"({name}{name})")
-    difference = found(PLAIN, other, random(2))
+        changed_text = changed_text.replace(f"({name})", f"({name}{name})")
+    difference = found(PLAIN_TEXT, changed_text, random(2))
     assert difference is not None
     assert (difference.instruction, difference.other) == ("b", "bb")
 
 
 def test_differences_that_no_result_shows_do_not_count() -> None:
-    other = PLAIN.replace("ROOT d", "unused = f32[4] exponential(y)\n ROOT d")
-    assert found(PLAIN, other, random(2)) is None
+    changed_text = PLAIN_TEXT.replace("ROOT d", "unused = f32[4] exponential(y)\n ROOT d")
+    assert found(PLAIN_TEXT, changed_text, random(2)) is None
 
 
 def test_the_first_turn_of_a_loop_that_differs_and_what_in_it() -> None:
@@ -112,21 +112,23 @@ def test_the_first_turn_of_a_loop_that_differs_and_what_in_it() -> None:
 
 def test_only_the_branch_that_is_taken_is_looked_into() -> None:
     x = random(1)[0]
-    other = BRANCHES.replace("negate(p)", "sine(p)")
-    assert found(BRANCHES, other, [x, np.array(True)]) is None
-    difference = found(BRANCHES, other, [x, np.array(False)])
+    changed_text = BRANCHES.replace("negate(p)", "sine(p)")
+    assert found(BRANCHES, changed_text, [x, np.array(True)]) is None
+    difference = found(BRANCHES, changed_text, [x, np.array(False)])
     assert difference is not None and difference.computation == "no"
 
 
 def test_results_that_differ_are_told_where_nothing_else_is_on_both_sides() -> None:
-    other = "HloModule m\nENTRY main {\n x = f32[4] parameter(0)\n ROOT r = f32[4] parameter(1)\n}"
-    difference = found(PLAIN, other, random(2))
+    changed_text = (
+        "HloModule m\nENTRY main {\n x = f32[4] parameter(0)\n ROOT r = f32[4] parameter(1)\n}"
+    )
+    difference = found(PLAIN_TEXT, changed_text, random(2))
     assert difference is not None and difference.instruction == "d"
 
 
 def test_inputs_are_converted_and_taken_out_of_tuples() -> None:
-    first = module(PLAIN.replace("f32", "f64"))
-    second = module(PLAIN.replace("f32", "f64"))
+    first = module(PLAIN_TEXT.replace("f32", "f64"))
+    second = module(PLAIN_TEXT.replace("f32", "f64"))
     Pipeline.parse("dtype-legalisation{boundary=change}").run(second)
     inputs = [array.astype(np.float64) for array in random(2)]
     assert between(first, second, inputs, tolerance=1e-5) is None

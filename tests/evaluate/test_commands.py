@@ -270,5 +270,5 @@ def test_decompositions_run_with_jaxlib(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", matrix)
     words = ["evaluate", str(tmp_path / "m.pb"), "-i", str(tmp_path / "x.npy")]
     assert main([*words, "--with", "jaxlib", "-o", str(tmp_path / "out")]) == 0
-    found = np.load(tmp_path / "out" / "output0.npy")
-    np.testing.assert_allclose(found, np.linalg.cholesky(matrix), rtol=1e-5)
+    actual = np.load(tmp_path / "out" / "output0.npy")
+    np.testing.assert_allclose(actual, np.linalg.cholesky(matrix), rtol=1e-5)

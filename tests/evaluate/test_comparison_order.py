@@ -25,7 +25,7 @@ NAN = np.float32("nan")
 LEFT = np.array([-0.0, 0, 1, NAN, 1, -1, -NAN, 2], np.float32)
 RIGHT = np.array([0, -0.0, NAN, 1, 2, -2, -1, 2], np.float32)
 LESS = [True, False, True, False, True, False, True, False]
-ROWS = np.array([3, 0, -0.0, NAN, -1, -NAN, 2], np.float32)
+KEYS = np.array([3, 0, -0.0, NAN, -1, -NAN, 2], np.float32)
 SORTED = np.array([-NAN, -1, -0.0, 0, 2, 3, NAN], np.float32)
 SORT = """HloModule m
 before { a = f32[] parameter(0)
@@ -61,7 +61,7 @@ def test_the_total_order_is_evaluated_and_built() -> None:
 
 def test_a_sort_by_the_total_order_keeps_every_value() -> None:
     module = Module(parse(SORT))
-    for result in (evaluate(module, [ROWS])[0], run(module, ROWS)):
+    for result in (evaluate(module, [KEYS])[0], run(module, KEYS)):
         np.testing.assert_array_equal(result, SORTED)
         assert np.signbit(result).tolist() == np.signbit(SORTED).tolist()
 
@@ -123,9 +123,9 @@ def test_the_verifier_checks_the_order() -> None:
     module = compared()
     row = module.proto.computations[0].instructions[2]
     row.comparison_type = "FLOAT"
-    assert [one.code for one in verify(module)] == ["HLO-V019"]
+    assert [problem.code for problem in verify(module)] == ["HLO-V019"]
     row.comparison_order = "FIRST"
-    assert "HLO-V019" in {one.code for one in verify(module)}
+    assert "HLO-V019" in {problem.code for problem in verify(module)}
 
 
 def test_older_readers_get_a_type() -> None:
@@ -136,9 +136,9 @@ def test_older_readers_get_a_type() -> None:
     to_dialect(module, "2024")
     row = module.proto.computations[0].instructions[2]
     assert (row.comparison_type, row.comparison_order) == ("TOTALORDER", "")
-    whole = compared(", order=TOTAL", "s32")
-    to_dialect(whole, "2024")
-    assert whole.proto.computations[0].instructions[2].comparison_type == "SIGNED"
+    totally_ordered = compared(", order=TOTAL", "s32")
+    to_dialect(totally_ordered, "2024")
+    assert totally_ordered.proto.computations[0].instructions[2].comparison_type == "SIGNED"
 
 
 @pytest.mark.jax

@@ -46,10 +46,10 @@ REPLICAS = {
 @pytest.mark.jax
 @pytest.mark.parametrize("name", REPLICAS)
 def test_replicas_equal_jaxlib(name: str) -> None:
-    module, given = program(REPLICAS[name]), inputs(4)
+    module, arrays = program(REPLICAS[name]), inputs(4)
     import jax
 
-    compare(evaluate_devices(module, given), execute_devices(module.to_bytes(), given, 1))
+    compare(evaluate_devices(module, arrays), execute_devices(module.to_bytes(), arrays, 1))
     assert not jax.config.jax_enable_x64, "what runs in this process later would have other types"
 
 
@@ -70,27 +70,29 @@ PARTITIONS = {
 @pytest.mark.jax
 @pytest.mark.parametrize("name", PARTITIONS)
 def test_partitions_equal_jaxlib(name: str) -> None:
-    module, given = program(PARTITIONS[name]), inputs(4)
-    ours = evaluate_devices(module, given, partitions=2)
+    module, arrays = program(PARTITIONS[name]), inputs(4)
+    ours = evaluate_devices(module, arrays, partitions=2)
     for row in module.entry.instructions:
         row.proto.sharding.type = schema.OpSharding.MANUAL
-    compare(ours, execute_devices(module.module_bytes(), given, 2))
+    compare(ours, execute_devices(module.module_bytes(), arrays, 2))
 
 
-def compare(ours: list[list[Any]], theirs: list[list[Any]]) -> None:
-    assert [len(one) for one in ours] == [len(one) for one in theirs]
-    for one, other in zip(ours, theirs, strict=True):
-        for a, b in zip(one, other, strict=True):
+def compare(ours: list[list[Any]], reference: list[list[Any]]) -> None:
+    assert [len(row) for row in ours] == [len(row) for row in reference]
+    for result, peer in zip(ours, reference, strict=True):
+        for a, b in zip(result, peer, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
 def test_the_first_of_a_group_is_heard_by_all() -> None:
     """XLA's CPU backend has no such operation."""
     body = root("f32[4,2]", "collective-broadcast(p), replica_groups={{2,0}}")
-    given = inputs(3)
-    found = [one for (one,) in evaluate_devices(program(body), given)]
-    for one, other in zip(found, (given[2][0], np.zeros((4, 2)), given[2][0]), strict=True):
-        np.testing.assert_array_equal(one, other)
+    arrays = inputs(3)
+    results = [array for (array,) in evaluate_devices(program(body), arrays)]
+    for result, reference in zip(
+        results, (arrays[2][0], np.zeros((4, 2)), arrays[2][0]), strict=True
+    ):
+        np.testing.assert_array_equal(result, reference)
 
 
 def test_the_root_has_the_sum_and_every_other_device_zeros() -> None:
@@ -159,9 +161,11 @@ ENTRY e {{ p = f32[4,2] parameter(0)
   z = f32[4,2] broadcast(c), dimensions={{}}
   {body} }}"""
     rows = np.arange(8, dtype=np.float32).reshape(4, 2)
-    numbers = [np.array(one, np.int32) for one in ([0, 1], [1, 2], [0, 1])]
-    others = [np.array(one, np.int32) for one in ([0, 3], [3, 0], [1, 0])]
-    first, second = evaluate_devices(module_of(text), [[rows, *numbers], [rows + 10, *others]])
+    numbers = [np.array(row, np.int32) for row in ([0, 1], [1, 2], [0, 1])]
+    second_numbers = [np.array(row, np.int32) for row in ([0, 3], [3, 0], [1, 0])]
+    first, second = evaluate_devices(
+        module_of(text), [[rows, *numbers], [rows + 10, *second_numbers]]
+    )
     np.testing.assert_array_equal(first[0], np.concatenate([rows[:1], rows[:3] + 10]))
     np.testing.assert_array_equal(second[0], [[-1, -1], [2, 3], [4, 5], [-1, -1]])
 
@@ -184,9 +188,9 @@ ENTRY e {{ p = f32[4,2] parameter(0)
   z = s32[] constant(0)
   t = (s32[], f32[4,2]) tuple(z, p)
   ROOT w = (s32[], f32[4,2]) while(t), condition=condition, body=body }}"""
-    given = inputs(3)
-    total = sum(one[0].astype(np.float64) for one in given)
-    for _, value in evaluate_devices(module_of(text), given):
+    arrays = inputs(3)
+    total = sum(device_inputs[0].astype(np.float64) for device_inputs in arrays)
+    for _, value in evaluate_devices(module_of(text), arrays):
         np.testing.assert_allclose(value, total * 3**4, rtol=1e-5)
 
 
@@ -198,10 +202,10 @@ ENTRY e { p = f32[2] parameter(0)
   c = (f32[2], f32[2], u32[], u32[]) collective-permute-start(p), source_target_pairs={{0,1},{1,0}}
   d = f32[2] collective-permute-done(c)
   ROOT r = (f32[4], f32[2]) tuple(b, d) }"""
-    given = [[np.array([1, 2], np.float32)], [np.array([3, 4], np.float32)]]
-    first, second = evaluate_devices(module_of(text), given)
-    assert [one.tolist() for one in first] == [[1, 2, 3, 4], [3, 4]]
-    assert [one.tolist() for one in second] == [[1, 2, 3, 4], [1, 2]]
+    arrays = [[np.array([1, 2], np.float32)], [np.array([3, 4], np.float32)]]
+    first, second = evaluate_devices(module_of(text), arrays)
+    assert [array.tolist() for array in first] == [[1, 2, 3, 4], [3, 4]]
+    assert [array.tolist() for array in second] == [[1, 2, 3, 4], [1, 2]]
 
 
 @pytest.mark.parametrize(
@@ -227,9 +231,9 @@ no { x = f32[2] parameter(0)
 ENTRY e { p = pred[] parameter(0)
   x = f32[2] parameter(1)
   ROOT r = f32[2] conditional(p, x, x), true_computation=yes, false_computation=no }"""
-    given = [[np.bool_(at), np.zeros(2, np.float32)] for at in range(2)]
+    arrays = [[np.bool_(number), np.zeros(2, np.float32)] for number in range(2)]
     with pytest.raises(HloError, match="device 1 waits for others that never come") as caught:
-        evaluate_devices(module_of(text), given)
+        evaluate_devices(module_of(text), arrays)
     assert caught.value.code == "HLO-COLLECTIVE"
 
 

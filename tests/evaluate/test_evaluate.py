@@ -56,11 +56,11 @@ def run_jaxlib(module: Module, inputs: list[np.ndarray[Any, Any]]) -> list[np.nd
     sharding = jax.sharding.SingleDeviceSharding(device)
     buffers = [
         xla_client.batched_device_put(
-            jax.core.ShapedArray(one.shape, one.dtype), sharding, [one], [device], True
+            jax.core.ShapedArray(tensor.shape, tensor.dtype), sharding, [tensor], [device], True
         )
-        for one in inputs
+        for tensor in inputs
     ]
-    return [np.asarray(one) for one in loaded.execute(buffers)]
+    return [np.asarray(array) for array in loaded.execute(buffers)]
 
 
 @pytest.mark.jax
@@ -68,13 +68,13 @@ def run_jaxlib(module: Module, inputs: list[np.ndarray[Any, Any]]) -> list[np.nd
 def test_equals_jaxlib(name: str) -> None:
     module = module_of(SAMPLES[name])
     inputs = sample_inputs(module)
-    ours, theirs = evaluate(module, inputs), run_jaxlib(module, inputs)
-    assert len(ours) == len(theirs)
-    for one, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    ours, reference = evaluate(module, inputs), run_jaxlib(module, inputs)
+    assert len(ours) == len(reference)
+    for result, peer in zip(ours, reference, strict=True):
+        np.testing.assert_allclose(result, peer, rtol=1e-4, atol=1e-5)
 
 
-def one(text: str, *inputs: Any) -> np.ndarray[Any, Any]:
+def first_result(text: str, *inputs: Any) -> np.ndarray[Any, Any]:
     (result,) = evaluate(body(text), inputs)
     return result
 
@@ -83,14 +83,14 @@ def test_integer_division_at_the_edges() -> None:
     x = np.array([7, -7, 5, -(2**31)], np.int32)
     y = np.array([2, 2, 0, -1], np.int32)
     text = "x = s32[4] parameter(0)\ny = s32[4] parameter(1)\nROOT r = s32[4] {}(x, y)"
-    np.testing.assert_array_equal(one(text.format("divide"), x, y), [3, -3, -1, -(2**31)])
-    np.testing.assert_array_equal(one(text.format("remainder"), x, y), [1, -1, 5, 0])
+    np.testing.assert_array_equal(first_result(text.format("divide"), x, y), [3, -3, -1, -(2**31)])
+    np.testing.assert_array_equal(first_result(text.format("remainder"), x, y), [1, -1, 5, 0])
 
 
 def test_unsigned_division_by_zero_is_all_ones() -> None:
     text = "x = u8[2] parameter(0)\ny = u8[2] parameter(1)\nROOT r = u8[2] divide(x, y)"
     x, y = np.array([9, 9], np.uint8), np.array([2, 0], np.uint8)
-    np.testing.assert_array_equal(one(text, x, y), [4, 255])
+    np.testing.assert_array_equal(first_result(text, x, y), [4, 255])
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_unsigned_division_by_zero_is_all_ones() -> None:
 def test_shifts_by_too_much(opcode: str, expected: list[int]) -> None:
     text = f"x = s32[3] parameter(0)\ny = s32[3] parameter(1)\nROOT r = s32[3] {opcode}(x, y)"
     x, y = np.array([1, 1, -1], np.int32), np.array([1, 40, 1], np.int32)
-    values = one(text, x, y)
+    values = first_result(text, x, y)
     if opcode == "shift-left":
         np.testing.assert_array_equal(values, [2, 0, -2])
     else:
@@ -114,7 +114,7 @@ def test_shifts_by_too_much(opcode: str, expected: list[int]) -> None:
 def test_float_to_integer_saturates_and_nan_is_zero() -> None:
     text = "x = f32[4] parameter(0)\nROOT r = s8[4] convert(x)"
     x = np.array([300, -300, np.nan, -1.9], np.float32)
-    np.testing.assert_array_equal(one(text, x), [127, -128, 0, -1])
+    np.testing.assert_array_equal(first_result(text, x), [127, -128, 0, -1])
 
 
 def test_dynamic_slices_are_moved_inside() -> None:
@@ -123,15 +123,15 @@ def test_dynamic_slices_are_moved_inside() -> None:
         "ROOT r = f32[2] dynamic-slice(x, i), dynamic_slice_sizes={2}"
     )
     x = np.arange(5, dtype=np.float32)
-    np.testing.assert_array_equal(one(text, x, np.int32(9)), [3, 4])
-    np.testing.assert_array_equal(one(text, x, np.int32(-3)), [0, 1])
+    np.testing.assert_array_equal(first_result(text, x, np.int32(9)), [3, 4])
+    np.testing.assert_array_equal(first_result(text, x, np.int32(-3)), [0, 1])
 
 
 def test_total_order() -> None:
     text = "x = f32[3] parameter(0)\ny = f32[3] parameter(1)\nROOT r = pred[3] compare(x, y), direction=LT, type=TOTALORDER"
     x = np.array([-0.0, np.nan, 1], np.float32)
     y = np.array([0.0, np.inf, 2], np.float32)
-    np.testing.assert_array_equal(one(text, x, y), [True, False, True])
+    np.testing.assert_array_equal(first_result(text, x, y), [True, False, True])
 
 
 def test_threefry_is_salmons_test_vector() -> None:
@@ -202,17 +202,17 @@ def test_errors_name_the_instruction() -> None:
 )
 def test_topk_orders_as_jaxlib(element: str, rows: np.ndarray[Any, Any], largest: str) -> None:
     text = f"p = {element}[2,5] parameter(0)\nROOT r = ({element}[2,4], s32[2,4]) topk(p), k=4, largest={largest}"
-    for ours, theirs in zip(
+    for ours, reference in zip(
         evaluate(body(text), [rows]), run_jaxlib(body(text), [rows]), strict=True
     ):
-        np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(ours, reference)
 
 
 def test_topk_of_an_array_that_was_unpickled() -> None:
     """Its dtype equals NumPy's own, and is not the same object."""
     text = "p = u8[3] parameter(0)\nROOT r = (u8[2], s32[2]) topk(p), k=2, largest=true"
-    given = pickle.loads(pickle.dumps(np.array([2, 254, 7], np.uint8)))
-    values, places = evaluate(body(text), [given])
+    unpickled = pickle.loads(pickle.dumps(np.array([2, 254, 7], np.uint8)))
+    values, places = evaluate(body(text), [unpickled])
     assert values.tolist() == [254, 7] and places.tolist() == [1, 2]
 
 
@@ -248,14 +248,14 @@ def test_stochastic_convert_is_right_on_average(small: str, bits: Any) -> None:
             f"p = f32[65536] parameter(0)\nq = {'u16' if bits is np.uint16 else 'u32'}[65536] parameter(1)\n"
             f"ROOT r = {small}[65536] stochastic-convert(p, q)"
         )
-        found = one(text, np.full(65536, value, np.float32), random)
-        assert found.astype(np.float64).mean() == value
+        rounded = first_result(text, np.full(65536, value, np.float32), random)
+        assert rounded.astype(np.float64).mean() == value
     edges = np.array([np.inf, -np.inf, np.nan, 3e9], np.float32)
-    found = one(
+    rounded = first_result(
         "p = f32[4] parameter(0)\nq = u32[4] parameter(1)\nROOT r = s32[4] stochastic-convert(p, q)",
         edges, np.zeros(4, np.uint32),
     )  # fmt: skip
-    assert found.tolist() == [2**31 - 1, -(2**31), 0, 2**31 - 1]
+    assert rounded.tolist() == [2**31 - 1, -(2**31), 0, 2**31 - 1]
 
 
 def test_an_outfeed_gives_a_token() -> None:
@@ -288,18 +288,18 @@ def test_ragged_dots_with_groups_of_every_batch(contracted: bool) -> None:
     for batch in range(3):
         start = 0
         for group, size in enumerate(sizes[batch]):
-            part = slice(start, start + size)
+            section = slice(start, start + size)
             if contracted:
-                expected[group, batch] = x[batch][:, part] @ y[batch][part]
+                expected[group, batch] = x[batch][:, section] @ y[batch][section]
             else:
-                expected[batch, part] = x[batch, part] @ y[group, batch]
+                expected[batch, section] = x[batch, section] @ y[group, batch]
             start += size
-    found = one(
+    actual = first_result(
         f"p = f32[3,6,4] parameter(0)\nq = {shapes[0]}\ns = s32[3,2] parameter(2)\n"
         f"ROOT r = {shapes[1]} ragged-dot(p, q, s), lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, {numbers}",
         x, y, sizes,
     )  # fmt: skip
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_sums_begin_with_their_first_value_and_nothing_is_reduced_to_it() -> None:
@@ -343,7 +343,7 @@ def test_a_value_does_not_depend_on_where_it_lies(name: str, kind: str) -> None:
 
 
 def test_roots_of_infinity_and_negative_zero_are_those_of_pow() -> None:
-    """Whether the exponent is one repeated number or many: NumPy takes the root of the former."""
+    """A repeated exponent and a list of equal ones agree, though NumPy takes the root of the former."""
     x = np.array([-np.inf, -0.0, 4, np.inf], np.float32)
     text = """x = f32[4] parameter(0)
     half = f32[] constant(0.5)
@@ -352,8 +352,8 @@ def test_roots_of_infinity_and_negative_zero_are_those_of_pow() -> None:
     a = f32[4] power(x, halves)
     b = f32[4] power(x, listed)
     ROOT r = (f32[4], f32[4]) tuple(a, b)"""
-    for found in evaluate(body(text), [x]):
-        assert found.tolist() == [np.inf, 0, 2, np.inf] and not np.signbit(found).any()
+    for root in evaluate(body(text), [x]):
+        assert root.tolist() == [np.inf, 0, 2, np.inf] and not np.signbit(root).any()
 
 
 @pytest.mark.parametrize("opcode", ["add", "compare", "select", "clamp"])
@@ -460,15 +460,15 @@ ENTRY e {{ x = f32[3,2] parameter(0)
 
 
 @pytest.mark.parametrize(
-    ("other", "more", "operands", "message"),
+    ("second_operand", "more", "operands", "message"),
     [("f32[1,2]", "c = f32[2] parameter(1)", "x, y", "as f32[2], 3 times"),
      ("f32[3]", "c = f32[2] parameter(1)", "x, y", "as f32[2], 3 times"),
      ("f32[3,2]", "", "x, y", "1 parameter for 2 operands")],
 )  # fmt: skip
 def test_a_scan_over_different_lengths_is_told(
-    other: str, more: str, operands: str, message: str
+    second_operand: str, more: str, operands: str, message: str
 ) -> None:
-    module = module_of(SCAN.format(other=other, more=more, operands=operands))
+    module = module_of(SCAN.format(other=second_operand, more=more, operands=operands))
     with pytest.raises(HloVerifyError, match=re.escape(message)):
         check(module)
 
@@ -508,8 +508,8 @@ def test_a_sum_does_not_depend_on_where_its_elements_lie(opcode: str) -> None:
      {operations.format("y")}
      ROOT r = (f32[], f32[1,30], f32[], f32[1,30]) tuple(ax, bx, ay, by) }}"""
     x = (1 + 0.01 * np.random.default_rng(5).standard_normal((70, 89))).astype(np.float32)
-    found = evaluate(module_of(text), [x, x.T.copy(), np.float32(0.5)])
-    plain, moved = [[one.tobytes() for one in found[at : at + 2]] for at in (0, 2)]
+    sums = evaluate(module_of(text), [x, x.T.copy(), np.float32(0.5)])
+    plain, moved = [[array.tobytes() for array in sums[start : start + 2]] for start in (0, 2)]
     assert plain == moved
 
 
@@ -529,11 +529,13 @@ def test_running_sums_are_those_of_jaxlib(opcode: str, element: str, axis: int, 
     dtype = np.dtype({"f32": "f4", "f16": "f2", "s8": "i1"}[element])
     x = (0.9 + 0.2 * chance.random((40, 7))).astype(dtype)
     x = chance.integers(-128, 128, (40, 7)).astype(dtype) if element == "s8" else x
-    (found,), (wanted,) = evaluate(module, [x]), run_jaxlib(module, [x])
-    assert found.dtype == wanted.dtype
+    (actual,), (expected,) = evaluate(module, [x]), run_jaxlib(module, [x])
+    assert actual.dtype == expected.dtype
     # XLA rounds f16 at each step of its own order.
     np.testing.assert_allclose(
-        found.astype("f8"), wanted.astype("f8"), rtol={"f16": 2e-2, "f32": 2e-6, "s8": 0}[element]
+        actual.astype("f8"),
+        expected.astype("f8"),
+        rtol={"f16": 2e-2, "f32": 2e-6, "s8": 0}[element],
     )
 
 

@@ -30,7 +30,7 @@ def snapshot(tmp_path: Path, result: list[float]) -> str:
         message.arguments.append(literal_of(array).proto)
     parts = [literal_of(np.array(result, np.float32)), literal_of(np.array([-4, -5], np.int32))]
     message.result.shape.CopyFrom(load(TEXT.encode()).entry.result_shape.proto)
-    message.result.tuple_literals.extend(part.proto for part in parts)
+    message.result.tuple_literals.extend(piece.proto for piece in parts)
     path = tmp_path / "snapshot.pb"
     path.write_bytes(message.SerializeToString())
     return str(path)
@@ -60,14 +60,14 @@ def test_the_recorded_run_of_each_partition(
     message = schema.HloUnoptimizedSnapshot()
     message.hlo_module.CopyFrom(load(SUM.encode()).proto)
     for number in (1, 10):
-        part = message.partitions.add()
-        part.arguments.append(literal_of(np.array([number, 0], np.float32)).proto)
+        partition = message.partitions.add()
+        partition.arguments.append(literal_of(np.array([number, 0], np.float32)).proto)
     path = tmp_path / "snapshot.pb"
     path.write_bytes(message.SerializeToString())
     assert main(["evaluate", str(path), "-o", str(tmp_path / "out")]) == 0
     for device in (0, 1):
-        found = np.load(tmp_path / "out" / f"device{device}" / "output0.npy")
-        np.testing.assert_array_equal(found, [11, 0])
+        actual = np.load(tmp_path / "out" / f"device{device}" / "output0.npy")
+        np.testing.assert_array_equal(actual, [11, 0])
 
 
 SUM = """HloModule m
@@ -103,10 +103,10 @@ def test_devices(
     inputs = ["-i", str(tmp_path / "x{}.npy"), "-o", str(tmp_path / "out")]
     assert main(["evaluate", str(path), *count, *inputs]) == 0
     assert capsys.readouterr().out.count("device ") == len(expected)
-    found = [
+    outputs = [
         np.load(tmp_path / "out" / f"device{n}" / "output0.npy")[0] for n in range(len(expected))
     ]
-    assert found == expected
+    assert outputs == expected
     assert main(["evaluate", str(path), *count, "--fill", "random", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["devices"]) == len(expected)
 

@@ -50,8 +50,8 @@ def special(element: str) -> Array:
         2.0**23 + 1, 3.14159274, 1e30, np.inf, np.nan,
     ]  # fmt: skip
     with np.errstate(over="ignore"):
-        found = np.array(values).astype(dtype)
-    return np.concatenate([found, -found])
+        positive = np.array(values).astype(dtype)
+    return np.concatenate([positive, -positive])
 
 
 def several(element: str, opcodes: str, count: int) -> hlo_tools.Module:
@@ -73,18 +73,20 @@ def operands(element: str, opcodes: str) -> list[Array]:
     values = special(element)
     if opcodes not in (_EXACT_PAIRS, _WHOLE_PAIRS):
         return [values]
-    return [np.ascontiguousarray(each.reshape(-1)) for each in np.meshgrid(values, values)]
+    return [np.ascontiguousarray(array.reshape(-1)) for array in np.meshgrid(values, values)]
 
 
-def assert_same(found: Array, wanted: Array, tolerance: float) -> None:
-    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-    if found.dtype.kind in "biu":
-        np.testing.assert_array_equal(found, wanted)
+def assert_same(actual: Array, expected: Array, tolerance: float) -> None:
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    if actual.dtype.kind in "biu":
+        np.testing.assert_array_equal(actual, expected)
         return
-    one, other = found.astype(np.float64), wanted.astype(np.float64)
-    np.testing.assert_allclose(one, other, rtol=tolerance, atol=_SUBNORMAL)
-    numbers = ~np.isnan(one)
-    np.testing.assert_array_equal(np.signbit(one[numbers]), np.signbit(other[numbers]))
+    actual_values, expected_values = actual.astype(np.float64), expected.astype(np.float64)
+    np.testing.assert_allclose(actual_values, expected_values, rtol=tolerance, atol=_SUBNORMAL)
+    numbers = ~np.isnan(actual_values)
+    np.testing.assert_array_equal(
+        np.signbit(actual_values[numbers]), np.signbit(expected_values[numbers])
+    )
 
 
 @pytest.mark.parametrize("opcodes", [_EXACT, _EXACT_PAIRS, _CLOSE], ids=["one", "two", "close"])
@@ -94,19 +96,19 @@ def test_floats(element: str, opcodes: str) -> None:
     module = several(element, opcodes, arrays[0].size)
     step = float(ml_dtypes.finfo(BY_NAME[element].dtype).eps)
     tolerance = max(4 * step, 1e-9) if opcodes == _CLOSE else 0.0
-    for found, wanted in zip(evaluate(module, arrays), oracle(module, arrays), strict=True):
-        assert_same(found, wanted, tolerance)
+    for actual, expected in zip(evaluate(module, arrays), oracle(module, arrays), strict=True):
+        assert_same(actual, expected, tolerance)
 
 
-_NARROW = ["s2", "u2", "s4", "u4"]
+NARROW_TYPES = ["s2", "u2", "s4", "u4"]
 
 
 def every_pair(element: str) -> list[Array]:
     kind = BY_NAME[element]
     lowest = -(1 << kind.bits - 1) if kind.kind == "int" else 0
     values = np.arange(lowest, lowest + (1 << kind.bits)).astype(np.int8)
-    pairs = (each.reshape(-1) for each in np.meshgrid(values, values))
-    return [np.ascontiguousarray(each).astype(np.dtype(kind.dtype)) for each in pairs]
+    pairs = (grid.reshape(-1) for grid in np.meshgrid(values, values))
+    return [np.ascontiguousarray(array).astype(np.dtype(kind.dtype)) for array in pairs]
 
 
 def narrow_module(element: str) -> hlo_tools.Module:
@@ -118,27 +120,30 @@ def narrow_module(element: str) -> hlo_tools.Module:
     for opcode in _WHOLE.split():
         if opcode != "popcnt" and (element[0] != "u" or opcode not in ("abs", "sign")):
             lines.append((kind, f"{opcode}(a)"))
-    lines += [(flags, f"compare(a, b), direction={one}") for one in ("LT", "GE", "EQ")]
-    lines += [(f"{one}[{arrays[0].size}]", "convert(a)") for one in (*_NARROW, "s8", "u32", "f32")]
+    lines += [(flags, f"compare(a, b), direction={direction}") for direction in ("LT", "GE", "EQ")]
+    lines += [
+        (f"{type_name}[{arrays[0].size}]", "convert(a)")
+        for type_name in (*NARROW_TYPES, "s8", "u32", "f32")
+    ]
     lines += [(kind, "convert(w)"), (kind, "clamp(a, b, a)")]
-    body = [f"r{at} = {one} {text}" for at, (one, text) in enumerate(lines)]
-    root = f"ROOT t = ({', '.join(one for one, _ in lines)}) tuple({', '.join(f'r{at}' for at in range(len(lines)))})"
-    given = [f"a = {kind} parameter(0)", f"b = {kind} parameter(1)"]
+    body = [f"r{index} = {type_name} {text}" for index, (type_name, text) in enumerate(lines)]
+    root = f"ROOT t = ({', '.join(type_name for type_name, _ in lines)}) tuple({', '.join(f'r{number}' for number in range(len(lines)))})"
+    parameters = [f"a = {kind} parameter(0)", f"b = {kind} parameter(1)"]
     wide = [f"w = s32[{arrays[0].size}] parameter(2)"]
-    text = "\n".join(["HloModule m\nENTRY e {", *given, *wide, *body, root, "}"])
+    text = "\n".join(["HloModule m\nENTRY e {", *parameters, *wide, *body, root, "}"])
     return hlo_tools.load(text.encode())
 
 
-@pytest.mark.parametrize("element", _NARROW)
+@pytest.mark.parametrize("element", NARROW_TYPES)
 def test_every_pair_of_narrow_integers(element: str) -> None:
     arrays = [*every_pair(element), np.arange(-8, len(every_pair(element)[0]) - 8, dtype=np.int32)]
     module = narrow_module(element)
-    wanted = oracle(module, arrays)
-    for found, each in zip(evaluate(module, arrays), wanted, strict=True):
-        np.testing.assert_array_equal(found.astype(np.float64), each.astype(np.float64))
+    expected = oracle(module, arrays)
+    for result, reference in zip(evaluate(module, arrays), expected, strict=True):
+        np.testing.assert_array_equal(result.astype(np.float64), reference.astype(np.float64))
 
 
-@pytest.mark.parametrize("element", _NARROW)
+@pytest.mark.parametrize("element", NARROW_TYPES)
 def test_bits_of_narrow_integers_are_counted_in_their_own_width(element: str) -> None:
     """jaxlib's CPU counts repeated signs too."""
     (array, _), kind = every_pair(element), f"{element}[{len(every_pair(element)[0])}]"
@@ -147,28 +152,28 @@ def test_bits_of_narrow_integers_are_counted_in_their_own_width(element: str) ->
     )
     mask = (1 << BY_NAME[element].bits) - 1
     counts = [(int(value) & mask).bit_count() for value in array]
-    wanted = np.array(counts, np.int8).astype(array.dtype)
-    np.testing.assert_array_equal(evaluate(module, [array])[0].astype(int), wanted.astype(int))
+    expected = np.array(counts, np.int8).astype(array.dtype)
+    np.testing.assert_array_equal(evaluate(module, [array])[0].astype(int), expected.astype(int))
 
 
-@pytest.mark.parametrize("element", _NARROW)
+@pytest.mark.parametrize("element", NARROW_TYPES)
 @pytest.mark.parametrize("opcode", _WHOLE_PAIRS.split())
 def test_folded_narrow_integers(element: str, opcode: str) -> None:
-    """Of parameters, for XLA dies of folding the lowest number by -1."""
+    """Division of parameters: XLA crashes when it folds the lowest number divided by -1."""
     arrays = every_pair(element)
     kind = f"{element}[{arrays[0].size}]"
     values = ["{" + ", ".join(str(int(value)) for value in array) + "}" for array in arrays]
 
     def module(first: str, second: str) -> hlo_tools.Module:
-        given = f"a = {kind} {first} b = {kind} {second}"
-        text = f"HloModule m ENTRY e {{ {given} ROOT r = {kind} {opcode}(a, b) }}"
+        operands = f"a = {kind} {first} b = {kind} {second}"
+        text = f"HloModule m ENTRY e {{ {operands} ROOT r = {kind} {opcode}(a, b) }}"
         return hlo_tools.load(text.encode())
 
-    (wanted,) = oracle(module("parameter(0)", "parameter(1)"), arrays)
+    (expected,) = oracle(module("parameter(0)", "parameter(1)"), arrays)
     folded = module(f"constant({values[0]})", f"constant({values[1]})")
     Pipeline.parse("constant-folding").run(folded)
-    assert [one.opcode for one in folded.entry.instructions] == ["constant"]
-    np.testing.assert_array_equal(evaluate(folded, [])[0].astype(int), wanted.astype(int))
+    assert [inst.opcode for inst in folded.entry.instructions] == ["constant"]
+    np.testing.assert_array_equal(evaluate(folded, [])[0].astype(int), expected.astype(int))
 
 
 @pytest.mark.parametrize("opcodes", [_WHOLE, _WHOLE_PAIRS], ids=["one", "two"])
@@ -176,17 +181,17 @@ def test_folded_narrow_integers(element: str, opcode: str) -> None:
 def test_integers(element: str, opcodes: str) -> None:
     arrays = operands(element, opcodes)
     module = several(element, opcodes, arrays[0].size)
-    for found, wanted in zip(evaluate(module, arrays), oracle(module, arrays), strict=True):
-        assert_same(found, wanted, 0.0)
+    for actual, expected in zip(evaluate(module, arrays), oracle(module, arrays), strict=True):
+        assert_same(actual, expected, 0.0)
 
 
 def test_clamp_orders_zeros_and_precision_zero_rounds_to_the_even_exponent() -> None:
     zeros = np.array([0.0, -0.0, 0.0, -0.0], np.float32)
-    other = np.array([-0.0, 0.0, -0.0, 3.0], np.float32)
+    bounds = np.array([-0.0, 0.0, -0.0, 3.0], np.float32)
     text = """HloModule m
     ENTRY e { a = f32[4] parameter(0) b = f32[4] parameter(1) ROOT r = f32[4] clamp(a, b, b) }"""
     module = hlo_tools.load(text.encode())
-    assert_same(evaluate(module, [zeros, other])[0], oracle(module, [zeros, other])[0], 0.0)
+    assert_same(evaluate(module, [zeros, bounds])[0], oracle(module, [zeros, bounds])[0], 0.0)
     ties = np.array([1.5, 3.0, 6.0, -3.0, -12.0, 2.9, 3.1], np.float32)
     text = """HloModule m
     ENTRY e { a = f32[7] parameter(0)
@@ -211,12 +216,12 @@ def test_folded_constants_are_what_xla_computes() -> None:
       r = f32[2] round-nearest-afz(c)
       ROOT t = (u8[2], f32[2]) tuple(q, r) }"""
     module = hlo_tools.load(text.encode())
-    wanted = oracle(module, [])
+    expected = oracle(module, [])
     Pipeline.parse("constant-folding").run(module)
     opcodes = {instruction.opcode for instruction in module.entry.instructions}
     assert opcodes == {"constant", "tuple"}
-    for found, each in zip(evaluate(module, []), wanted, strict=True):
-        assert_same(found, each, 0.0)
+    for result, reference in zip(evaluate(module, []), expected, strict=True):
+        assert_same(result, reference, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -232,10 +237,10 @@ def test_random_bits(algorithm: str, words: int) -> None:
             ENTRY e {{ a = u64[{words}] parameter(0)
               ROOT r = (u64[{words}], {element}[{shape}]) rng-bit-generator(a), algorithm={algorithm} }}"""
             module = hlo_tools.load(text.encode())
-            found, wanted = evaluate(module, [state]), oracle(module, [state])
-            for one, other in zip(found, wanted, strict=True):
-                assert one.shape == other.shape
-                assert one.tobytes() == np.asarray(other).tobytes(), (element, shape)
+            results, expected = evaluate(module, [state]), oracle(module, [state])
+            for result, reference in zip(results, expected, strict=True):
+                assert result.shape == reference.shape
+                assert result.tobytes() == np.asarray(reference).tobytes(), (element, shape)
 
 
 @pytest.mark.parametrize("element", ["f32", "bf16", "f16"])
@@ -253,8 +258,8 @@ def test_the_extreme_of_zeros_has_the_sign_of_ieee(opcode: str, element: str) ->
     )
     for rows in ([[-0.0, 0.0, 0.0, 1.0], [0.0, -0.0, 0.0, -0.0]], [[0.0] * 4, [-0.0] * 4]):
         x = np.array(rows).astype(dtype)
-        (found,), (wanted,) = evaluate(module, [x]), oracle(module, [x])
-        assert found.tobytes() == np.asarray(wanted).tobytes()
+        (actual,), (expected,) = evaluate(module, [x]), oracle(module, [x])
+        assert actual.tobytes() == np.asarray(expected).tobytes()
 
 
 @pytest.mark.parametrize("element", ["c64", "c128"])
@@ -271,11 +276,11 @@ def test_complex_angles(element: str) -> None:
 
 @pytest.mark.parametrize("opcode", ["cbrt", "remainder"])
 def test_what_complex_numbers_lack_is_told(opcode: str) -> None:
-    given = "a" if opcode == "cbrt" else "a, a"
-    text = f"HloModule m ENTRY e {{ a = c64[2] parameter(0) ROOT r = c64[2] {opcode}({given}) }}"
-    with pytest.raises(EvaluationError, match=f"{opcode} has complex operands") as found:
+    operands = "a" if opcode == "cbrt" else "a, a"
+    text = f"HloModule m ENTRY e {{ a = c64[2] parameter(0) ROOT r = c64[2] {opcode}({operands}) }}"
+    with pytest.raises(EvaluationError, match=f"{opcode} has complex operands") as caught:
         evaluate(hlo_tools.load(text.encode()), [np.ones(2, np.complex64)])
-    assert found.value.code == "HLO-EVALUATE"
+    assert caught.value.code == "HLO-EVALUATE"
 
 
 @pytest.mark.parametrize("bits", [(63, 23), (8, 2**31 - 1), (2**31 - 1, 2**31 - 1)])
@@ -284,8 +289,8 @@ def test_more_bits_than_a_number_has_change_nothing(bits: tuple[int, int]) -> No
     module = hlo_tools.load(
         f"HloModule m ENTRY e {{ a = f32[4] parameter(0) ROOT r = f32[4] reduce-precision(a), {attributes} }}".encode()
     )
-    given = np.array([2e-38, -0.1, 3e38, np.inf], np.float32)
-    assert np.array_equal(evaluate(module, [given])[0], given)
+    array = np.array([2e-38, -0.1, 3e38, np.inf], np.float32)
+    assert np.array_equal(evaluate(module, [array])[0], array)
 
 
 @pytest.mark.jax

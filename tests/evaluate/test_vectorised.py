@@ -128,8 +128,8 @@ def inputs_of(text: str) -> tuple[Module, list[np.ndarray[Any, Any]]]:
 @pytest.mark.parametrize("name", CASES)
 def test_equals_jaxlib(name: str) -> None:
     module, inputs = inputs_of(CASES[name])
-    for one, other in zip(evaluate(module, inputs), run_jaxlib(module, inputs), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    for result, reference in zip(evaluate(module, inputs), run_jaxlib(module, inputs), strict=True):
+        np.testing.assert_allclose(result, reference, rtol=1e-5, atol=1e-6)
 
 
 def test_ragged_dot_by_rows_and_by_contraction() -> None:
@@ -148,9 +148,9 @@ def test_ragged_dot_by_rows_and_by_contraction() -> None:
     rows, contracted = evaluate(module_of(f"{HEAD}{text} }}"), [x, w, v])
     expected, start = np.zeros((7, 5)), 0
     for group, size in enumerate(sizes):
-        part = slice(start, start + size)
-        expected[part] = x[part] @ w[group]
-        np.testing.assert_allclose(contracted[group], x[part].T @ v[part])
+        section = slice(start, start + size)
+        expected[section] = x[section] @ w[group]
+        np.testing.assert_allclose(contracted[group], x[section].T @ v[section])
         start += size
     np.testing.assert_allclose(rows, expected)
 
@@ -316,5 +316,5 @@ def test_a_sorted_dimension_without_elements(computation: str) -> None:
         f"ROOT r = (f32[0,3], s32[0,3]) sort(x, i), dimensions={{0}}, to_apply={computation} }}"
     )
     module = module_of(HEAD + text)
-    for ours, theirs in zip(evaluate(module, inputs), run_jaxlib(module, inputs), strict=True):
-        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+    for ours, reference in zip(evaluate(module, inputs), run_jaxlib(module, inputs), strict=True):
+        assert ours.shape == reference.shape and ours.dtype == reference.dtype

@@ -20,7 +20,7 @@ REGIONS = {
     "hbm": MemoryRegion.shared_hbm,
     "private": MemoryRegion.private_hbm,
 }
-HERE = "kernel.py"
+KERNEL_FILE = "kernel.py"
 
 
 def tensor(
@@ -56,7 +56,7 @@ def part(t: Tensor, *slices: slice, **extra: Any) -> Access:
 def instruction(
     op: str, /, line: int = 1, engine: Engine = Engine.unknown, **operands: Any
 ) -> Instruction:
-    return Instruction(op, operands, engine, location=SourceLocation(HERE, line))
+    return Instruction(op, operands, engine, location=SourceLocation(KERNEL_FILE, line))
 
 
 def kernel(
@@ -86,11 +86,11 @@ def perform(
         else:
             accesses[name] = value
     with np.errstate(all="ignore"):
-        made = Instruction(op, accesses, engine, location=SourceLocation(HERE, 7))
+        inst = Instruction(op, accesses, engine, location=SourceLocation(KERNEL_FILE, 7))
         try:
-            prepare(made, memory)()
+            prepare(inst, memory)()
         except (ValueError, IndexError) as error:
-            raise failure(error, made) from error
+            raise failure(error, inst) from error
     return arrays
 
 

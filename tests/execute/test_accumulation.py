@@ -49,8 +49,8 @@ def test_first_overwrites_and_later_ones_accumulate():
 
 def test_explicit_flags_stay():
     body = [product(full(P), full(B), True), product(full(P), full(B), False)]
-    made = kernel([X], [Z], body)
-    assert resolve_accumulation(made) is made
+    explicit = kernel([X], [Z], body)
+    assert resolve_accumulation(explicit) is explicit
 
 
 def test_regions_are_told_apart():

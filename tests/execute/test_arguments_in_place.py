@@ -30,10 +30,10 @@ def numbers():
 
 @every_way
 @pytest.mark.filterwarnings("ignore:.*NKI-RACE")  # simulate warns that the two are one memory
-@pytest.mark.parametrize("part", [slice(0, 4), slice(0, 8, 2)], ids=["whole", "strided"])
-def test_each_argument_is_an_array_of_its_own(way, part):
+@pytest.mark.parametrize("selection", [slice(0, 4), slice(0, 8, 2)], ids=["whole", "strided"])
+def test_each_argument_is_an_array_of_its_own(way, selection):
     for start in (0, 100):
-        x = np.repeat(numbers() + start, 2, axis=0)[part]
+        x = np.repeat(numbers() + start, 2, axis=0)[selection]
         before = np.array(x)
         result = [np.asarray(value) for value in WAYS[way](written_and_read, (x, x))]
         after = np.array(before)
@@ -79,9 +79,9 @@ def test_an_array_that_overlaps_itself_is_refused(way, steps):
 def test_which_arrays_overlap_themselves():
     memory = np.zeros(4000, np.float32)
     strided = np.lib.stride_tricks.as_strided
-    for apart in (memory, memory[::-2], memory.reshape(40, 100).T, memory[:0], memory[0:1],
+    for array in (memory, memory[::-2], memory.reshape(40, 100).T, memory[:0], memory[0:1],
                   strided(memory, (3, 2), (8, 12)), strided(memory, (1, 4), (0, 4))):  # fmt: skip
-        assert not overlaps_itself(apart)
+        assert not overlaps_itself(array)
     for shape, steps in (((3, 4), (8, 4)), ((2,), (0,)), ((4, 4), (12, 8)), ((3,), (2,))):
         assert overlaps_itself(strided(memory, shape, steps))
 

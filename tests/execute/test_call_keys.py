@@ -70,7 +70,7 @@ class Names(list):
 
 
 class Quiet:
-    """What is pickled of it says nothing."""
+    """An object whose pickled state does not show its value."""
 
     def __init__(self, value):
         self.value = value
@@ -109,9 +109,9 @@ def labelled(value):
 
 
 def module(value):
-    made = types.ModuleType("settings_of_a_call")
-    made.value = value
-    return made
+    settings = types.ModuleType("settings_of_a_call")
+    settings.value = value
+    return settings
 
 
 def first(value):
@@ -194,12 +194,12 @@ def test_a_class_that_changes(way):
 
 def test_kernels_on_other_grids_are_other_arguments():
     kernel = jit(lambda x: x)
-    seen = []
+    collected = []
     for grid in (kernel, kernel[1], kernel[2]):
         read = jit(lambda x, k: scaled(x, len(k.grid) + sum(k.grid)))
-        seen.append(float(by_reader(X, lambda k: len(k.grid) + sum(k.grid), grid)[0, 0]))
+        collected.append(float(by_reader(X, lambda k: len(k.grid) + sum(k.grid), grid)[0, 0]))
         assert read is not kernel
-    assert seen == [0.0, 2.0, 3.0]
+    assert collected == [0.0, 2.0, 3.0]
 
 
 def test_equal_constants_share_what_was_traced():
@@ -254,7 +254,7 @@ def _set(place, name):
     return lambda value: setattr(place, name, value)
 
 
-HERE = sys.modules[__name__]
+THIS_MODULE = sys.modules[__name__]
 READS = {
     "import": (by_local_import, _set(SETTINGS, "value")),
     "import from": (by_local_name, _set(SETTINGS, "value")),
@@ -273,8 +273,8 @@ READS = {
     "getenv": (
         lambda: os.getenv("AMOUNT_OF_THESE_TESTS"),
         lambda value: operator.setitem(os.environ, "AMOUNT_OF_THESE_TESTS", str(value))),
-    "globals()": (lambda: globals()["AMOUNT"], _set(HERE, "AMOUNT")),
-    "eval": (lambda: eval("AMOUNT"), _set(HERE, "AMOUNT")),
+    "globals()": (lambda: globals()["AMOUNT"], _set(THIS_MODULE, "AMOUNT")),
+    "eval": (lambda: eval("AMOUNT"), _set(THIS_MODULE, "AMOUNT")),
     "function attribute": (attributed_global, _set(attributed_global, "value")),
     "bound method": (HOLDER.read, _set(HOLDER, "value")),
 }  # fmt: skip
@@ -316,13 +316,13 @@ class Answering:
 @WAYS
 def test_an_object_with_every_attribute_is_no_tensor(way, monkeypatch):
     @jit
-    def kernel(x, given):
-        return scaled(x, given.anything)
+    def kernel(x, settings):
+        return scaled(x, settings.anything)
 
-    given = Answering()
-    assert run(way, kernel, X, given)[0, 0] == 2
+    held_object = Answering()
+    assert run(way, kernel, X, held_object)[0, 0] == 2
     monkeypatch.setitem(Answering.values, "any", 5)
-    assert run(way, kernel, X, given)[0, 0] == 5
+    assert run(way, kernel, X, held_object)[0, 0] == 5
 
 
 class Table:
@@ -348,13 +348,13 @@ class Settings(Table):
 @WAYS
 def test_an_object_that_raises_for_unknown_attributes(way, kind):
     @jit
-    def kernel(x, given):
-        return scaled(x, given.factor)
+    def kernel(x, settings):
+        return scaled(x, settings.factor)
 
-    given = kind({"factor": 2.0})
-    assert run(way, kernel, X, given)[0, 0] == 2
-    given.numbers["factor"] = 5.0
-    assert run(way, kernel, X, given)[0, 0] == 5
+    held_object = kind({"factor": 2.0})
+    assert run(way, kernel, X, held_object)[0, 0] == 2
+    held_object.numbers["factor"] = 5.0
+    assert run(way, kernel, X, held_object)[0, 0] == 5
 
 
 @WAYS
@@ -363,7 +363,7 @@ def test_a_module_whose_getattr_raises_otherwise(way):
     lazy.__getattr__ = lambda name: {"factor": 3.0}[name]
 
     @jit
-    def kernel(x, given):
-        return scaled(x, given.factor)
+    def kernel(x, settings):
+        return scaled(x, settings.factor)
 
     assert run(way, kernel, X, lazy)[0, 0] == 3

@@ -81,15 +81,15 @@ def test_what_tracing_says(body, count, cores):
     if cores == 1 and body is on_one_core:
         pytest.skip("there is no second core")
     kernel = kernel_of(body, count)[cores]
-    wanted = []
+    expected = []
     try:
         kernel.trace((A,), target=target_of("trn2"))
     except NkiError as error:
-        wanted.append(told(error))
+        expected.append(told(error))
     run = simulate(kernel, checks="capacity", target=target_of("trn2"))
     run(A.copy())
-    assert [told(finding) for finding in run.report] == wanted
-    assert bool(wanted) == (count == 5 and body is not in_turn)
+    assert [told(finding) for finding in run.report] == expected
+    assert bool(expected) == (count == 5 and body is not in_turn)
 
 
 def test_a_call_that_fails_is_traced_all_the_same():

@@ -1,4 +1,4 @@
-"""What the check of finite numbers looks at, against NumPy on every bit pattern."""
+"""The check of finite numbers agrees with NumPy on every bit pattern."""
 
 import ml_dtypes
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 from nki_lang.execute.checks.finite import first_not_finite
 
-SMALL = [
+SMALL_TYPES = [
     np.float16,
     ml_dtypes.bfloat16,
     ml_dtypes.float8_e3m4,
@@ -17,18 +17,18 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize("kind", SMALL, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", SMALL_TYPES, ids=lambda kind: kind.__name__)
 def test_every_bit_pattern(kind):
     size = np.dtype(kind).itemsize
     values = np.arange(1 << 8 * size, dtype=f"u{size}").view(kind)
     with np.errstate(invalid="ignore"):  # signalling NaN
         finite = np.isfinite(values)
-        for one, wanted in zip(values.reshape(-1, 1), finite, strict=True):
-            assert (first_not_finite(one) is None) == wanted
+        for pattern, expected in zip(values.reshape(-1, 1), finite, strict=True):
+            assert (first_not_finite(pattern) is None) == expected
     assert first_not_finite(values[finite]) is None
 
 
-@pytest.mark.parametrize("kind", [*SMALL, np.float32], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*SMALL_TYPES, np.float32], ids=lambda kind: kind.__name__)
 def test_the_first_of_a_strided_tile(kind):
     tile = np.ones((4, 16), kind)
     tile[2, 3] = tile[3, 0] = np.nan

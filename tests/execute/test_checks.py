@@ -33,9 +33,9 @@ def clean(a):
 
 
 def test_nothing_is_found_in_a_clean_kernel():
-    found = report(clean, A)
-    assert len(found) == 0
-    assert str(found) == "nothing found"
+    entries = report(clean, A)
+    assert len(entries) == 0
+    assert str(entries) == "nothing found"
 
 
 def test_unknown_checks_are_refused():
@@ -288,7 +288,7 @@ def test_tiles_that_do_not_fit_together(looks):
     (finding,) = report(holding(5, looks), A, checks="capacity", target="trn2")
     assert finding.code == "NKI-CAPACITY"
     assert finding.details["tiles"] == 5 and finding.details["limit"] == 212984
-    assert [one["first"] for one in finding.details["largest"]] == [0, 1, 2, 3, 4]
+    assert [entry["first"] for entry in finding.details["largest"]] == [0, 1, 2, 3, 4]
     assert "48000 |######" in finding.message
     assert len(report(holding(4, looks), A, checks="capacity", target="trn2")) == 0
 
@@ -371,10 +371,10 @@ def test_precision_loss_is_told_by_line():
 
     findings = report(kernel, A, checks="precision").of("precision")
     assert findings[0].details["op"] in ("tensor_scalar", "tensor_copy", "dma_copy")
-    made = [f for f in findings if f.details["op"] == "tensor_scalar"]
-    assert made[0].details["dtype"] == "bfloat16"
-    assert 0 < made[0].details["ulp"] <= 0.5
-    assert 0 < made[0].details["relative"] < 2**-8
+    losses = [f for f in findings if f.details["op"] == "tensor_scalar"]
+    assert losses[0].details["dtype"] == "bfloat16"
+    assert 0 < losses[0].details["ulp"] <= 0.5
+    assert 0 < losses[0].details["relative"] < 2**-8
     assert not report(clean, A, checks="precision").findings
 
 
@@ -402,17 +402,19 @@ def halves(with_barrier):
         out = nl.ndarray((2, *a.shape), dtype=a.dtype, buffer=nl.shared_hbm)
         core = nl.program_id(0)
         x = nl.ndarray((2, 8), dtype=a.dtype, buffer=nl.sbuf)
-        whole = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+        gathered = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
         nisa.dma_copy(dst=x, src=a[2 * core : 2 * core + 2, :])
         nisa.dma_copy(dst=shared[2 * core : 2 * core + 2, :], src=x)
         if with_barrier:
             nisa.core_barrier(data=shared, cores=(0, 1))
-        nisa.dma_copy(dst=whole[2 * core : 2 * core + 2, :], src=shared[2 * core : 2 * core + 2, :])
+        nisa.dma_copy(
+            dst=gathered[2 * core : 2 * core + 2, :], src=shared[2 * core : 2 * core + 2, :]
+        )
         if with_barrier or core:
-            nisa.dma_copy(dst=whole, src=shared)
+            nisa.dma_copy(dst=gathered, src=shared)
         else:
-            nisa.memset(dst=whole, value=0)
-        nisa.dma_copy(dst=out[core], src=whole)
+            nisa.memset(dst=gathered, value=0)
+        nisa.dma_copy(dst=out[core], src=gathered)
         return out
 
     return kernel[2]
@@ -437,12 +439,12 @@ def tiles_at_one_address(x, turns):
 @jit
 def kept_at_one_address(x, turns, late):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    kept = [nl.ndarray(x.shape, x.dtype, nl.sbuf, address=(0, 64)) for _ in range(turns)]
-    for tile in kept:
+    tiles = [nl.ndarray(x.shape, x.dtype, nl.sbuf, address=(0, 64)) for _ in range(turns)]
+    for tile in tiles:
         nisa.dma_copy(dst=tile, src=x)
         nisa.dma_copy(dst=out, src=tile)
     if late:
-        nisa.dma_copy(dst=out, src=kept[0])
+        nisa.dma_copy(dst=out, src=tiles[0])
     return out
 
 
@@ -514,11 +516,11 @@ def left_as_it_is(a, number, loads):
     """A transfer to or from row ``number`` of four, skipped when there is none."""
     out = nl.ndarray((4, *a.shape), dtype=a.dtype, buffer=nl.shared_hbm)
     x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
-    at = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    position = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
     nisa.memset(x, value=1.0)
-    nisa.dma_copy(dst=at, src=number)
+    nisa.dma_copy(dst=position, src=number)
     rows, columns = a.shape
-    there = out.ap([[columns, rows], [1, columns]], 0, scalar_offset=at, indirect_dim=0)
+    there = out.ap([[columns, rows], [1, columns]], 0, scalar_offset=position, indirect_dim=0)
     if not loads:
         nisa.dma_copy(dst=there, src=x, oob_mode=nisa.oob_mode.skip)
     for row in range(4):
@@ -542,8 +544,8 @@ def test_a_skipped_transfer_touches_nothing(checks, loads, cores):
 def test_the_index_of_a_skipped_transfer_must_be_written():
     def unwritten(a):
         out = nl.ndarray((4, *a.shape), dtype=a.dtype, buffer=nl.shared_hbm)
-        at = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
-        there = out.ap([[8, 4], [1, 8]], 0, scalar_offset=at, indirect_dim=0)
+        position = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+        there = out.ap([[8, 4], [1, 8]], 0, scalar_offset=position, indirect_dim=0)
         nisa.dma_copy(dst=there, src=a, oob_mode=nisa.oob_mode.skip)
         return out
 
@@ -573,5 +575,5 @@ def in_place_after(bits, placed):
 def test_what_integers_make_of_a_tile_counts_as_given(placed):
     infinity, finite = 0x7F800000, 0x7F000000
     assert not list(report(in_place_after, infinity, placed, checks="finite"))
-    (found,) = report(in_place_after, finite, placed, checks="finite")
-    assert found.code == "NKI-NOT-FINITE" and "tensor_scalar" in found.message
+    (finding,) = report(in_place_after, finite, placed, checks="finite")
+    assert finding.code == "NKI-NOT-FINITE" and "tensor_scalar" in finding.message

@@ -102,11 +102,11 @@ def test_ranks_know_who_they_are():
     def kernel(a):
         out = nl.ndarray((1, 2), dtype=nl.int32, buffer=nl.shared_hbm)
         tile = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
-        own = cc.rank_id()
-        nisa.register_store(tile, own)
+        own_rank = cc.rank_id()
+        nisa.register_store(tile, own_rank)
         nisa.dma_copy(dst=out[:, 0:1], src=tile)
-        other = cc.collective_permute_implicit_current_processing_rank_id(1, ALL)
-        nisa.register_store(tile, other)
+        peer_rank = cc.collective_permute_implicit_current_processing_rank_id(1, ALL)
+        nisa.register_store(tile, peer_rank)
         nisa.dma_copy(dst=out[:, 1:2], src=tile)
         return out
 
@@ -128,8 +128,8 @@ def test_pieces_of_different_length():
         meta = np.zeros((3, RANKS), np.uint32)
         meta[0], meta[1] = counts[rank], starts[rank]
         arrays.append([DATA[rank], meta])
-    made = jit(kernel).trace(tuple(arrays[0]))
-    for rank, (out, meta) in enumerate(run_ranks(made, arrays)):
+    traced = jit(kernel).trace(tuple(arrays[0]))
+    for rank, (out, meta) in enumerate(run_ranks(traced, arrays)):
         assert meta[2].tolist() == counts[:, rank].tolist()
         for sender in range(RANKS):
             first = starts[sender, rank]
@@ -148,8 +148,8 @@ def test_gathered_pieces_of_different_length():
         meta = np.zeros((3, RANKS), np.uint32)
         meta[0, 0], meta[1, 0] = rank + 1, rank
         arrays.append([DATA[rank], meta])
-    made = jit(kernel).trace(tuple(arrays[0]))
-    for out, meta in run_ranks(made, arrays):
+    traced = jit(kernel).trace(tuple(arrays[0]))
+    for out, meta in run_ranks(traced, arrays):
         assert meta[2].tolist() == [1, 2, 3, 4]
         for sender in range(RANKS):
             piece = DATA[sender].reshape(-1)[sender : 2 * sender + 1]
@@ -164,8 +164,8 @@ def test_too_few_ranks_and_strangers_are_refused():
 
 
 def test_one_rank_is_a_group_of_its_own():
-    made = jit(reducing(nl.add, cc.ReplicaGroup([[0]]))).trace((DATA[0],))
-    np.testing.assert_array_equal(load(made).run([DATA[0]])[0], DATA[0])
+    traced = jit(reducing(nl.add, cc.ReplicaGroup([[0]]))).trace((DATA[0],))
+    np.testing.assert_array_equal(load(traced).run([DATA[0]])[0], DATA[0])
 
 
 def test_ranks_that_disagree_deadlock_with_a_report():
@@ -194,17 +194,17 @@ def test_ranks_of_two_cores_each():
 
     def kernel(a):
         out = nl.ndarray((2, 8, 3), dtype=a.dtype, buffer=nl.shared_hbm)
-        part = nl.ndarray((2, 4, 3), dtype=a.dtype, buffer=nl.shared_hbm)
+        partial = nl.ndarray((2, 4, 3), dtype=a.dtype, buffer=nl.shared_hbm)
         core = nl.program_id(0)
-        cc.all_reduce([a[4 * core : 4 * core + 4, :]], [part[core]], ALL, nl.add)
-        nisa.core_barrier(data=part, cores=(0, 1))
+        cc.all_reduce([a[4 * core : 4 * core + 4, :]], [partial[core]], ALL, nl.add)
+        nisa.core_barrier(data=partial, cores=(0, 1))
         for half in range(2):
             tile = nl.ndarray((4, 3), dtype=a.dtype, buffer=nl.sbuf)
-            nisa.dma_copy(dst=tile, src=part[half])
+            nisa.dma_copy(dst=tile, src=partial[half])
             nisa.dma_copy(dst=out[core, 4 * half : 4 * half + 4, :], src=tile)
         return out
 
-    made = jit(kernel).trace((DATA[0],), grid=2)
+    traced = jit(kernel).trace((DATA[0],), grid=2)
     total = np.sum(DATA, axis=0)
-    for (out,) in run_ranks(made, [[data] for data in DATA]):
+    for (out,) in run_ranks(traced, [[data] for data in DATA]):
         np.testing.assert_allclose(out, np.stack([total, total]), rtol=1e-5, atol=1e-6)

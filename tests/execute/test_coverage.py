@@ -8,11 +8,11 @@ from nki_lang.ir.coverage import Coverage, Piece
 
 def plain(piece, nbytes):
     """Byte map of one window, element by element."""
-    seen = np.zeros(nbytes, bool)
+    mask = np.zeros(nbytes, bool)
     for index in np.ndindex(*piece.shape):
-        at = piece.offset + sum(i * s for i, s in zip(index, piece.strides, strict=True))
-        seen[at : at + piece.size] = True
-    return seen
+        start = piece.offset + sum(i * s for i, s in zip(index, piece.strides, strict=True))
+        mask[start : start + piece.size] = True
+    return mask
 
 
 def random_piece(rng, rows=6, columns=8, size=4):
@@ -24,19 +24,19 @@ def random_piece(rng, rows=6, columns=8, size=4):
 @pytest.mark.parametrize("seed", range(60))
 def test_random_writes(seed):
     rng = np.random.default_rng(seed)
-    coverage, seen = Coverage(192), np.zeros(192, bool)
+    coverage, written = Coverage(192), np.zeros(192, bool)
     for _ in range(12):
         piece = random_piece(rng)
         if rng.random() < 0.5:
             coverage.add(piece)
-            seen |= plain(piece, 192)
+            written |= plain(piece, 192)
         else:
-            wanted = plain(piece, 192)
-            assert coverage.has(piece) == bool(seen[wanted].all())
-            assert coverage.missing(piece).any() == (not seen[wanted].all())
-        assert coverage.complete <= bool(seen.all())
-    assert np.array_equal(coverage.holes(), ~seen)
-    assert coverage.try_finish() in (False, bool(seen.all()))
+            expected = plain(piece, 192)
+            assert coverage.has(piece) == bool(written[expected].all())
+            assert coverage.missing(piece).any() == (not written[expected].all())
+        assert coverage.complete <= bool(written.all())
+    assert np.array_equal(coverage.holes(), ~written)
+    assert coverage.try_finish() in (False, bool(written.all()))
 
 
 def test_tiles_that_make_a_whole_are_noticed():
@@ -64,13 +64,13 @@ def test_broadcast_windows_count_once():
 
 def test_taint_and_forget():
     coverage = Coverage(32)
-    whole = Piece((8,), 0, (4,), 4)
-    coverage.add(whole)
+    full_piece = Piece((8,), 0, (4,), 4)
+    coverage.add(full_piece)
     bad = np.arange(8) == 3
-    coverage.taint(whole, bad)
-    assert coverage.missing(whole).tolist() == bad.tolist()
-    assert coverage.tainted(whole).tolist() == bad.tolist()
-    coverage.forget(whole, np.arange(8) == 5)
-    assert coverage.unwritten(whole).tolist() == (np.arange(8) == 5).tolist()
-    coverage.add(whole)
-    assert coverage.has(whole)
+    coverage.taint(full_piece, bad)
+    assert coverage.missing(full_piece).tolist() == bad.tolist()
+    assert coverage.tainted(full_piece).tolist() == bad.tolist()
+    coverage.forget(full_piece, np.arange(8) == 5)
+    assert coverage.unwritten(full_piece).tolist() == (np.arange(8) == 5).tolist()
+    coverage.add(full_piece)
+    assert coverage.has(full_piece)

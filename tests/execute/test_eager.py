@@ -173,9 +173,9 @@ def halves(a):
     nisa.tensor_scalar(dst=t, data=t, op0=nl.add, operand0=float(core + 1))
     nisa.dma_copy(dst=shared[core * rows : (core + 1) * rows, :], src=t)
     nisa.core_barrier(data=shared, cores=(0, 1))
-    whole = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=whole, src=shared)
-    nisa.dma_copy(dst=out[core], src=whole)
+    gathered = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=gathered, src=shared)
+    nisa.dma_copy(dst=out[core], src=gathered)
     return out
 
 
@@ -190,11 +190,11 @@ def test_two_cores_meet_at_a_barrier():
 def swap(a):
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     core = nl.program_id(0)
-    mine = nl.ndarray((1, a.shape[1]), dtype=a.dtype, buffer=nl.sbuf)
-    theirs = nl.ndarray((1, a.shape[1]), dtype=a.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=mine, src=a[core : core + 1, :])
-    nisa.sendrecv(src=mine, dst=theirs, send_to_rank=1 - core, recv_from_rank=1 - core, pipe_id=0)
-    nisa.dma_copy(dst=out[core : core + 1, :], src=theirs)
+    sent = nl.ndarray((1, a.shape[1]), dtype=a.dtype, buffer=nl.sbuf)
+    received = nl.ndarray((1, a.shape[1]), dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=sent, src=a[core : core + 1, :])
+    nisa.sendrecv(src=sent, dst=received, send_to_rank=1 - core, recv_from_rank=1 - core, pipe_id=0)
+    nisa.dma_copy(dst=out[core : core + 1, :], src=received)
     return out
 
 

@@ -173,20 +173,20 @@ def test_range_select(dtype):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_select_reduce(reverse):
-    x, other = random(4, 6), random(4, 1)
+    x, alternative = random(4, 6), random(4, 1)
     predicate = RNG.integers(0, 2, (4, 6)).astype(np.uint8)
     got = perform(
         "select_reduce",
         dst=zeros(4, 6),
         predicate=predicate,
         on_true=x,
-        on_false=other,
+        on_false=alternative,
         reduce_res=zeros(4, 1),
         reduce_cmd="reset_reduce",
         reduce_op="maximum",
         reverse_pred=reverse,
     )
-    expected = np.where((predicate != 0) ^ reverse, x, other)
+    expected = np.where((predicate != 0) ^ reverse, x, alternative)
     np.testing.assert_array_equal(got["dst"], expected)
     np.testing.assert_array_equal(got["reduce_res"], expected.max(axis=1, keepdims=True))
 
@@ -195,8 +195,8 @@ def test_max8_and_find_index8():
     x = random(5, 40)
     top = perform("max8", dst=zeros(5, 8), src=x)["dst"]
     np.testing.assert_array_equal(top, -np.sort(-x, axis=1)[:, :8])
-    found = perform("nc_find_index8", dst=zeros(5, 8, dtype=np.uint32), data=x, vals=top)["dst"]
-    np.testing.assert_array_equal(np.take_along_axis(x, found.astype(int), axis=1), top)
+    indices = perform("nc_find_index8", dst=zeros(5, 8, dtype=np.uint32), data=x, vals=top)["dst"]
+    np.testing.assert_array_equal(np.take_along_axis(x, indices.astype(int), axis=1), top)
 
 
 def test_equal_values_and_missing_ones():
@@ -212,8 +212,10 @@ def test_equal_values_and_missing_ones():
     )
     assert replaced["dst_idx"].tolist() == [[2, 10, 9, 8, 7, 6, 5, 4]]
     assert replaced["dst"].tolist() == [[1, 2, -1, 4, -1, -1, -1, -1, -1, -1, -1]]
-    found = perform("nc_find_index8", dst=zeros(1, 8, dtype=np.uint32), data=data, vals=vals)["dst"]
-    assert found.tolist() == [[2, 4, 5, 6, 7, 8, 9, 10]]
+    indices = perform("nc_find_index8", dst=zeros(1, 8, dtype=np.uint32), data=data, vals=vals)[
+        "dst"
+    ]
+    assert indices.tolist() == [[2, 4, 5, 6, 7, 8, 9, 10]]
     absent = perform("nc_find_index8", dst=zeros(1, 8, dtype=np.uint16), data=data, vals=vals + 50)[
         "dst"
     ]

@@ -19,11 +19,14 @@ def matmul_kernel(k, m, n, tile=(32, 32, 64)):
         for j in range(n // tn):
             psum = tensor(f"psum.{i}.{j}", (tm, tn), buffer="psum")
             for p in range(k // tk):
-                at, bt = tensor(f"at.{i}.{j}.{p}", (tk, tm)), tensor(f"bt.{i}.{j}.{p}", (tk, tn))
+                a_tile, bt = (
+                    tensor(f"at.{i}.{j}.{p}", (tk, tm)),
+                    tensor(f"bt.{i}.{j}.{p}", (tk, tn)),
+                )
                 rows = slice(p * tk, (p + 1) * tk)
                 body.append(
                     instruction(
-                        "dma_copy", dst=full(at), src=part(a, rows, slice(i * tm, i * tm + tm))
+                        "dma_copy", dst=full(a_tile), src=part(a, rows, slice(i * tm, i * tm + tm))
                     )
                 )
                 body.append(
@@ -35,7 +38,7 @@ def matmul_kernel(k, m, n, tile=(32, 32, 64)):
                     instruction(
                         "nc_matmul",
                         dst=full(psum),
-                        stationary=full(at),
+                        stationary=full(a_tile),
                         moving=full(bt),
                         accumulate=None,
                     )
@@ -75,11 +78,11 @@ def test_runs_again_with_other_arrays_and_given_outputs():
     loaded = load(add_kernel())
     x = np.ones((4, 8), np.float32)
     (first,) = loaded.run([x, x])
-    given = np.zeros((4, 8), np.float32)
-    (second,) = loaded.run([x * 2, x], [given])
+    output = np.zeros((4, 8), np.float32)
+    (second,) = loaded.run([x * 2, x], [output])
     assert (first == 2).all()
     assert (second == 3).all()
-    assert np.shares_memory(second, given)
+    assert np.shares_memory(second, output)
 
 
 def test_wrong_arguments_are_named():
@@ -106,8 +109,8 @@ def test_constants_travel_with_the_kernel():
     eye = tensor("eye", (2, 2), buffer="hbm")
     z = tensor("z", (2, 2), buffer="hbm")
     body = [instruction("dma_copy", dst=full(z), src=full(eye))]
-    made = kernel([], [z], body, constants=(Constant(eye, np.eye(2, dtype=np.float32)),))
-    assert np.array_equal(load(made).run([])[0], np.eye(2))
+    constant_kernel = kernel([], [z], body, constants=(Constant(eye, np.eye(2, dtype=np.float32)),))
+    assert np.array_equal(load(constant_kernel).run([])[0], np.eye(2))
 
 
 def test_loops_and_registers():
@@ -186,11 +189,11 @@ def test_shapes_that_do_not_fit_are_reported():
 
 @pytest.mark.filterwarnings("ignore:.*NKI-UNINITIALISED")
 def test_numbers_beyond_an_integer_are_reported():
-    source, found = tensor("a", (16, 4)), tensor("b", (16, 5), "int32")
+    source, places = tensor("a", (16, 4)), tensor("b", (16, 5), "int32")
     body = [
         instruction("memset", dst=full(source), value=1.0),
         instruction(
-            "nonzero_with_count", line=4, dst=full(found), src=full(source), padding_val=1 << 40
+            "nonzero_with_count", line=4, dst=full(places), src=full(source), padding_val=1 << 40
         ),
     ]
     with pytest.raises(NkiExecutionError, match=r"kernel\.py:4.*cannot be executed") as caught:

@@ -1,4 +1,4 @@
-"""What nobody wrote reads as NaN, in integers as all bits set, on every call and in every way."""
+"""Unwritten memory reads as NaN, or as all bits set, on every call in every execution mode."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ pytestmark = pytest.mark.filterwarnings(
 @jit
 def half_of_a_tile(x):
     out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
-    other = nl.ndarray(x.shape, x.dtype, nl.sbuf)
-    nisa.dma_copy(other, x)  # the memory that the next tile may get is not zero
-    nisa.tensor_scalar(other, other, nl.add, 5.0)
+    previous = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    nisa.dma_copy(previous, x)  # the memory that the next tile may get is not zero
+    nisa.tensor_scalar(previous, previous, nl.add, 5.0)
     tile, sum_of_both = nl.ndarray(x.shape, x.dtype, nl.sbuf), nl.ndarray(x.shape, x.dtype, nl.sbuf)
     nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
-    nisa.tensor_tensor(sum_of_both, tile, other, nl.add)
+    nisa.tensor_tensor(sum_of_both, tile, previous, nl.add)
     nisa.dma_copy(out, sum_of_both)
     return out
 
@@ -84,9 +84,9 @@ def test_results_that_are_written_at_run_time(way):
     for row in (2, 0):
         x = RNG.standard_normal((4, 8)).astype(np.float32)
         result = run(way, rows_of_a_register, x, np.array([[row]], np.int32))
-        wanted = np.full_like(x, np.nan)
-        wanted[row] = x[0]
-        np.testing.assert_array_equal(result, wanted)
+        expected = np.full_like(x, np.nan)
+        expected[row] = x[0]
+        np.testing.assert_array_equal(result, expected)
 
 
 @jit
@@ -193,15 +193,15 @@ def hbm_in_turns_of_an_outer_loop(x):
     return out
 
 
-_KEPT = [False, True, True]
+_KEPT_TURNS = [False, True, True]
 TURNS = {
     private_hbm_in_each_turn: [False] * 3,
     shared_hbm_in_each_turn: [False] * 3,
-    hbm_before_the_turns: _KEPT,
-    hbm_in_turns_of_an_outer_loop: _KEPT,
+    hbm_before_the_turns: _KEPT_TURNS,
+    hbm_in_turns_of_an_outer_loop: _KEPT_TURNS,
     made_in_each_turn: [False] * 3,
-    made_before_the_turns: _KEPT,
-    made_in_turns_of_an_outer_loop: _KEPT,
+    made_before_the_turns: _KEPT_TURNS,
+    made_in_turns_of_an_outer_loop: _KEPT_TURNS,
 }
 """Kernel -> in which turns of the loop the tile or scratch holds what the turn before wrote."""
 
@@ -212,8 +212,8 @@ def test_a_tile_lives_as_long_as_the_turn_that_made_it(way, kernel):
     for _ in range(2):
         x = RNG.standard_normal((4, 8)).astype(np.float32)
         result = run(way, kernel, x).reshape(-1, 3, 4, 8)[0]
-        for row, kept in zip(result, TURNS[kernel], strict=True):
-            np.testing.assert_array_equal(row, x + 1 if kept else np.full_like(x, np.nan))
+        for row, is_kept in zip(result, TURNS[kernel], strict=True):
+            np.testing.assert_array_equal(row, x + 1 if is_kept else np.full_like(x, np.nan))
 
 
 @pytest.mark.parametrize("kernel", TURNS, ids=lambda kernel: kernel.__name__)
@@ -256,24 +256,24 @@ def rows_of_each_turn(x):
 def test_what_other_turns_wrote_into_scratch_is_gone(way):
     x = RNG.standard_normal((4, 5)).astype(np.float32)
     result = run(way, rows_of_each_turn, x)
-    wanted = np.full((4, 4, 5), np.nan, np.float32)
-    wanted[np.arange(4), np.arange(4)] = x[0]
-    np.testing.assert_array_equal(result, wanted)
+    expected = np.full((4, 4, 5), np.nan, np.float32)
+    expected[np.arange(4), np.arange(4)] = x[0]
+    np.testing.assert_array_equal(result, expected)
 
 
 @jit
 def result_of_the_last_turn(x, count):
     """The result is made anew in each turn, which writes one row of it."""
-    made, turns = [], nisa.register_alloc()
+    results, turns = [], nisa.register_alloc()
     nisa.register_load(turns, nl.load(count))
 
     def body(row):
-        made[:] = [nl.ndarray(x.shape, x.dtype, nl.shared_hbm)]
-        row_of = made[0].ap([[x.shape[1], 1], [1, x.shape[1]]], scalar_offset=row)
+        results[:] = [nl.ndarray(x.shape, x.dtype, nl.shared_hbm)]
+        row_of = results[0].ap([[x.shape[1], 1], [1, x.shape[1]]], scalar_offset=row)
         nisa.dma_copy(row_of, x[0:1])
 
     nl.fori_loop(0, turns, body)
-    return made[0]
+    return results[0]
 
 
 @every_way
@@ -281,9 +281,9 @@ def test_a_result_that_was_made_in_a_loop_is_that_of_the_last_turn(way):
     for count in (1, 4):
         x = RNG.standard_normal((4, 5)).astype(np.float32)
         result = run(way, result_of_the_last_turn, x, np.array([[count]], np.int32))
-        wanted = np.full_like(x, np.nan)
-        wanted[count - 1] = x[0]
-        np.testing.assert_array_equal(result, wanted)
+        expected = np.full_like(x, np.nan)
+        expected[count - 1] = x[0]
+        np.testing.assert_array_equal(result, expected)
 
 
 @jit

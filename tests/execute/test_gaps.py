@@ -1,4 +1,4 @@
-"""What results lack, told before anything runs."""
+"""Gaps of results are reported before the kernel runs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def stored_whole(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile[0:96, :], src=x[0:96, :])
-    other = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=other, src=tile)
-    nisa.dma_copy(dst=out, src=other)
+    second = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=second, src=tile)
+    nisa.dma_copy(dst=out, src=second)
     return out
 
 
@@ -67,15 +67,15 @@ WRONG = {
 @pytest.mark.parametrize("kernel", WRONG, ids=lambda kernel: kernel.__name__)
 def test_gaps_are_told_once_and_read_as_nan(kernel) -> None:
     count, first, where = WRONG[kernel]
-    made = jit(kernel)
-    with pytest.warns(UserWarning, match=r"\[NKI-UNWRITTEN\]") as seen:
-        result = made(X)
-    assert count in str(seen[0].message) and first in str(seen[0].message)
+    jitted = jit(kernel)
+    with pytest.warns(UserWarning, match=r"\[NKI-UNWRITTEN\]") as caught:
+        result = jitted(X)
+    assert count in str(caught[0].message) and first in str(caught[0].message)
     if kernel is not never:
-        assert seen[0].filename == __file__
+        assert caught[0].filename == __file__
     fresh = np.isnan(result) if result.dtype == np.float32 else result == -1
     np.testing.assert_array_equal(np.flatnonzero(fresh), where)
-    assert (made(X)[~fresh] == 1).all()
+    assert (jitted(X)[~fresh] == 1).all()
 
 
 @pytest.mark.parametrize("kernel", WRONG, ids=lambda kernel: kernel.__name__)
@@ -84,9 +84,9 @@ def test_gaps_are_told_of_a_neff(kernel) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = compile_kernel(traced(kernel, (128, 64)))
-    with pytest.warns(UserWarning, match=r"\[NEFF-UNWRITTEN\]") as seen:
+    with pytest.warns(UserWarning, match=r"\[NEFF-UNWRITTEN\]") as caught:
         model = runtime.load(program)
-    assert count in str(seen[0].message) and first in str(seen[0].message)
+    assert count in str(caught[0].message) and first in str(caught[0].message)
     (result,) = model.run({"x": X}).values()
     fresh = np.isnan(result) if result.dtype == np.float32 else result == -1
     np.testing.assert_array_equal(np.flatnonzero(fresh), where)

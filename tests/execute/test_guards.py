@@ -37,10 +37,10 @@ def test_a_rule_that_fails_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     call = checks.CheckedCall(SPEC, {}, None, 2)
     with pytest.raises(TypeError, match="a bug of ours"):
         checks._violation(rule, call)
-    call.values.update({each.name: object() for each in SPEC.operands})
+    call.values.update({operand.name: object() for operand in SPEC.operands})
     assert checks._violation(rule, call)  # no instruction takes such values
     monkeypatch.delenv("NKI_HLO_UNGUARDED")
-    call.values.update({each.name: None for each in SPEC.operands})
+    call.values.update({operand.name: None for operand in SPEC.operands})
     assert checks._violation(rule, call)
 
 
@@ -48,7 +48,9 @@ def test_a_sample_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = trace(_kernel, (np.zeros((4, 4), np.float32),))
     samples_ = reaching._Samples(kernel.target)
     instruction = next(
-        one for one in reaching.walk(kernel.bodies[0]) if getattr(one, "op", "") == "tensor_scalar"
+        inst
+        for inst in reaching.walk(kernel.bodies[0])
+        if getattr(inst, "op", "") == "tensor_scalar"
     )
     monkeypatch.setattr(reaching, "prepare", _broken)
     with pytest.raises(TypeError, match="a bug of ours"):
@@ -77,5 +79,5 @@ def test_a_record_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.code == "NKI-FILE-COMPANION"
 
 
-SPEC = next(one for one in TABLE.values() if one.constraints)
+SPEC = next(spec for spec in TABLE.values() if spec.constraints)
 SOME_RULE = SPEC.constraints[0]

@@ -1,4 +1,4 @@
-"""What a kernel reads in ways that its code does not name: it is traced again, or each time."""
+"""Values that a kernel reads indirectly: a change traces the kernel again."""
 
 from __future__ import annotations
 
@@ -253,8 +253,8 @@ def test_installed_packages_are_read(installed, way):
 @WAYS
 def test_functions_of_installed_packages_differ(installed, way):
     kernel = jit(lambda x, read: scaled(x, read()))
-    for one, six in ((installed.one, installed.six), (installed.make(1.0), installed.make(6.0))):
-        np.testing.assert_array_equal(run(way, kernel, X, one), X)
+    for first, six in ((installed.one, installed.six), (installed.make(1.0), installed.make(6.0))):
+        np.testing.assert_array_equal(run(way, kernel, X, first), X)
         np.testing.assert_array_equal(run(way, kernel, X, six), 6 * X)
 
 

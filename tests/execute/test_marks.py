@@ -19,10 +19,10 @@ def of(step, dtype=nl.float32, result=nl.float32, columns=ALL):
 
     @jit
     def kernel(x):
-        tile, made = nl.ndarray((4, 8), dtype, nl.sbuf), nl.ndarray((4, 8), result, nl.sbuf)
+        tile, dst = nl.ndarray((4, 8), dtype, nl.sbuf), nl.ndarray((4, 8), result, nl.sbuf)
         nisa.dma_copy(tile[:, LEFT], x[:, LEFT])
-        step(made, tile)
-        shown = made[:, columns]
+        step(dst, tile)
+        shown = dst[:, columns]
         out = nl.ndarray(shown.shape, result, nl.shared_hbm)
         nisa.dma_copy(out, shown)
         return out
@@ -51,27 +51,27 @@ NUMBERS_OF_NAN = [
 
 @pytest.mark.parametrize(("name", "number"), NUMBERS_OF_NAN)
 def test_numbers_made_of_nothing_are_from_nowhere(name, number):
-    def step(made, tile):
-        nisa.tensor_scalar(made, tile, getattr(nl, name), number)
+    def step(dst, tile):
+        nisa.tensor_scalar(dst, tile, getattr(nl, name), number)
 
     refused(of(step), X)
     of(step, columns=LEFT)(X)
 
-    def later(made, tile):
-        step(made, tile)
-        nisa.tensor_scalar(made, made, nl.add, 1.0)
+    def later(dst, tile):
+        step(dst, tile)
+        nisa.tensor_scalar(dst, dst, nl.add, 1.0)
 
     refused(of(later), X)
 
 
 @pytest.mark.parametrize("op", [nl.maximum, nl.abs_max, nl.add])
 def test_two_tiles(op):
-    refused(of(lambda made, tile: nisa.tensor_tensor(made, tile, tile, op)), X)
+    refused(of(lambda dst, tile: nisa.tensor_tensor(dst, tile, tile, op)), X)
 
 
-def by_affine_select(made, tile):
+def by_affine_select(dst, tile):
     nisa.affine_select(
-        made, pattern=[[-1, 8]], offset=3, channel_multiplier=0, cmp_op=nl.greater_equal,
+        dst, pattern=[[-1, 8]], offset=3, channel_multiplier=0, cmp_op=nl.greater_equal,
         on_true_tile=tile, on_false_value=0.0,
     )  # fmt: skip
 
@@ -83,21 +83,21 @@ def _left():
     return chosen
 
 
-def by_predicate(made, tile):
-    nisa.memset(made, 0.0)
-    nisa.tensor_copy_predicated(src=tile, dst=made, predicate=_left())
+def by_predicate(dst, tile):
+    nisa.memset(dst, 0.0)
+    nisa.tensor_copy_predicated(src=tile, dst=dst, predicate=_left())
 
 
-def by_select_reduce(made, tile):
-    nisa.select_reduce(dst=made, predicate=_left(), on_true=tile, on_false=0.0)
+def by_select_reduce(dst, tile):
+    nisa.select_reduce(dst=dst, predicate=_left(), on_true=tile, on_false=0.0)
 
 
-def by_range_select(made, tile):
+def by_range_select(dst, tile):
     low, high = (nl.ndarray((4, 1), nl.float32, nl.sbuf) for _ in range(2))
     nisa.memset(low, 0.0)
     nisa.memset(high, 4.0)
     nisa.range_select(
-        dst=made, on_true_tile=tile, comp_op0=nl.greater_equal, comp_op1=nl.less,
+        dst=dst, on_true_tile=tile, comp_op0=nl.greater_equal, comp_op1=nl.less,
         bound0=low, bound1=high, range_start=0,
     )  # fmt: skip
 
@@ -107,10 +107,10 @@ def by_range_select(made, tile):
 )
 @pytest.mark.parametrize("compared", [False, True])
 def test_what_a_selection_leaves_out_is_not_from_nowhere(select, compared):
-    def step(made, tile):
+    def step(dst, tile):
         if compared:
             nisa.tensor_scalar(tile, tile, nl.greater, -1.0)
-        select(made, tile)
+        select(dst, tile)
 
     result = of(step)(X)
     np.testing.assert_array_equal(result[:, LEFT], 1 if compared else X[:, LEFT])
@@ -118,26 +118,26 @@ def test_what_a_selection_leaves_out_is_not_from_nowhere(select, compared):
 
 @pytest.mark.parametrize("op", [nl.multiply, nl.logical_and])
 def test_zeros_that_were_written_absorb_numbers(op):
-    def step(made, tile, compared):
+    def step(dst, tile, compared):
         mask = nl.ndarray((4, 8), nl.float32, nl.sbuf)
         nisa.memset(mask, 0.0)
         nisa.memset(mask[:, LEFT], 1.0)
         if compared:
             nisa.tensor_scalar(tile, tile, nl.greater, -1.0)
-        nisa.tensor_tensor(made, tile, mask, op)
+        nisa.tensor_tensor(dst, tile, mask, op)
 
-    result = of(lambda made, tile: step(made, tile, True))(X)
+    result = of(lambda dst, tile: step(dst, tile, True))(X)
     np.testing.assert_array_equal(result, [[1, 1, 1, 1, 0, 0, 0, 0]] * 4)
-    refused(of(lambda made, tile: step(made, tile, False)), X)
+    refused(of(lambda dst, tile: step(dst, tile, False)), X)
 
 
 def test_bounds_of_a_selection_from_nowhere():
-    def step(made, tile):
+    def step(dst, tile):
         full, low = nl.ndarray((4, 8), nl.float32, nl.sbuf), nl.ndarray((4, 1), nl.float32, nl.sbuf)
         nisa.memset(full, 1.0)
         nisa.memset(low[0:2], 0.0)
         nisa.range_select(
-            dst=made, on_true_tile=full, comp_op0=nl.greater_equal, comp_op1=nl.less,
+            dst=dst, on_true_tile=full, comp_op0=nl.greater_equal, comp_op1=nl.less,
             bound0=low, bound1=full[:, 0:1], range_start=0,
         )  # fmt: skip
 
@@ -145,14 +145,14 @@ def test_bounds_of_a_selection_from_nowhere():
 
 
 def test_a_maximum_of_the_selected_elements():
-    def step(made, tile):
+    def step(dst, tile):
         nisa.tensor_scalar(tile, tile, nl.greater, -1.0)
         most = nl.ndarray((4, 1), nl.float32, nl.sbuf)
         nisa.select_reduce(
-            dst=made, predicate=_left(), on_true=tile, on_false=0.0, reduce_res=most,
+            dst=dst, predicate=_left(), on_true=tile, on_false=0.0, reduce_res=most,
             reduce_cmd=nisa.reduce_cmd.reset_reduce,
         )  # fmt: skip
-        nisa.tensor_scalar(made, made, nl.multiply, most)
+        nisa.tensor_scalar(dst, dst, nl.multiply, most)
 
     assert of(step)(X)[:, LEFT].all()
 
@@ -163,8 +163,8 @@ def test_a_maximum_of_the_selected_elements():
 def test_an_activation_is_element_by_element(dtype, result):
     x = X.astype({nl.uint8: np.uint8, nl.int32: np.int32}.get(dtype, np.float32))
 
-    def step(made, tile):
-        nisa.activation(made, nl.copy, tile)
+    def step(dst, tile):
+        nisa.activation(dst, nl.copy, tile)
 
     np.testing.assert_array_equal(of(step, dtype, result, LEFT)(x), X[:, LEFT])
     refused(of(step, dtype, result), x)
@@ -174,18 +174,18 @@ def test_an_activation_is_element_by_element(dtype, result):
 def test_a_scan_depends_on_what_is_before(dtype):
     x = X.astype(np.int32 if dtype is nl.int32 else np.float32)
 
-    def step(made, tile):
-        nisa.tensor_tensor_scan(made, tile, tile, 0.0, nl.multiply, nl.add)
+    def step(dst, tile):
+        nisa.tensor_tensor_scan(dst, tile, tile, 0.0, nl.multiply, nl.add)
 
     of(step, dtype, dtype, LEFT)(x)
     refused(of(step, dtype, dtype, slice(3, 5)), x)
 
 
 def test_a_reduction_of_some_axes_of_integers():
-    def step(made, tile):
+    def step(dst, tile):
         sums = nl.ndarray((4, 2), nl.int32, nl.sbuf)
         nisa.tensor_reduce(sums, nl.add, tile.reshape((4, 2, 4)), axis=2)
-        nisa.tensor_copy(made[:, 0:2], sums)
+        nisa.tensor_copy(dst[:, 0:2], sums)
 
     x = X.astype(np.int32)
     total = of(step, nl.int32, nl.int32, slice(0, 1))(x)
@@ -212,28 +212,28 @@ def test_a_scatter_carries_the_marks_of_its_rows():
 
 
 def gathered(tile, group, dtype):
-    made = nl.ndarray((8, 8), dtype, nl.shared_hbm)
-    ncc.all_gather(srcs=[tile], dsts=[made], replica_group=group, collective_dim=0)
-    return made
+    output = nl.ndarray((8, 8), dtype, nl.shared_hbm)
+    ncc.all_gather(srcs=[tile], dsts=[output], replica_group=group, collective_dim=0)
+    return output
 
 
 def reduced(tile, group, dtype):
-    made = nl.ndarray((4, 8), dtype, nl.shared_hbm)
-    ncc.all_reduce(srcs=[tile], dsts=[made], replica_group=group, op=nl.add)
-    return made
+    output = nl.ndarray((4, 8), dtype, nl.shared_hbm)
+    ncc.all_reduce(srcs=[tile], dsts=[output], replica_group=group, op=nl.add)
+    return output
 
 
 def permuted(tile, group, dtype):
-    made = nl.ndarray((4, 8), dtype, nl.shared_hbm)
+    output = nl.ndarray((4, 8), dtype, nl.shared_hbm)
     pairs = [[0, 1], [1, 0]]
-    ncc.collective_permute(srcs=[tile], dsts=[made], source_target_pairs=pairs)
-    return made
+    ncc.collective_permute(srcs=[tile], dsts=[output], source_target_pairs=pairs)
+    return output
 
 
 def exchanged(tile, group, dtype):
-    made = nl.ndarray((4, 8), dtype, nl.shared_hbm)
-    ncc.all_to_all(srcs=[tile], dsts=[made], replica_group=group, collective_dim=0)
-    return made
+    output = nl.ndarray((4, 8), dtype, nl.shared_hbm)
+    ncc.all_to_all(srcs=[tile], dsts=[output], replica_group=group, collective_dim=0)
+    return output
 
 
 def ranks_of(collective, dtype, written, first, last):
@@ -269,10 +269,10 @@ def ranks_of(collective, dtype, written, first, last):
 )
 def test_a_collective_hands_over_marks_as_it_does_values(dtype, collective, written, good, bad):
     x, call = ranks_of(collective, dtype, written, *good)
-    results = [np.asarray(each) for each in call()]
+    results = [np.asarray(array) for array in call()]
     if collective is gathered:
-        both = np.concatenate([x, x + 40])[slice(*good)]
-        np.testing.assert_array_equal(results, [both, both])
+        joined = np.concatenate([x, x + 40])[slice(*good)]
+        np.testing.assert_array_equal(results, [joined, joined])
     refused(ranks_of(collective, dtype, written, *bad)[1])
 
 
@@ -280,14 +280,14 @@ def test_a_rank_that_nobody_sends_to_keeps_its_marks():
     @jit
     def kernel(x, last):
         out = nl.ndarray((last, 8), nl.uint8, nl.shared_hbm)
-        tile, made = (nl.ndarray((4, 8), nl.uint8, nl.shared_hbm) for _ in range(2))
+        tile, dst = (nl.ndarray((4, 8), nl.uint8, nl.shared_hbm) for _ in range(2))
         nisa.dma_copy(tile, x)
-        nisa.dma_copy(made[0:2], x[0:2])
-        ncc.collective_permute(srcs=[tile], dsts=[made], source_target_pairs=[[0, 1]])
-        nisa.dma_copy(out, made[0:last])
+        nisa.dma_copy(dst[0:2], x[0:2])
+        ncc.collective_permute(srcs=[tile], dsts=[dst], source_target_pairs=[[0, 1]])
+        nisa.dma_copy(out, dst[0:last])
         return out
 
     x = X.astype(np.uint8)
-    for each in simulate_ranks(kernel, [{"x": x, "last": 2}] * 2):
-        np.testing.assert_array_equal(np.asarray(each), x[:2])
+    for rank_results in simulate_ranks(kernel, [{"x": x, "last": 2}] * 2):
+        np.testing.assert_array_equal(np.asarray(rank_results), x[:2])
     refused(lambda: simulate_ranks(kernel, [{"x": x, "last": 3}] * 2))

@@ -158,11 +158,13 @@ def test_block_scaled_product(left, right, compact):
 def test_a_column_with_gaps_is_summed_as_one_in_one_piece():
     for rows in (3, 40, 128):
         wide = random(rows, 9)
-        whole, parts = wide[:, 4:5].copy(), wide[:, 4:5]
-        one = perform("nc_matmul", dst=zeros(1, 1), stationary=whole, moving=whole)["dst"]
-        other = zeros(1, 1)
-        nc_matmul(other, parts, parts)
-        assert one.tobytes() == other.tobytes()
+        contiguous, parts = wide[:, 4:5].copy(), wide[:, 4:5]
+        reference = perform("nc_matmul", dst=zeros(1, 1), stationary=contiguous, moving=contiguous)[
+            "dst"
+        ]
+        actual = zeros(1, 1)
+        nc_matmul(actual, parts, parts)
+        assert reference.tobytes() == actual.tobytes()
 
 
 @pytest.mark.parametrize(("left", "right"), [(2, 1), (3, 1), (1, 2), (1, 3), (2, 2), (5, 1)])
@@ -170,10 +172,10 @@ def test_narrow_operands_with_gaps_give_the_same_bits(left: int, right: int):
     for rows in (5, 33, 77, 128):
         for wide in (random(rows, 11), random(rows, 700)):
             parts = wide[:, 2 : 2 + left], wide[:, 6 : 6 + right]
-            one, other = zeros(left, right), zeros(left, right)
-            nc_matmul(one, *(part.copy() for part in parts))
-            nc_matmul(other, *parts)
-            assert one.tobytes() == other.tobytes()
+            reference, actual = zeros(left, right), zeros(left, right)
+            nc_matmul(reference, *(piece.copy() for piece in parts))
+            nc_matmul(actual, *parts)
+            assert reference.tobytes() == actual.tobytes()
 
 
 def test_the_earlier_rule_of_scales_in_every_way(monkeypatch):

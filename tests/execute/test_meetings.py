@@ -26,11 +26,11 @@ X = np.arange(32, dtype=np.float32).reshape(4, 8)
 def meeting(x: Any) -> Any:
     out = nl.ndarray((2, *x.shape), x.dtype, nl.shared_hbm)
     core = nl.program_id(0)
-    tile, theirs = nl.load(x), nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    tile, received = nl.load(x), nl.ndarray(x.shape, x.dtype, nl.sbuf)
     if nl.num_programs(0) == 2:
-        nisa.sendrecv(tile, theirs, 1 - core, 1 - core, 0)
+        nisa.sendrecv(tile, received, 1 - core, 1 - core, 0)
         nisa.core_barrier(out, (0, 1))
-        tile = theirs
+        tile = received
     nl.store(out[core], tile)
     return out
 
@@ -39,8 +39,8 @@ def changed(op: str, **operands: Any) -> KernelIR:
     """The kernel on two cores with other operands in one instruction of its first core."""
     kernel = jit(meeting)[2].trace((X,), target="trn2")
     first = tuple(
-        replace(one, operands=one.operands | operands) if one.op == op else one
-        for one in kernel.bodies[0]
+        replace(inst, operands=inst.operands | operands) if inst.op == op else inst
+        for inst in kernel.bodies[0]
     )
     return replace(kernel, bodies=(first, *kernel.bodies[1:]))
 
@@ -73,14 +73,14 @@ def test_ranks_of_one_core_meet_nobody() -> None:
 
     def kernel(x: Any) -> Any:
         out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
-        tile, theirs = nl.load(x), nl.ndarray(x.shape, x.dtype, nl.sbuf)
-        nisa.sendrecv(tile, theirs, 1, 1, 0)
+        tile, received = nl.load(x), nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        nisa.sendrecv(tile, received, 1, 1, 0)
         nisa.core_barrier(out, (0, 1))
-        nl.store(out, theirs)
+        nl.store(out, received)
         return out
 
     traced = jit(kernel).trace((X,), target="trn2")
     (alone,) = load(traced).run([X])
     np.testing.assert_array_equal(alone, X)
-    for (found,), given in zip(run_ranks(traced, [[X], [X + 1]]), (X, X + 1), strict=True):
-        np.testing.assert_array_equal(found, given)
+    for (result,), expected in zip(run_ranks(traced, [[X], [X + 1]]), (X, X + 1), strict=True):
+        np.testing.assert_array_equal(result, expected)

@@ -211,10 +211,10 @@ def test_precise_floats_off_stores_float32():
 )
 def test_placed_and_unplaced_agree(partitions, free, data):
     """The same access reads the same numbers wherever the tensor is."""
-    own, placed = Memory(), Memory()
+    unplaced, placed = Memory(), Memory()
     a = tensor("a", (partitions, free))
     b = tensor("a", (partitions, free), address=(7, 12))
-    filled(own, a)
+    filled(unplaced, a)
     filled(placed, b)
     first = data.draw(st.integers(0, partitions - 1))
     rows = data.draw(st.integers(1, partitions - first))
@@ -222,6 +222,6 @@ def test_placed_and_unplaced_agree(partitions, free, data):
     columns = data.draw(st.integers(1, free - column))
     repeat = data.draw(st.integers(1, 3))
     pattern = ((free, rows), (0, repeat), (1, columns))
-    one = own.view(Access(a, first * free + column, pattern))
-    two = placed.view(Access(b, first * free + column, pattern))
-    assert np.array_equal(one, two)
+    unplaced_view = unplaced.view(Access(a, first * free + column, pattern))
+    placed_view = placed.view(Access(b, first * free + column, pattern))
+    assert np.array_equal(unplaced_view, placed_view)

@@ -1,4 +1,4 @@
-"""What the simulator keeps while a kernel runs."""
+"""The memory that the simulator keeps while a kernel runs."""
 
 import tracemalloc
 
@@ -29,10 +29,10 @@ def products(a, count):
 def test_tiles_at_an_address_leave_nothing_behind():
     simulate(products)(A, 8)
     tracemalloc.start()
-    found = simulate(products)(A, 100)
+    actual = simulate(products)(A, 100)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     once = A.T @ A
-    wanted = np.where(np.arange(8) < 4, 2 * once, once)
-    np.testing.assert_array_equal(found, np.broadcast_to(wanted, (100, 8, 8)))
+    expected = np.where(np.arange(8) < 4, 2 * once, once)
+    np.testing.assert_array_equal(actual, np.broadcast_to(expected, (100, 8, 8)))
     assert peak < 40 << 20

@@ -26,8 +26,8 @@ def gathered(op, shape, dst, old, **operands):
 
 
 def test_rows_that_exist_are_rounded_like_any_other():
-    got, taken = gathered("dma_copy", (4, 5), tensor("t", (3, 5), "int32"), 77)
-    want = np.where(np.array(MISSING)[:, None], 77, np.rint(taken))
+    got, rows = gathered("dma_copy", (4, 5), tensor("t", (3, 5), "int32"), 77)
+    want = np.where(np.array(MISSING)[:, None], 77, np.rint(rows))
     np.testing.assert_array_equal(got, want)
 
 
@@ -38,10 +38,10 @@ def test_rows_that_exist_are_rounded_like_any_other():
 def test_transposed(shape, axes, named):
     there = tuple((3, *shape[1:])[axis] for axis in axes)
     old = np.arange(np.prod(there), dtype=np.float32).reshape(there)
-    got, taken = gathered(
+    got, rows = gathered(
         "dma_transpose", shape, tensor("t", there), old, axes=axes if named else None
     )
-    want = taken.transpose(axes).copy()
+    want = rows.transpose(axes).copy()
     want[..., MISSING] = old[..., MISSING]
     np.testing.assert_array_equal(got, want)
 

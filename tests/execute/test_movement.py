@@ -11,7 +11,7 @@ from nki_lang.execute import Memory, prepare
 from nki_lang.ir import Access, Engine, Instruction
 from nki_lang.isa.table import TABLE
 from nki_lang.semantics import SEMANTICS, TRAITS
-from tests.execute.handmade import HERE, full, perform, tensor
+from tests.execute.handmade import KERNEL_FILE, full, perform, tensor
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 RNG = np.random.default_rng(7)
@@ -30,8 +30,8 @@ def test_every_instruction_of_the_table_has_a_meaning_with_its_operands():
 
     assert set(TABLE) == set(SEMANTICS)
     for op, row in TABLE.items():
-        taken = inspect.signature(SEMANTICS[op]).parameters.keys()
-        assert set(row.names) == taken - {"state", "accesses", "engine", "location"}, op
+        parameters = inspect.signature(SEMANTICS[op]).parameters.keys()
+        assert set(row.names) == parameters - {"state", "accesses", "engine", "location"}, op
         assert set(row.writes) <= set(TRAITS[op].writes), op
 
 
@@ -93,8 +93,10 @@ def test_transposes_move_bits():
     for axes, shape in (((1, 0), (3, 4)), ((2, 1, 0), (2, 3, 4)), ((3, 1, 2, 0), (2, 3, 4, 5))):
         y = random(*shape)
         expected = y.transpose(axes)
-        for given in (axes, None):
-            got = perform("dma_transpose", dst=zeros(*expected.shape), src=y, axes=given)["dst"]
+        for permutation in (axes, None):
+            got = perform("dma_transpose", dst=zeros(*expected.shape), src=y, axes=permutation)[
+                "dst"
+            ]
             np.testing.assert_array_equal(got, expected)
 
 
@@ -103,8 +105,8 @@ def test_stream_shuffle_works_in_each_quadrant_and_255_keeps():
     mask = tuple((lane * 7) % 32 if lane % 5 else 255 for lane in range(32))
     got = perform("nc_stream_shuffle", dst=old, src=x, shuffle_mask=mask)["dst"]
     for lane in range(64):
-        wanted = mask[lane % 32]
-        expected = old[lane] if wanted == 255 else x[lane // 32 * 32 + wanted]
+        source_lane = mask[lane % 32]
+        expected = old[lane] if source_lane == 255 else x[lane // 32 * 32 + source_lane]
         np.testing.assert_array_equal(got[lane], expected)
 
 
@@ -152,14 +154,14 @@ def test_iota(pattern, dtype):
 )  # fmt: skip
 def test_a_pattern_of_a_damaged_file(numbers):
     """The language refuses it; a file may have it, and asks for no memory."""
-    given = {"dst": zeros(3, 8), "pattern": ((1, 8),), "offset": 0, "channel_multiplier": 0}
+    operands = {"dst": zeros(3, 8), "pattern": ((1, 8),), "offset": 0, "channel_multiplier": 0}
     with pytest.raises(NkiExecutionError, match="do not fill") as caught:
-        perform("iota", **given | numbers)
+        perform("iota", **operands | numbers)
     assert caught.value.code == "NKI-PATTERN"
     with pytest.raises(NkiExecutionError, match="do not fill"):
         perform(
             "affine_select", on_true_tile=zeros(3, 8), on_false_value=1.0, cmp_op="equal",
-            **given | numbers,
+            **operands | numbers,
         )  # fmt: skip
 
 
@@ -177,10 +179,10 @@ def test_local_gather(width, valid):
         num_valid_indices=valid,
     )["dst"]
     for group in range(2):
-        wanted = [index[group * 16 + i % 16, i // 16] for i in range(count)]
+        starts = [index[group * 16 + i % 16, i // 16] for i in range(count)]
         for lane in range(16):
             row = group * 16 + lane
-            expected = np.concatenate([src[row, w : w + width] for w in wanted])
+            expected = np.concatenate([src[row, w : w + width] for w in starts])
             np.testing.assert_array_equal(got[row], expected)
 
 
@@ -210,7 +212,7 @@ def test_dma_compute_adds_and_scatters():
     memory = Memory()
     a, b, dst = (tensor(n, (4, 3), buffer="hbm") for n in ("a", "b", "dst"))
     memory.array(a)[...], memory.array(b)[...] = random(4, 3), random(4, 3)
-    here = SourceLocation(HERE, 1)
+    here = SourceLocation(KERNEL_FILE, 1)
     operands = {
         "dst": full(dst),
         "srcs": (full(a), full(b)),

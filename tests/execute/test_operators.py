@@ -335,19 +335,22 @@ def test_tfloat32_keeps_ten_bits_of_mantissa():
     assert np.abs(rounded / value - 1).max() <= 2.0**-11
     assert (rounded.view(np.uint32) & 0x1FFF == 0).all()
     special = np.array([np.nan, np.inf, -np.inf, 0.0], np.float32)
-    kept = special.copy()
-    round_tfloat32(kept)
-    np.testing.assert_array_equal(kept, special)
+    changed = special.copy()
+    round_tfloat32(changed)
+    np.testing.assert_array_equal(changed, special)
 
 
 def test_integers_to_a_negative_power() -> None:
     power = ALU_OPS["power"].function
     x = np.array([2, -2, 1, -1, -1, 0, 3, 0], np.int32)
     y = np.array([-1, -3, -5, -2, -3, -1, 2, 0], np.int32)
-    wanted = [0, 0, 1, 1, -1, 2**31 - 1, 9, 1]
-    assert power(x, y).tolist() == wanted and power(x, y).dtype == np.int32
+    expected = [0, 0, 1, 1, -1, 2**31 - 1, 9, 1]
+    assert power(x, y).tolist() == expected and power(x, y).dtype == np.int32
     out = np.empty(8, np.int32)
-    assert power(x, y, out=out) is out and out.tolist() == wanted
+    assert power(x, y, out=out) is out and out.tolist() == expected
     wide = np.array([46341, 3], np.int32)
-    both = power(wide, np.array([2, -1], np.int32))
-    assert both.tolist() == [int(power(wide[:1], np.array([2], np.int32))[0]), 0]  # it wraps around
+    powers = power(wide, np.array([2, -1], np.int32))
+    assert powers.tolist() == [
+        int(power(wide[:1], np.array([2], np.int32))[0]),
+        0,
+    ]  # it wraps around

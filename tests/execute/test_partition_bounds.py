@@ -23,9 +23,9 @@ def at(number):
 
 
 def _register(place):
-    found = nisa.register_alloc()
-    nisa.register_load(found, nl.load(place))
-    return found
+    register = nisa.register_alloc()
+    nisa.register_load(register, nl.load(place))
+    return register
 
 
 def _by_address(kernel, args):
@@ -145,18 +145,18 @@ def test_an_index_that_stays_in_the_partition(way, number):
     columns = slice(number, number + 3)
     for kernel in READS:
         np.testing.assert_array_equal(run(way, kernel, X, at(number)), X[:4, columns])
-    wanted = X.copy()
-    wanted[:4, columns] = -1
+    expected = X.copy()
+    expected[:4, columns] = -1
     for kernel in WRITES:
-        np.testing.assert_array_equal(run(way, kernel, X, at(number)), wanted)
+        np.testing.assert_array_equal(run(way, kernel, X, at(number)), expected)
 
 
 @jit
 def narrow_column(x, place):
-    wide, one = nl.load(x[:, 0:1]), nl.ndarray((4, 1), nl.float32, nl.sbuf)
+    wide, narrow = nl.load(x[:, 0:1]), nl.ndarray((4, 1), nl.float32, nl.sbuf)
     moved = wide.ap([[1, 4], [1, 1]], scalar_offset=_register(place), indirect_dim=1)
-    nisa.tensor_copy(one, moved)
-    return _out(one)
+    nisa.tensor_copy(narrow, moved)
+    return _out(narrow)
 
 
 @jit
@@ -190,9 +190,9 @@ def left_out(x, place):
 @every_way
 def test_an_index_that_leaves_the_partition_is_skipped_on_request(way):
     np.testing.assert_array_equal(run(way, left_out, X, at(9)), X)
-    wanted = X.copy()
-    wanted[:4, 3] = 7
-    np.testing.assert_array_equal(run(way, left_out, X, at(3)), wanted)
+    expected = X.copy()
+    expected[:4, 3] = 7
+    np.testing.assert_array_equal(run(way, left_out, X, at(3)), expected)
 
 
 @jit

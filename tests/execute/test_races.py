@@ -39,16 +39,16 @@ def handed_over(barrier_on):
 
     @jit
     def kernel(a):
-        given, other, out = shared(name="given"), shared(name="other"), shared()
+        first, second, out = shared(name="given"), shared(name="other"), shared()
         x = tile()
         nisa.dma_copy(dst=x, src=a)
         if nl.program_id(0) == 0:
-            nisa.dma_copy(dst=given, src=x)
+            nisa.dma_copy(dst=first, src=x)
         if barrier_on:
-            data = given if barrier_on == "given" else other
+            data = first if barrier_on == "given" else second
             nisa.core_barrier(data=data, cores=(0, 1))
         if nl.program_id(0) == 1:
-            nisa.dma_copy(dst=x, src=given)
+            nisa.dma_copy(dst=x, src=first)
             nisa.dma_copy(dst=out, src=x)
         return out
 
@@ -69,19 +69,19 @@ def test_a_barrier_orders_its_own_data():
 def test_a_barrier_orders_what_its_data_depends_on():
     @jit
     def kernel(a):
-        given, flag, out = shared(), shared(), shared()
+        first, flag, out = shared(), shared(), shared()
         x = tile()
         nisa.dma_copy(dst=x, src=a)
         if nl.program_id(0) == 0:
-            nisa.dma_copy(dst=given, src=x)
-            nisa.dma_copy(dst=x, src=given)
+            nisa.dma_copy(dst=first, src=x)
+            nisa.dma_copy(dst=x, src=first)
             nisa.dma_copy(dst=flag, src=x)
         nisa.core_barrier(data=flag, cores=(0, 1))
         if nl.program_id(0) == 1:
             nisa.dma_copy(dst=x, src=flag)
-            nisa.dma_copy(dst=given, src=x)
-        nisa.core_barrier(data=given, cores=(0, 1))
-        nisa.dma_copy(dst=out, src=given)
+            nisa.dma_copy(dst=first, src=x)
+        nisa.core_barrier(data=first, cores=(0, 1))
+        nisa.dma_copy(dst=out, src=first)
         return out
 
     assert races(kernel[2], A) == []
@@ -90,20 +90,20 @@ def test_a_barrier_orders_what_its_data_depends_on():
 def test_sendrecv_orders_what_went_into_its_tile():
     @jit
     def kernel(a, through):
-        given, out = shared(), shared()
+        first, out = shared(), shared()
         core = nl.program_id(0)
         x, y = tile(), tile()
         nisa.dma_copy(dst=x, src=a)
         if core == 0:
-            nisa.dma_copy(dst=given, src=x)
+            nisa.dma_copy(dst=first, src=x)
             if through:
-                nisa.dma_copy(dst=x, src=given)
+                nisa.dma_copy(dst=x, src=first)
         nisa.sendrecv(src=x, dst=y, send_to_rank=1 - core, recv_from_rank=1 - core, pipe_id=0)
         if core == 1:
             nisa.tensor_scalar(dst=y, data=y, op0=nl.add, operand0=1.0)
-            nisa.dma_copy(dst=given, src=y)
-        nisa.core_barrier(data=given, cores=(0, 1))
-        nisa.dma_copy(dst=out, src=given)
+            nisa.dma_copy(dst=first, src=y)
+        nisa.core_barrier(data=first, cores=(0, 1))
+        nisa.dma_copy(dst=out, src=first)
         return out
 
     assert races(kernel[2], A, True) == []
@@ -120,11 +120,11 @@ def rows_of(first, second):
         x, index = tile((2, 8)), tile((1, 1), nl.int32)
         nisa.dma_copy(dst=x, src=a[2 * core : 2 * core + 2, :])
         nisa.dma_copy(dst=index, src=starts[core : core + 1, :])
-        at = (first, second)[core]
+        position = (first, second)[core]
         if dynamic:
-            at = nisa.register_alloc()
-            nisa.register_load(at, index)
-        nisa.dma_copy(dst=out[nl.ds(at, 2), :], src=x)
+            position = nisa.register_alloc()
+            nisa.register_load(position, index)
+        nisa.dma_copy(dst=out[nl.ds(position, 2), :], src=x)
         return out
 
     return kernel[2], np.array([[first], [second]], np.int32)
@@ -157,13 +157,13 @@ def test_writing_the_same_values_is_no_race():
 def loaded(use):
     @jit
     def kernel(a):
-        given, out = shared(), shared()
+        first, out = shared(), shared()
         x, y = tile(), tile()
         nisa.dma_copy(dst=x, src=a)
         if nl.program_id(0) == 0:
-            nisa.dma_copy(dst=given, src=x)
+            nisa.dma_copy(dst=first, src=x)
         else:
-            nisa.dma_copy(dst=y, src=given)
+            nisa.dma_copy(dst=y, src=first)
             nisa.dma_copy(dst=out, src=y if use else x)
         return out
 
@@ -178,13 +178,13 @@ def test_loading_what_is_not_used_is_no_race():
 def test_a_read_that_is_not_used_hides_no_write():
     @jit
     def kernel(a):
-        given = shared(name="given")
+        first = shared(name="given")
         x, y = tile(), tile()
         nisa.memset(dst=x, value=nl.program_id(0))
-        nisa.dma_copy(dst=given, src=x)
+        nisa.dma_copy(dst=first, src=x)
         if nl.program_id(0) == 0:
-            nisa.dma_copy(dst=y, src=given)
-        return given
+            nisa.dma_copy(dst=y, src=first)
+        return first
 
     (finding,) = races(kernel[2], A)
     assert "core 1 writes element [0, 0] of its part of 'given', which core 0 writes" in str(
@@ -368,10 +368,10 @@ def both_write(value_of):
 
 
 def warned(kernel, way):
-    with warnings.catch_warnings(record=True) as seen:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run(way, kernel, A)
-    return [each for each in seen if "[NKI-RACE]" in str(each.message)]
+    return [warning for warning in caught if "[NKI-RACE]" in str(warning.message)]
 
 
 @pytest.mark.parametrize("way", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
@@ -397,13 +397,13 @@ def test_memory_that_the_cores_fill_together_does_not_warn(way):
 
     @jit
     def kernel(a):
-        both, out = shared(), shared((2, 4, 8))
+        halves, out = shared(), shared((2, 4, 8))
         core = nl.program_id(0)
         x, y = tile((2, 8)), tile()
         nisa.dma_copy(dst=x, src=a[2 * core : 2 * core + 2])
-        nisa.dma_copy(dst=both[2 * core : 2 * core + 2], src=x)
-        nisa.core_barrier(data=both, cores=(0, 1))
-        nisa.dma_copy(dst=y, src=both)
+        nisa.dma_copy(dst=halves[2 * core : 2 * core + 2], src=x)
+        nisa.core_barrier(data=halves, cores=(0, 1))
+        nisa.dma_copy(dst=y, src=halves)
         nisa.dma_copy(dst=out[core], src=y)
         return out
 

@@ -27,7 +27,7 @@ def test_xorwow_is_marsaglias():
     got = perform("rng", engine=Engine.gpsimd, memory=memory, dst=np.zeros((1, 3), np.uint32))[
         "dst"
     ]
-    x, y, z, w, v, d = (int(part) for part in words[0])
+    x, y, z, w, v, d = (int(word) for word in words[0])
     for column in range(3):
         t = x ^ (x >> 2)
         x, y, z, w = y, z, w, v
@@ -51,10 +51,12 @@ def test_streams_repeat_from_a_saved_state():
     perform("rand_set_state", engine=Engine.vector, memory=memory, src_seeds=state)
     again = perform("rand2", memory=memory, dst=zeros(4, 9), min=-1.0, max=3.0)["dst"]
     np.testing.assert_array_equal(more, again)
-    other = Memory()
-    perform("set_rng_seed", memory=other, src_seeds=seed)
+    second_memory = Memory()
+    perform("set_rng_seed", memory=second_memory, src_seeds=seed)
     np.testing.assert_array_equal(
-        perform("rng", engine=Engine.vector, memory=other, dst=np.zeros((4, 9), np.uint32))["dst"],
+        perform("rng", engine=Engine.vector, memory=second_memory, dst=np.zeros((4, 9), np.uint32))[
+            "dst"
+        ],
         first,
     )
     assert len(np.unique(first)) == 36
@@ -70,7 +72,11 @@ def test_uniform_numbers():
 
 
 def test_narrow_random_integers_keep_low_bits():
-    one, two = Memory(), Memory()
-    wide = perform("rng", engine=Engine.vector, memory=one, dst=np.zeros((4, 9), np.uint32))["dst"]
-    narrow = perform("rng", engine=Engine.vector, memory=two, dst=np.zeros((4, 9), np.uint8))["dst"]
+    first_memory, second_memory = Memory(), Memory()
+    wide = perform(
+        "rng", engine=Engine.vector, memory=first_memory, dst=np.zeros((4, 9), np.uint32)
+    )["dst"]
+    narrow = perform(
+        "rng", engine=Engine.vector, memory=second_memory, dst=np.zeros((4, 9), np.uint8)
+    )["dst"]
     np.testing.assert_array_equal(narrow, wide & 0xFF)

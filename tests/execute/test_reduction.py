@@ -38,11 +38,11 @@ def test_bits_do_not_depend_on_where_a_tile_lies(op, shape):
     wide = np.repeat(x, 2, axis=-1)[..., ::2]
     turned = np.ascontiguousarray(x.T).T
     axes = tuple(range(1, x.ndim))
-    wanted = reduce_axes(operator_of(op), x, axes)
+    expected = reduce_axes(operator_of(op), x, axes)
     for view in (wide, turned, x[::-1][::-1], np.asfortranarray(x)):
-        np.testing.assert_array_equal(reduce_axes(operator_of(op), view, axes), wanted)
+        np.testing.assert_array_equal(reduce_axes(operator_of(op), view, axes), expected)
     spread = np.broadcast_to(x[:1], x.shape)
-    same = np.broadcast_to(wanted[:1], wanted.shape)
+    same = np.broadcast_to(expected[:1], expected.shape)
     np.testing.assert_array_equal(reduce_axes(operator_of(op), spread, axes), same)
 
 
@@ -118,10 +118,10 @@ def test_bn_stats_and_aggr_give_mean_and_variance():
     stats = perform("bn_stats", dst=zeros(5, 6), data=x)["dst"]
     np.testing.assert_allclose(stats[:, 0], 151)
     np.testing.assert_allclose(stats[:, 4], x[:, 1::2].mean(axis=1), rtol=1e-4, atol=1e-5)
-    both = np.concatenate(
+    statistics = np.concatenate(
         [stats, perform("bn_stats", dst=zeros(5, 6), data=x[:, :7].copy())["dst"]], axis=1
     )
-    got = perform("bn_aggr", dst=zeros(5, 2), data=both)["dst"]
+    got = perform("bn_aggr", dst=zeros(5, 2), data=statistics)["dst"]
     everything = np.concatenate([x, x[:, :7]], axis=1).astype(np.float64)
     np.testing.assert_allclose(got[:, 0], everything.mean(axis=1), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(got[:, 1], everything.var(axis=1), rtol=1e-4)
@@ -210,7 +210,7 @@ def test_tensor_scalar_cumulative_and_its_registers(op1):
 def test_tensor_scalar_reduce_and_negation():
     memory = Memory()
     x = random(4, 5)
-    one = run_on(
+    plain = run_on(
         memory,
         "tensor_scalar_reduce",
         dst=zeros(4, 5),
@@ -225,9 +225,9 @@ def test_tensor_scalar_reduce_and_negation():
         reduce_res_negate=False,
     )
     np.testing.assert_allclose(
-        one["reduce_res"][:, 0], 2 * x.sum(axis=1, dtype=np.float64), rtol=1e-4, atol=1e-4
+        plain["reduce_res"][:, 0], 2 * x.sum(axis=1, dtype=np.float64), rtol=1e-4, atol=1e-4
     )
-    two = run_on(
+    negated = run_on(
         memory,
         "tensor_scalar_reduce",
         dst=zeros(4, 5),
@@ -241,7 +241,7 @@ def test_tensor_scalar_reduce_and_negation():
         reduce_init=None,
         reduce_res_negate=True,
     )
-    np.testing.assert_allclose(two["reduce_res"], -2 * one["reduce_res"], rtol=1e-5)
+    np.testing.assert_allclose(negated["reduce_res"], -2 * plain["reduce_res"], rtol=1e-5)
     loaded = run_on(
         memory,
         "tensor_scalar_reduce",
@@ -332,9 +332,14 @@ def test_activation_scale_bias_and_registers():
         reduce_res=zeros(4, 1),
         reduce_cmd="reduce",
     )
-    one, two = np.tanh(x.astype(np.float64) * scale + bias), np.exp(x.astype(np.float64) * 0.1)
-    np.testing.assert_allclose(first, one, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(second["reduce_res"][:, 0], (one + two).sum(axis=1), rtol=1e-4)
+    tanh, exponential = (
+        np.tanh(x.astype(np.float64) * scale + bias),
+        np.exp(x.astype(np.float64) * 0.1),
+    )
+    np.testing.assert_allclose(first, tanh, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        second["reduce_res"][:, 0], (tanh + exponential).sum(axis=1), rtol=1e-4
+    )
     reset = run_on(
         memory,
         "activation",
@@ -411,13 +416,13 @@ def test_activate2_stages():
 
 def test_statistics_do_not_depend_on_where_a_tile_lies():
     x = random(16, 34) / 4 + 1
-    found = []
+    runs = []
     for view in (x, np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2]):
         stats, moments = zeros(16, 6), zeros(16, 2)
         bn_stats(stats, view)
         bn_aggr(moments, np.asfortranarray(stats))
-        found.append((stats, moments))
-    for stats, moments in found[1:]:
-        np.testing.assert_array_equal(stats, found[0][0])
-        np.testing.assert_array_equal(moments, found[0][1])
-    np.testing.assert_allclose(found[0][1], np.stack([x.mean(1), x.var(1)], 1), rtol=1e-5)
+        runs.append((stats, moments))
+    for stats, moments in runs[1:]:
+        np.testing.assert_array_equal(stats, runs[0][0])
+        np.testing.assert_array_equal(moments, runs[0][1])
+    np.testing.assert_allclose(runs[0][1], np.stack([x.mean(1), x.var(1)], 1), rtol=1e-5)

@@ -18,12 +18,12 @@ Z = tensor("z", (8, 16), buffer="hbm")
 
 
 def rewritten(body, inputs=(X,), outputs=(Z,)):
-    made = kernel(list(inputs), list(outputs), body)
-    return coalesce(forward(body, made))
+    source = kernel(list(inputs), list(outputs), body)
+    return coalesce(forward(body, source))
 
 
-def both(made, arrays):
-    return load(made).run(arrays), load(made, check=True).run(arrays)
+def both(program, arrays):
+    return load(program).run(arrays), load(program, check=True).run(arrays)
 
 
 def test_a_chain_of_tiles_becomes_one_call():
@@ -139,7 +139,7 @@ def random_kernel(rng):
 
     for number in range(int(rng.integers(5, 25))):
         shape = [(8, 16), (8, 16), (4, 8), (2, 16), (8, 1)][int(rng.integers(0, 5))]
-        dst, one, two = (pool[int(rng.integers(1, len(pool)))] for _ in range(3))
+        dst, left, target = (pool[int(rng.integers(1, len(pool)))] for _ in range(3))
         source = pool[int(rng.integers(0, len(pool)))]
         if rng.random() < 0.3:
             fresh = tensor(f"fresh{number}", shape)
@@ -149,12 +149,12 @@ def random_kernel(rng):
                     "tensor_tensor",
                     dst=piece(dst, shape),
                     data1=full(fresh),
-                    data2=piece(one, shape),
+                    data2=piece(left, shape),
                     op="subtract",
                 )
             )
             if rng.random() < 0.5:
-                body.append(instruction("dma_copy", dst=piece(two, shape), src=full(fresh)))
+                body.append(instruction("dma_copy", dst=piece(target, shape), src=full(fresh)))
             continue
         if dst is source and shape != (8, 16):
             continue
@@ -164,13 +164,13 @@ def random_kernel(rng):
         elif kind == 1:
             body.append(
                 instruction(
-                    "tensor_scalar", dst=full(dst), data=full(one), op0="multiply", operand0=0.5
+                    "tensor_scalar", dst=full(dst), data=full(left), op0="multiply", operand0=0.5
                 )
             )
         else:
             body.append(
                 instruction(
-                    "tensor_tensor", dst=full(dst), data1=full(one), data2=full(source), op="add"
+                    "tensor_tensor", dst=full(dst), data1=full(left), data2=full(source), op="add"
                 )
             )
     return kernel([X], [Z], body)
@@ -179,9 +179,9 @@ def random_kernel(rng):
 @pytest.mark.parametrize("seed", range(150))
 def test_random_kernels_give_the_same_numbers(seed):
     rng = np.random.default_rng(seed)
-    made = random_kernel(rng)
+    program = random_kernel(rng)
     x = rng.standard_normal((8, 16), np.float32)
-    fast, slow = both(made, [x])
+    fast, slow = both(program, [x])
     assert np.array_equal(fast[0], slow[0])
 
 
@@ -231,16 +231,16 @@ def test_overlap_and_neighbours():
 
 
 def test_scalars_have_no_dimension_to_walk_along():
-    one, other = (Access(tensor(name, (), buffer="hbm"), 0, ((1, 1), (1, 1))) for name in "ab")
-    assert not may_overlap(one, other)
-    assert may_overlap(one, one)
+    left, right = (Access(tensor(name, (), buffer="hbm"), 0, ((1, 1), (1, 1))) for name in "ab")
+    assert not may_overlap(left, right)
+    assert may_overlap(left, left)
     body = [
-        instruction("dma_copy", dst=one, src=other),
-        instruction("dma_copy", dst=other, src=one),
+        instruction("dma_copy", dst=left, src=right),
+        instruction("dma_copy", dst=right, src=left),
     ]
     assert len(coalesce(body)) == 2
     tile = Access(tensor("t", ()), 0, ((1, 1), (1, 1)))
-    assert compose(tile, Access(one.tensor, 0, ())) is not None
+    assert compose(tile, Access(left.tensor, 0, ())) is not None
 
 
 def test_looking_through_copies_is_linear_in_the_uses_of_a_tile():

@@ -57,21 +57,21 @@ def test_numbers_are_those_of_each_byte(unit):
                 )
                 shadow.set(layout, value)
                 naive[where] = value if single else value[..., None]
-            wanted = naive[where].max(axis=-1)
-            found = shadow.get(layout)
-            assert found.shape == layout.shape
-            np.testing.assert_array_equal(found, wanted)
-            assert shadow.maximum(layout) == wanted.max(initial=0)
+            expected = naive[where].max(axis=-1)
+            actual = shadow.get(layout)
+            assert actual.shape == layout.shape
+            np.testing.assert_array_equal(actual, expected)
+            assert shadow.maximum(layout) == expected.max(initial=0)
             touched = naive[where]
             assert shadow.holds(layout, number) == np.isin(touched, (0, number)).all()
 
 
 def test_a_tensor_that_is_touched_whole_has_one_number():
     shadow = Shadow(1 << 20, 1 << 20)
-    whole = Layout(np.dtype("u2"), (512, 1024), 0, (2048, 2))
-    shadow.set(whole, 7)
-    assert shadow.unit == 1 << 20 and shadow.maximum(whole) == 7
-    assert (shadow.get(whole) == 7).all()
+    full_layout = Layout(np.dtype("u2"), (512, 1024), 0, (2048, 2))
+    shadow.set(full_layout, 7)
+    assert shadow.unit == 1 << 20 and shadow.maximum(full_layout) == 7
+    assert (shadow.get(full_layout) == 7).all()
 
 
 def test_rows_have_the_numbers_of_their_bytes():
@@ -89,13 +89,13 @@ def test_rows_have_the_numbers_of_their_bytes():
                 shadow.set(rows, number)
                 naive[where] = number
             else:  # of equal rows the last stays, here as there
-                each = number + np.arange(6 * columns).reshape(6, columns)
-                shadow.set(rows, each)
-                naive[where] = each[rows.good][..., None]
-            wanted = np.zeros((6, columns), np.int32)
-            wanted[rows.good] = naive[where].max(axis=-1)
-            np.testing.assert_array_equal(shadow.get(rows), wanted)
-            assert shadow.maximum(rows) == wanted.max(initial=0)
+                row_numbers = number + np.arange(6 * columns).reshape(6, columns)
+                shadow.set(rows, row_numbers)
+                naive[where] = row_numbers[rows.good][..., None]
+            expected = np.zeros((6, columns), np.int32)
+            expected[rows.good] = naive[where].max(axis=-1)
+            np.testing.assert_array_equal(shadow.get(rows), expected)
+            assert shadow.maximum(rows) == expected.max(initial=0)
 
 
 def test_rows_that_are_touched_whole_have_one_number_each():

@@ -151,8 +151,11 @@ def test_padding_that_looks_like_fresh_memory_counts_as_written():
         instruction("dma_copy", dst=full(z), src=part(u, slice(0, 1), slice(0, 5))),
     ]
     assert run(body, z).tolist() == [[-1, -1, -1, -1, 0]]
-    other = part(u, slice(1, 2), slice(0, 5))
-    assert "'u'" in refused([*body[:2], instruction("dma_copy", dst=full(z), src=other)], z).message
+    second_row = part(u, slice(1, 2), slice(0, 5))
+    assert (
+        "'u'"
+        in refused([*body[:2], instruction("dma_copy", dst=full(z), src=second_row)], z).message
+    )
 
 
 def test_a_shuffle_moves_the_marks_and_keeps_the_rest():
@@ -190,15 +193,15 @@ def halves_exchanged(x, rows, read):
     me = nl.program_id(0)
     out = nl.ndarray((4, 8), nl.uint8, nl.shared_hbm)
     tile = nl.ndarray((32, 8), nl.uint8, nl.sbuf)
-    mine, other = nl.ds(me * 4, 4), nl.ds((1 - me) * 4, 4)
-    nisa.dma_copy(tile[0:rows, mine], x[0:rows, mine])
+    own_half, peer_half = nl.ds(me * 4, 4), nl.ds((1 - me) * 4, 4)
+    nisa.dma_copy(tile[0:rows, own_half], x[0:rows, own_half])
     nisa.sendrecv(
-        src=tile[0:32, mine], dst=tile[0:32, other],
+        src=tile[0:32, own_half], dst=tile[0:32, peer_half],
         send_to_rank=1 - me, recv_from_rank=1 - me, pipe_id=0,
     )  # fmt: skip
-    nisa.dma_copy(out[0:read, other], tile[0:read, other])
+    nisa.dma_copy(out[0:read, peer_half], tile[0:read, peer_half])
     if read < 4:
-        nisa.dma_copy(out[read:4, other], x[read:4, other])
+        nisa.dma_copy(out[read:4, peer_half], x[read:4, peer_half])
     return out
 
 
@@ -232,13 +235,13 @@ def test_a_gather_brings_the_marks_of_what_it_takes():
 
 
 def test_marks_of_all_tensors_of_a_list_are_kept():
-    one, other, total = (tensor(name, (4, 8), "int32", "hbm") for name in ("one", "other", "z"))
+    first, second, total = (tensor(name, (4, 8), "int32", "hbm") for name in ("one", "other", "z"))
     half = (slice(0, 4), slice(0, 4))
     body = [
-        instruction("memset", dst=part(one, *half), value=1),
-        instruction("memset", dst=full(other), value=1),
-        instruction("memset", dst=part(other, *half), value=2),
-        instruction("dma_compute", dst=full(total), srcs=(full(one), full(other)),
+        instruction("memset", dst=part(first, *half), value=1),
+        instruction("memset", dst=full(second), value=1),
+        instruction("memset", dst=part(second, *half), value=2),
+        instruction("dma_compute", dst=full(total), srcs=(full(first), full(second)),
                     reduce_op="add", scales=None),
     ]  # fmt: skip
     assert "element [0, 4]" in refused(body, total).message
@@ -247,11 +250,11 @@ def test_marks_of_all_tensors_of_a_list_are_kept():
 @jit
 def integers_as_floats(x):
     out = nl.ndarray(x.shape, nl.bfloat16, nl.shared_hbm)
-    tile, made = (nl.ndarray(x.shape, nl.bfloat16, nl.sbuf) for _ in range(2))
+    tile, dst = (nl.ndarray(x.shape, nl.bfloat16, nl.sbuf) for _ in range(2))
     nisa.memset(tile[:, 0:1], 1)
-    nisa.tensor_copy(made, tile.view(nl.uint16))  # all bits set: 65,535, which is no NaN
-    nisa.tensor_scalar(made, made, nl.add, 1.0)
-    nisa.dma_copy(out, made)
+    nisa.tensor_copy(dst, tile.view(nl.uint16))  # all bits set: 65,535, which is no NaN
+    nisa.tensor_scalar(dst, dst, nl.add, 1.0)
+    nisa.dma_copy(out, dst)
     return out
 
 
@@ -266,17 +269,17 @@ def test_fresh_integers_that_become_floats_are_from_nowhere_too():
 @jit
 def chosen(x, columns, dtype, predicated):
     out = nl.ndarray(x.shape, dtype, nl.shared_hbm)
-    tile, made = (nl.ndarray(x.shape, dtype, nl.sbuf) for _ in range(2))
+    tile, dst = (nl.ndarray(x.shape, dtype, nl.sbuf) for _ in range(2))
     mask = nl.ndarray(x.shape, nl.uint8, nl.sbuf)
     nisa.dma_copy(tile[:, 0:columns], x[:, 0:columns])
-    nisa.memset(made, 7)
+    nisa.memset(dst, 7)
     if predicated:
         nisa.memset(mask, 0)
         nisa.memset(mask[:, 0:4], 1)
-        nisa.tensor_copy_predicated(made, tile, mask)
+        nisa.tensor_copy_predicated(dst, tile, mask)
     else:  # 3 - column is not negative
-        nisa.affine_select(made, [[-1, 8]], 0, tile, 7.0, nl.greater_equal, offset=3)
-    nisa.dma_copy(out, made)
+        nisa.affine_select(dst, [[-1, 8]], 0, tile, 7.0, nl.greater_equal, offset=3)
+    nisa.dma_copy(out, dst)
     return out
 
 
@@ -312,11 +315,11 @@ def test_a_gather_may_overwrite_its_indices():
 def squared(x, columns):
     out = nl.ndarray((4, 4), nl.int32, nl.shared_hbm)
     tile = nl.ndarray((4, 8), nl.float32, nl.sbuf)
-    made = nl.ndarray((4, 8), nl.int32, nl.sbuf)
+    dst = nl.ndarray((4, 8), nl.int32, nl.sbuf)
     total = nl.ndarray((4, 1), nl.float32, nl.sbuf)
     nisa.dma_copy(tile[:, 0:columns], x[:, 0:columns])
-    nisa.activation_reduce(made, nl.square, tile, nl.add, total)
-    nisa.dma_copy(out, made[:, 0:4])
+    nisa.activation_reduce(dst, nl.square, tile, nl.add, total)
+    nisa.dma_copy(out, dst[:, 0:4])
     return out
 
 
@@ -327,26 +330,26 @@ def test_an_activation_hands_on_marks_element_by_element():
         simulate(squared)(x, 3)
 
 
-def _reduced(tile, made):
-    nisa.tensor_reduce(made[:, 0:2], nl.add, tile.reshape_dim(1, (2, 4)), axis=2)
+def _reduced(tile, dst):
+    nisa.tensor_reduce(dst[:, 0:2], nl.add, tile.reshape_dim(1, (2, 4)), axis=2)
 
 
-def _reduced_across(tile, made):
-    nisa.tensor_partition_reduce(made[0:1, :], nl.add, tile)
+def _reduced_across(tile, dst):
+    nisa.tensor_partition_reduce(dst[0:1, :], nl.add, tile)
 
 
-def _scanned(tile, made):
-    nisa.tensor_tensor_scan(made, tile, tile, 1.0, nl.multiply, nl.add)
+def _scanned(tile, dst):
+    nisa.tensor_tensor_scan(dst, tile, tile, 1.0, nl.multiply, nl.add)
 
 
 @jit
 def in_part(x, filled, compute):
     out = nl.ndarray((1, 1), nl.int32, nl.shared_hbm)
     tile = nl.ndarray((4, 8), nl.int32, nl.sbuf)
-    made = nl.ndarray((4, 8), nl.int32, nl.sbuf)
+    dst = nl.ndarray((4, 8), nl.int32, nl.sbuf)
     nisa.dma_copy(tile[:, filled], x[:, filled])
-    compute(tile, made)
-    nisa.dma_copy(out, made[0:1, 0:1])
+    compute(tile, dst)
+    nisa.dma_copy(out, dst[0:1, 0:1])
     return out
 
 

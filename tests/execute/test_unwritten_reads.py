@@ -1,4 +1,4 @@
-"""What certainly reads memory that nobody wrote is warned of when the kernel is loaded."""
+"""Certain reads of unwritten memory give a warning when the kernel is loaded."""
 
 from __future__ import annotations
 
@@ -245,10 +245,10 @@ def line_of(kernel) -> int:
 @TRACED
 @pytest.mark.parametrize("kernel", CERTAIN, ids=lambda kernel: kernel.__name__)
 def test_a_certain_read_is_warned_of_at_its_line(way, kernel) -> None:
-    with pytest.warns(UserWarning, match=UNINITIALISED) as seen:
+    with pytest.warns(UserWarning, match=UNINITIALISED) as caught:
         run_or_load(way, kernel)
-    told = [each for each in seen if "-UNINITIALISED" in str(each.message)]
-    places = {(Path(each.filename).name, each.lineno) for each in told}
+    told = [warning for warning in caught if "-UNINITIALISED" in str(warning.message)]
+    places = {(Path(warning.filename).name, warning.lineno) for warning in told}
     assert places == {(Path(__file__).name, line_of(kernel))}
 
 

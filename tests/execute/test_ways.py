@@ -27,11 +27,11 @@ def doubled_in_private_memory(x):
 @every_way
 @pytest.mark.filterwarnings("ignore:.*private HBM")
 def test_a_result_in_private_memory_is_new_in_every_call(way):
-    kept = []
+    results = []
     for _ in range(3):
         x = RNG.standard_normal((8, 16), np.float32)
-        kept.append((run(way, doubled_in_private_memory, x), x))
-    for result, x in kept:
+        results.append((run(way, doubled_in_private_memory, x), x))
+    for result, x in results:
         np.testing.assert_array_equal(result, 2 * x)
 
 
@@ -50,8 +50,8 @@ def test_a_copy_through_a_tfloat32_view_rounds(way):
     for number in (1.2345678, -3.1415927):
         x = np.full((4, 8), number, np.float32)
         halves = (x.view(np.uint32).astype(np.uint64) + 0x1000) & 0xFFFFE000  # no ties here
-        wanted = halves.astype(np.uint32).view(np.float32)
-        np.testing.assert_array_equal(run(way, rounded_by_a_view, x), wanted)
+        expected = halves.astype(np.uint32).view(np.float32)
+        np.testing.assert_array_equal(run(way, rounded_by_a_view, x), expected)
 
 
 def _turns(count):
@@ -61,63 +61,63 @@ def _turns(count):
 @jit
 def accumulated_over_turns(x):
     tile, total = nl.load(x), nl.ndarray((16, 16), nl.float32, nl.psum)
-    seen = nl.ndarray((16, 16), nl.float32, nl.sbuf)
+    copied = nl.ndarray((16, 16), nl.float32, nl.sbuf)
 
     def turn(_):
         nisa.nc_matmul(total, tile, tile)
-        nisa.tensor_copy(seen, total)
+        nisa.tensor_copy(copied, total)
 
     nl.fori_loop(0, _turns(3), turn)
-    return copied_out(seen)
+    return copied_out(copied)
 
 
 @jit
 def accumulated_over_inner_and_outer_turns(x):
-    tile, seen = nl.load(x), nl.zeros((16, 16), nl.float32, nl.sbuf)
+    tile, copied = nl.load(x), nl.zeros((16, 16), nl.float32, nl.sbuf)
     total = nl.ndarray((16, 16), nl.float32, nl.psum)
 
     def outer(_):
         nl.fori_loop(0, _turns(2), lambda _: nisa.nc_matmul(total, tile, tile) and None)
-        nisa.tensor_tensor(seen, seen, total, nl.add)
+        nisa.tensor_tensor(copied, copied, total, nl.add)
 
     nl.fori_loop(0, _turns(3), outer)
-    return copied_out(seen)
+    return copied_out(copied)
 
 
 @jit
 def started_anew_in_each_outer_turn(x):
-    tile, seen = nl.load(x), nl.zeros((16, 16), nl.float32, nl.sbuf)
+    tile, copied = nl.load(x), nl.zeros((16, 16), nl.float32, nl.sbuf)
 
     def outer(_):
         total = nl.ndarray((16, 16), nl.float32, nl.psum)
 
         def inner(_):
             nisa.nc_matmul(total, tile, tile)
-            nisa.tensor_tensor(seen, seen, total, nl.add)
+            nisa.tensor_tensor(copied, copied, total, nl.add)
 
         nl.fori_loop(0, _turns(2), inner)
 
     nl.fori_loop(0, _turns(3), outer)
-    return copied_out(seen)
+    return copied_out(copied)
 
 
 @jit
 def fresh_in_each_turn(x):
-    tile, seen = nl.load(x), nl.zeros((16, 16), nl.float32, nl.sbuf)
+    tile, copied = nl.load(x), nl.zeros((16, 16), nl.float32, nl.sbuf)
 
     def turn(_):
         total = nl.ndarray((16, 16), nl.float32, nl.psum)
         nisa.nc_matmul(total, tile, tile)
-        nisa.tensor_tensor(seen, seen, total, nl.add)
+        nisa.tensor_tensor(copied, copied, total, nl.add)
 
     nl.fori_loop(0, _turns(3), turn)
-    return copied_out(seen)
+    return copied_out(copied)
 
 
 @jit
 def halves_at_places_of_a_register(x):
     tile, total = nl.load(x), nl.ndarray((16, 32), nl.float32, nl.psum)
-    seen = nl.ndarray((16, 32), nl.float32, nl.sbuf)
+    copied = nl.ndarray((16, 32), nl.float32, nl.sbuf)
 
     def outer(_):
         def inner(half):
@@ -125,10 +125,10 @@ def halves_at_places_of_a_register(x):
             nisa.nc_matmul(place, tile, tile)
 
         nl.fori_loop(0, _turns(2), inner)
-        nisa.tensor_copy(seen, total)
+        nisa.tensor_copy(copied, total)
 
     nl.fori_loop(0, _turns(3), outer)
-    return copied_out(seen)
+    return copied_out(copied)
 
 
 @every_way
@@ -146,10 +146,10 @@ def halves_at_places_of_a_register(x):
 def test_products_accumulate_since_their_tensor_was_made(way, kernel, products):
     for _ in range(2):
         x = RNG.integers(-3, 4, (16, 16)).astype(np.float32)
-        wanted = products * (x.T @ x)
+        expected = products * (x.T @ x)
         result = run(way, kernel, x)
-        np.testing.assert_array_equal(result[:, :16], wanted)
-        np.testing.assert_array_equal(result[:, -16:], wanted)
+        np.testing.assert_array_equal(result[:, :16], expected)
+        np.testing.assert_array_equal(result[:, -16:], expected)
 
 
 @jit
@@ -164,12 +164,12 @@ def tanh_twenty_times(x):
 def test_threads_do_not_share_memory(way):
     from concurrent.futures import ThreadPoolExecutor
 
-    given = [RNG.standard_normal((128, 512), np.float32) for _ in range(16)]
-    wanted = [run(way, tanh_twenty_times, x) for x in given]
+    inputs = [RNG.standard_normal((128, 512), np.float32) for _ in range(16)]
+    expected = [run(way, tanh_twenty_times, x) for x in inputs]
     with ThreadPoolExecutor(4) as pool:
-        got = list(pool.map(lambda x: run(way, tanh_twenty_times, x), given))
-    for one, other in zip(got, wanted, strict=True):
-        np.testing.assert_array_equal(one, other)
+        got = list(pool.map(lambda x: run(way, tanh_twenty_times, x), inputs))
+    for result, reference in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(result, reference)
 
 
 @jit
@@ -186,18 +186,18 @@ def halved(x):
 def test_subnormal_numbers_are_kept(way, flush):
     import sys
 
-    given = [np.full((4, 8), x, np.float32) for x in (2e-38, 3e-39)]
-    wanted = [(x.astype(np.float64) / 2).astype(np.float32) for x in given]
+    inputs = [np.full((4, 8), x, np.float32) for x in (2e-38, 3e-39)]
+    expected = [(x.astype(np.float64) / 2).astype(np.float32) for x in inputs]
     if flush:
         import torch
 
         torch.set_flush_denormal(True)
     try:
-        result = [run(way, halved, x) for x in given]
+        result = [run(way, halved, x) for x in inputs]
         flushes = float(np.float32(2e-38) * np.float32(0.5)) == 0
     finally:
         if flush:
             sys.modules["torch"].set_flush_denormal(False)
     assert flushes == flush  # the caller's own mode is as it was
-    for values, exact in zip(result, wanted, strict=True):
+    for values, exact in zip(result, expected, strict=True):
         np.testing.assert_array_equal(values.view(np.uint32), exact.view(np.uint32))

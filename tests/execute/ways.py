@@ -30,10 +30,10 @@ def _jax(kernel: Any, args: tuple[Any, ...]) -> Any:
     places = [place for place, value in enumerate(args) if isinstance(value, np.ndarray)]
 
     def call(*arrays: Any) -> Any:
-        given = list(args)
+        arguments = list(args)
         for place, array in zip(places, arrays, strict=True):
-            given[place] = array
-        return kernel(*given)
+            arguments[place] = array
+        return kernel(*arguments)
 
     return jax.jit(call)(*(args[place] for place in places))
 
@@ -41,17 +41,17 @@ def _jax(kernel: Any, args: tuple[Any, ...]) -> Any:
 def _torch(kernel: Any, args: tuple[Any, ...]) -> Any:
     import torch  # noqa: F401  arrays become tensors
 
-    made = {id(v): to_kind(v.copy(), "torch") for v in args if isinstance(v, np.ndarray)}
-    given = [made.get(id(v), v) for v in args]
-    return kernel(*given)
+    tensors = {id(v): to_kind(v.copy(), "torch") for v in args if isinstance(v, np.ndarray)}
+    arguments = [tensors.get(id(v), v) for v in args]
+    return kernel(*arguments)
 
 
 def _threads(kernel: Any, args: tuple[Any, ...]) -> Any:
     """Four threads at a time; the first result, when all are the same bits."""
     copies = [[v.copy() if isinstance(v, np.ndarray) else v for v in args] for _ in range(16)]
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda each: kernel(*each), copies))
-    told = {b"".join(np.asarray(v).tobytes() for v in _several(each)) for each in results}
+        results = list(pool.map(lambda arguments: kernel(*arguments), copies))
+    told = {b"".join(np.asarray(v).tobytes() for v in _several(result)) for result in results}
     assert len(told) == 1
     return results[0]
 

@@ -34,12 +34,12 @@ def main(folder: Path, kills: int) -> None:
         killed_at(cache, choice.randint(1, 60), choice.randint(0, 12), write_two)
         half_done += len(list(cache.glob("*/.staging-*"))) > before
     entries = list(cache.glob("*/MODULE_*"))
-    whole = set(complete_entries(cache))
+    complete = set(complete_entries(cache))
     damaged = [
         entry
         for entry in entries
-        if entry not in whole
-        or any((entry / each.name).read_bytes() != each.read_bytes() for each in kernels)
+        if entry not in complete
+        or any((entry / kernel.name).read_bytes() != kernel.read_bytes() for kernel in kernels)
     ]
     print(half_done, len(entries), len(damaged))
 

@@ -44,11 +44,11 @@ def add_module(
     main = module.computations.add(name=f"{prefix}main", id=first_id + 100)
     module.entry_computation_id = main.id
     for place, kind in enumerate(("parameter", "parameter", opcode)):
-        each = main.instructions.add(name=f"{prefix}i.{place}", opcode=kind, id=first_id + place)
-        _shape(each.shape, extent)
+        inst = main.instructions.add(name=f"{prefix}i.{place}", opcode=kind, id=first_id + place)
+        _shape(inst.shape, extent)
         if kind == "parameter":
-            each.parameter_number = place
-        each.metadata.source_file = source
+            inst.parameter_number = place
+        inst.metadata.source_file = source
     operands = [first_id, first_id + 1]
     main.instructions[2].operand_ids.extend(reversed(operands) if swap else operands)
     main.root_id = first_id + 2
@@ -61,10 +61,10 @@ def kernel_module(*paths: Path) -> bytes:
     main = module.computations.add(name="main", id=9)
     module.entry_computation_id = 9
     for place in range(2):
-        each = main.instructions.add(
+        inst = main.instructions.add(
             name=f"p{place}", opcode="parameter", id=place + 1, parameter_number=place
         )
-        _shape(each.shape, 4)
+        _shape(inst.shape, 4)
     for number, path in enumerate(paths):
         config = {
             "kernel_version": 1,

@@ -18,14 +18,14 @@ from hlo_tools.extract import complete_entries, is_complete, write_bundle
 from hlo_tools.extract.bundle import check_unchanged
 from tests.extract.modules import add_module, kernel_module
 
-HERE = Path(__file__).resolve().parent
+TEST_FOLDER = Path(__file__).resolve().parent
 FLAGS = ["--target=trn1"]
 
 
 def test_two_hundred_kills_leave_only_complete_entries(tmp_path: Path) -> None:
-    environment = dict(os.environ, PYTHONPATH=str(HERE.parents[1]))
+    environment = dict(os.environ, PYTHONPATH=str(TEST_FOLDER.parents[1]))
     done = subprocess.run(
-        [sys.executable, str(HERE / "killed_writers.py"), str(tmp_path), "200"],
+        [sys.executable, str(TEST_FOLDER / "killed_writers.py"), str(tmp_path), "200"],
         capture_output=True, text=True, env=environment, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -39,14 +39,14 @@ def test_many_writers_of_one_entry_agree(tmp_path: Path) -> None:
     kernel = tmp_path / "k.klir"
     kernel.write_bytes(b"x" * 100_000)
     modules = [add_module(), add_module(opcode="multiply"), kernel_module(kernel)]
-    found: list[set[Path]] = [set() for _ in modules]
+    entries: list[set[Path]] = [set() for _ in modules]
     failures: list[BaseException] = []
 
     def work() -> None:
         try:
             for _ in range(10):
                 for place, module in enumerate(modules):
-                    found[place].add(write_bundle(tmp_path / "cache", module, FLAGS))
+                    entries[place].add(write_bundle(tmp_path / "cache", module, FLAGS))
         except BaseException as error:
             failures.append(error)
 
@@ -56,10 +56,10 @@ def test_many_writers_of_one_entry_agree(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-    assert [len(paths) for paths in found] == [1, 1, 1]
-    assert set(complete_entries(tmp_path / "cache")) == set.union(*found)
+    assert [len(paths) for paths in entries] == [1, 1, 1]
+    assert set(complete_entries(tmp_path / "cache")) == set.union(*entries)
     (compiler,) = (tmp_path / "cache").iterdir()
-    assert all(each.name.startswith("MODULE_") for each in compiler.iterdir())
+    assert all(path.name.startswith("MODULE_") for path in compiler.iterdir())
 
 
 def test_what_dead_writers_left_is_swept_when_it_is_old(tmp_path: Path) -> None:
@@ -84,13 +84,13 @@ def test_a_damaged_entry_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
     entry = write_bundle(tmp_path / "cache", kernel_module(kernel), FLAGS)
     for name in ("model.hlo_module.pb", "k.klir", "compile_flags.json"):
         path = entry / name
-        whole = path.read_bytes()
-        for size in range(len(whole)):
-            path.write_bytes(whole[:size])
+        content = path.read_bytes()
+        for size in range(len(content)):
+            path.write_bytes(content[:size])
             assert not is_complete(entry), (name, size)
         path.unlink()
         assert not is_complete(entry)
-        path.write_bytes(whole)
+        path.write_bytes(content)
         assert is_complete(entry)
 
 
@@ -160,9 +160,9 @@ def test_flags_that_changed_are_refused(tmp_path: Path, place: str) -> None:
         entry = shutil.copytree(entry, tmp_path / folder / entry.name)
     assert check_unchanged(entry) == ""
     flags = entry / "compile_flags.json"
-    whole = flags.read_bytes()
-    for bit in range(8 * len(whole)):
-        flipped = bytearray(whole)
+    content = flags.read_bytes()
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
         flipped[bit // 8] ^= 1 << bit % 8
         flags.write_bytes(flipped)
         with pytest.raises(
@@ -190,9 +190,9 @@ def test_entries_of_the_vendor_stay_usable(tmp_path: Path) -> None:
 def test_a_flipped_bit_that_matters_is_noticed(tmp_path: Path) -> None:
     entry = write_bundle(tmp_path, add_module(), FLAGS)
     module = entry / "model.hlo_module.pb"
-    whole = module.read_bytes()
-    place = whole.index(b"add")
-    module.write_bytes(whole[:place] + b"a`d" + whole[place + 3 :])
+    content = module.read_bytes()
+    place = content.index(b"add")
+    module.write_bytes(content[:place] + b"a`d" + content[place + 3 :])
     assert not is_complete(entry)
     assert write_bundle(tmp_path, add_module(), FLAGS) == entry
-    assert module.read_bytes() == whole
+    assert module.read_bytes() == content

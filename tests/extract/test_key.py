@@ -55,8 +55,10 @@ def test_the_short_hash_of_flags(flags: list[str], digits: str) -> None:
 
 
 def test_flags_of_an_environment() -> None:
-    given = "--cache_dir=/x --model-type transformer --verbose 3 --framework XLA --target trn2 -O1"
-    assert flags_from_environment("trn1", {"NEURON_CC_FLAGS": given}) == [
+    flag_text = (
+        "--cache_dir=/x --model-type transformer --verbose 3 --framework XLA --target trn2 -O1"
+    )
+    assert flags_from_environment("trn1", {"NEURON_CC_FLAGS": flag_text}) == [
         "--target=trn1",
         "--model-type",
         "transformer",
@@ -177,7 +179,7 @@ def test_an_entry_has_the_documented_layout(tmp_path: Path) -> None:
     assert files_of(entry) == ["compile_flags.json", "model.hlo_module.pb"]
     assert (entry / "model.hlo_module.pb").read_bytes() == add_module()
     assert json.loads((entry / "compile_flags.json").read_text()) == FLAGS
-    assert sorted(each.name for each in entry.parent.iterdir()) == [entry.name]
+    assert sorted(path.name for path in entry.parent.iterdir()) == [entry.name]
 
 
 def test_an_entry_holds_its_kernels(tmp_path: Path) -> None:
@@ -197,9 +199,9 @@ def test_an_entry_holds_its_kernels(tmp_path: Path) -> None:
 
 
 def test_kernels_of_one_name_and_different_content(tmp_path: Path) -> None:
-    one = kernel_at(tmp_path / "one", content=b"1")
-    two = kernel_at(tmp_path / "two", content=b"2")
-    entry = write_bundle(tmp_path / "cache", kernel_module(one, two), FLAGS)
+    first = kernel_at(tmp_path / "one", content=b"1")
+    second = kernel_at(tmp_path / "two", content=b"2")
+    entry = write_bundle(tmp_path / "cache", kernel_module(first, second), FLAGS)
     names = [name for name in files_of(entry) if name.endswith(".klir")]
     assert len(names) == 2
     assert {(entry / name).read_bytes() for name in names} == {b"1", b"2"}

@@ -132,8 +132,8 @@ def test_the_command_gives_one_module_and_right_values(tmp_path: Path) -> None:
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("equal\n")
-    one, other = (
+    first, second = (
         {e.name for e in complete_entries(tmp_path / name) if list(e.glob("*.klir"))}
         for name in ("matmul", "check")
     )
-    assert len(one) == len(other) == 1
+    assert len(first) == len(second) == 1

@@ -1,4 +1,4 @@
-"""What a cache records of extractions: current, latest and stale entries, and what is pruned."""
+"""The records of extractions in a cache: current, latest and stale entries, and pruning."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def test_prune_removes_the_stale_only(cache: Path) -> None:
     record(cache, 0, 1)
     record(cache, 1)
     assert prune(cache) == named(0)
-    kept = {path.name for path in (cache / FOLDER).iterdir()}
-    assert kept == {Path(name).name for name in named(1, 2, 3)}, "2 and 3 have no record"
+    files = {path.name for path in (cache / FOLDER).iterdir()}
+    assert files == {Path(name).name for name in named(1, 2, 3)}, "2 and 3 have no record"
     assert not stale_entries(cache) and prune(cache) == []
 
 

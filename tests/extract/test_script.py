@@ -178,7 +178,7 @@ def jax_script(tmp_path_factory) -> Path:
 
 
 def kernel_entry(cache: Path) -> Path:
-    (entry,) = [each for each in complete_entries(cache) if (each / "add.klir").exists()]
+    (entry,) = [path for path in complete_entries(cache) if (path / "add.klir").exists()]
     return entry
 
 

@@ -78,8 +78,8 @@ def extracted(folder: Path, *, execute: bool) -> None:
 
 def entries(cache: Path) -> dict[str, Path]:
     """Name of the program -> its entry."""
-    found = list(complete_entries(cache))
-    return {hlo_tools.load(one / "model.hlo_module.pb").name: one for one in found}
+    paths = list(complete_entries(cache))
+    return {hlo_tools.load(path / "model.hlo_module.pb").name: path for path in paths}
 
 
 def ran(entry: Path, tmp_path: Path, *rows: list[np.ndarray]) -> list[dict[str, np.ndarray]]:
@@ -88,8 +88,8 @@ def ran(entry: Path, tmp_path: Path, *rows: list[np.ndarray]) -> list[dict[str, 
     program = neff.compile(module, target="trn2", root=entry)
     assert program.devices == COUNT
     neff.write(program, tmp_path / "model.neff")
-    given = [dict(zip(program.inputs, row, strict=True)) for row in rows]
-    return run_ranks(tmp_path / "model.neff", given)
+    inputs = [dict(zip(program.inputs, row, strict=True)) for row in rows]
+    return run_ranks(tmp_path / "model.neff", inputs)
 
 
 @pytest.mark.jax
@@ -98,33 +98,35 @@ def test_a_sharded_step_is_what_one_device_would_do(folder: Path, tmp_path: Path
     module = hlo_tools.load(entry / "model.hlo_module.pb")
     stated = module.proto.device_assignment
     assert (stated.replica_count, stated.computation_count) == (1, COUNT)
-    shapes = [list(one.dimensions) for one in module.proto.host_program_shape.parameters]
+    shapes = [
+        list(parameter.dimensions) for parameter in module.proto.host_program_shape.parameters
+    ]
     assert sorted(shapes) == [[8 // COUNT, 6], [8 // COUNT, 12], [12, 6]]
 
-    given = made()
-    parts = [np.split(given[name], COUNT) for name in ("x", "y")]
-    rows = [[given["w"], parts[0][rank], parts[1][rank]] for rank in range(COUNT)]
+    inputs = made()
+    parts = [np.split(inputs[name], COUNT) for name in ("x", "y")]
+    rows = [[inputs["w"], parts[0][rank], parts[1][rank]] for rank in range(COUNT)]
     results = ran(entry, tmp_path, *rows)
-    w, x, y = (given[name].astype(np.float64) for name in ("w", "x", "y"))
+    w, x, y = (inputs[name].astype(np.float64) for name in ("w", "x", "y"))
     hidden = np.tanh(x @ w)
     slope = x.T @ (2 * (hidden - y) / y.size * (1 - hidden**2))
-    for one in results:
-        np.testing.assert_allclose(one["output0"], np.mean((hidden - y) ** 2), rtol=1e-5)
-        np.testing.assert_allclose(one["output1"], w - 0.1 * slope, rtol=1e-5, atol=1e-5)
+    for result in results:
+        np.testing.assert_allclose(result["output0"], np.mean((hidden - y) ** 2), rtol=1e-5)
+        np.testing.assert_allclose(result["output1"], w - 0.1 * slope, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.jax
 def test_pmap_and_kernels_under_shard_map(folder: Path, tmp_path: Path) -> None:
-    given, found = made(), entries(folder / "True")
-    rows = [[one] for one in np.split(given["p"], COUNT)]
-    (pmapped,) = found.keys() - {"jit_step", "jit_kernels"}  # its name is the version's
-    results = ran(found[pmapped], tmp_path, *rows)
-    for one, row in zip(results, rows, strict=True):
-        wanted = row[0] - given["p"].mean(0)
-        np.testing.assert_allclose(one["output0"].ravel(), wanted.ravel(), atol=1e-6)
-    parts = np.split(given["k"], COUNT)
-    for one in ran(found["jit_kernels"], tmp_path, *([part] for part in parts)):
-        np.testing.assert_allclose(one["output0"], 2 * sum(parts), rtol=1e-5, atol=1e-5)
+    inputs, by_name = made(), entries(folder / "True")
+    rows = [[piece] for piece in np.split(inputs["p"], COUNT)]
+    (pmapped,) = by_name.keys() - {"jit_step", "jit_kernels"}  # its name is the version's
+    results = ran(by_name[pmapped], tmp_path, *rows)
+    for result, row in zip(results, rows, strict=True):
+        expected = row[0] - inputs["p"].mean(0)
+        np.testing.assert_allclose(result["output0"].ravel(), expected.ravel(), atol=1e-6)
+    parts = np.split(inputs["k"], COUNT)
+    for result in ran(by_name["jit_kernels"], tmp_path, *([piece] for piece in parts)):
+        np.testing.assert_allclose(result["output0"], 2 * sum(parts), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.jax

@@ -24,11 +24,11 @@ MAGIC = b"\x28\xb5\x2f\xfd"
 
 def stored(data: bytes, block: int = 1000) -> bytes:
     """A zstd frame of stored blocks."""
-    parts = [data[at : at + block] for at in range(0, len(data), block)] or [b""]
+    parts = [data[number : number + block] for number in range(0, len(data), block)] or [b""]
     out = MAGIC + b"\x00\x58"
-    for number, part in enumerate(parts):
+    for number, piece in enumerate(parts):
         last = number == len(parts) - 1
-        out += (len(part) << 3 | last).to_bytes(3, "little") + part
+        out += (len(piece) << 3 | last).to_bytes(3, "little") + piece
     return out
 
 
@@ -65,11 +65,11 @@ class ZstdError(Exception):
 
 
 def like_zstandard() -> ModuleType:
-    made: Any = ModuleType("zstandard")
-    made.ZstdError = ZstdError
-    made.compress = stored
-    made.ZstdDecompressor = lambda: type("D", (), {"decompressobj": staticmethod(Frame)})()
-    return made
+    fake: Any = ModuleType("zstandard")
+    fake.ZstdError = ZstdError
+    fake.compress = stored
+    fake.ZstdDecompressor = lambda: type("D", (), {"decompressobj": staticmethod(Frame)})()
+    return fake
 
 
 def like_backports() -> ModuleType:
@@ -80,9 +80,9 @@ def like_backports() -> ModuleType:
             raise EOFError("Compressed file ended before the end-of-stream marker was reached")
         return io.BytesIO(content)
 
-    made: Any = ModuleType("backports.zstd")
-    made.ZstdError, made.compress, made.open = ZstdError, stored, opened
-    return made
+    fake: Any = ModuleType("backports.zstd")
+    fake.ZstdError, fake.compress, fake.open = ZstdError, stored, opened
+    return fake
 
 
 NAMES = ("compression.zstd", "backports.zstd", "zstandard")
@@ -91,9 +91,9 @@ NAMES = ("compression.zstd", "backports.zstd", "zstandard")
 @pytest.fixture(params=["zstandard", "backports.zstd"])
 def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """One package is there, the others are not."""
-    found = like_zstandard() if request.param == "zstandard" else like_backports()
+    fake = like_zstandard() if request.param == "zstandard" else like_backports()
     for name in NAMES:
-        monkeypatch.setitem(sys.modules, name, found if name == request.param else None)
+        monkeypatch.setitem(sys.modules, name, fake if name == request.param else None)
     monkeypatch.setitem(sys.modules, "backports", ModuleType("backports"))
     return request.param
 
@@ -120,9 +120,9 @@ def test_what_follows_the_frame_is_told(package: str) -> None:
     if package == "zstandard":
         with pytest.raises(HloError, match="Unknown frame descriptor"):
             hlo_tools.load(stored(example().SerializeToString()) + b"something")
-    two = stored(b"HloModule m\n") + stored(b"ENTRY e { ROOT p = f32[] parameter(0) }")
+    frames = stored(b"HloModule m\n") + stored(b"ENTRY e { ROOT p = f32[] parameter(0) }")
     if package == "zstandard":
-        assert hlo_tools.load(two).name == "m"
+        assert hlo_tools.load(frames).name == "m"
 
 
 def test_an_attack_is_refused(package: str) -> None:

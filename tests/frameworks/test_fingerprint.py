@@ -1,4 +1,4 @@
-"""What a kernel cache may take for the same kernel."""
+"""Fingerprints: a kernel cache may only share equal kernels."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Options:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (1, 1.0),
         (1, True),
@@ -134,8 +134,8 @@ class Options:
         ((1, (2,)), ((1, 2), ())),
     ],
 )
-def test_constants_that_a_kernel_can_tell_apart(one: object, other: object) -> None:
-    assert describe(one) != describe(other)
+def test_constants_that_a_kernel_can_tell_apart(first: object, second: object) -> None:
+    assert describe(first) != describe(second)
 
 
 def test_an_object_that_holds_a_function_is_more_than_that_function() -> None:
@@ -168,10 +168,10 @@ def test_a_cached_function_is_followed() -> None:
         return functools.lru_cache(make(source))
 
     kernel = "def kernel(a): return helper(a)"
-    one = make(kernel, helper=wrapped("def kernel(a): return a + 1"))
+    first = make(kernel, helper=wrapped("def kernel(a): return a + 1"))
     same = make(kernel, helper=wrapped("def kernel(a): return a + 1"))
-    other = make(kernel, helper=wrapped("def kernel(a): return a + 2"))
-    assert fingerprint(one) == fingerprint(same) != fingerprint(other)
+    second = make(kernel, helper=wrapped("def kernel(a): return a + 2"))
+    assert fingerprint(first) == fingerprint(same) != fingerprint(second)
 
 
 def test_equal_constants() -> None:

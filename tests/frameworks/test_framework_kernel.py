@@ -203,12 +203,12 @@ def summed(tensors, kind):
     "kind", [list, tuple, Several, Pair, Named], ids=lambda kind: kind.__name__
 )
 def test_tensors_are_found_in_lists_and_tuples_of_every_class(kind: type) -> None:
-    given = kind(A, A) if kind in (Pair, Named) else kind((A, A))
-    call = SymbolicKernel(func=summed).bind(given, kind)
+    pair = kind(A, A) if kind in (Pair, Named) else kind((A, A))
+    call = SymbolicKernel(func=summed).bind(pair, kind)
     assert len(call.plan.operands) == len(call.tensors) == 2
     array = np.ones(A.shape, np.float32)
-    given = kind(array, array) if kind in (Pair, Named) else kind((array, array))
-    np.testing.assert_array_equal(nki_lang.jit(summed)(given, kind), 2 * array)
+    pair = kind(array, array) if kind in (Pair, Named) else kind((array, array))
+    np.testing.assert_array_equal(nki_lang.jit(summed)(pair, kind), 2 * array)
 
 
 def test_one_configuration_for_each_set_of_shapes_and_constants() -> None:

@@ -59,9 +59,9 @@ def hlo_for_neuron(jax: Any, function: Callable[..., Any], *args: Any) -> str:
 def config_for_neuron(jax: Any, function: Callable[..., Any], *args: Any) -> str:
     """The backend_config, from StableHLO: old jaxlibs leave it out of HLO text."""
     text = lower_for_neuron(jax, function, *args).as_text()
-    found = re.search(r'backend_config = "([^"]*)"', text)
-    assert found is not None
-    return found[1]
+    match = re.search(r'backend_config = "([^"]*)"', text)
+    assert match is not None
+    return match[1]
 
 
 def test_values_in_a_jitted_function(jax: Any, add: Any) -> None:
@@ -122,8 +122,10 @@ def test_no_derivative_without_a_rule(jax: Any, add: Any) -> None:
 
 def test_vmap(jax: Any, add: Any) -> None:
     stacked = normal(3, 128, 512)
-    one = normal(128, 512, seed=3)
-    np.testing.assert_array_equal(jax.vmap(add, in_axes=(0, None))(stacked, one), stacked + one)
+    vector = normal(128, 512, seed=3)
+    np.testing.assert_array_equal(
+        jax.vmap(add, in_axes=(0, None))(stacked, vector), stacked + vector
+    )
     last = np.moveaxis(stacked, 0, 2)
     result = jax.vmap(add, in_axes=(2, 0), out_axes=1)(last, stacked)
     np.testing.assert_array_equal(np.moveaxis(np.asarray(result), 1, 0), 2 * stacked)
@@ -174,12 +176,12 @@ def test_aliases_and_donation(jax: Any) -> None:
     text = hlo_for_neuron(jax, double, A)
     assert "output_to_operand_aliasing={{}: (0, {})}" in text
     np.testing.assert_array_equal(jax.jit(double)(A), 2 * A)
-    given = jax.numpy.asarray(A)
-    np.testing.assert_array_equal(jax.jit(double, donate_argnums=0)(given), 2 * A)
-    assert given.is_deleted()
-    kept = jax.numpy.asarray(A)
-    jax.jit(double)(kept)
-    np.testing.assert_array_equal(kept, A)
+    donated = jax.numpy.asarray(A)
+    np.testing.assert_array_equal(jax.jit(double, donate_argnums=0)(donated), 2 * A)
+    assert donated.is_deleted()
+    saved = jax.numpy.asarray(A)
+    jax.jit(double)(saved)
+    np.testing.assert_array_equal(saved, A)
 
 
 def test_an_error_of_tracing_is_the_languages_own(jax: Any, add: Any) -> None:
@@ -331,7 +333,7 @@ def test_threads_and_leaving_with_work_pending(run_script: Any) -> None:
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
 
 
-LATE = """
+LATE_SCRIPT = """
     import jax, jax.numpy as jnp
     from tests.frameworks.sample_kernels import nki_tensor_add as add
 
@@ -349,7 +351,7 @@ LATE = """
 
 def test_a_kernel_that_would_start_after_the_script_ended(run_script: Any) -> None:
     """Without the native guard the process hangs; ``run_script`` waits for ten minutes."""
-    done = run_script(LATE, JAX_PLATFORMS="cpu")
+    done = run_script(LATE_SCRIPT, JAX_PLATFORMS="cpu")
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
 
 

@@ -112,9 +112,9 @@ def test_a_spoiled_file_is_refused(
 
 
 def test_another_kernel_under_the_same_name_is_refused(plan: CallPlan) -> None:
-    other = NumpyKernel(func=sample_kernels.sum_and_double).plan(ONES, ONES)
-    for file in other.binary.parent.glob("*.klir*"):
-        name = plan.binary.name + file.name.removeprefix(other.binary.name)
+    conflicting = NumpyKernel(func=sample_kernels.sum_and_double).plan(ONES, ONES)
+    for file in conflicting.binary.parent.glob("*.klir*"):
+        name = plan.binary.name + file.name.removeprefix(conflicting.binary.name)
         shutil.copy(file, plan.binary.with_name(name))
     with pytest.raises(HloFileError, match="the file contains another kernel"):
         kernels.resolve(plan.backend_config)
@@ -146,9 +146,9 @@ def test_threads_run_one_kernel_at_once(plan: CallPlan) -> None:
     wrong: list[int] = []
 
     def work(number: int) -> None:
-        mine = ONES * number
+        array = ONES * number
         for _ in range(20):
-            if not np.array_equal(call.run([mine, ONES])[0], mine + ONES):
+            if not np.array_equal(call.run([array, ONES])[0], array + ONES):
                 wrong.append(number)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]

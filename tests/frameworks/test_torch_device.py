@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch_xla
 
 torch_device.install()
 torch_device.install()  # a second time does nothing
-HERE = torch.device("neuron", 0)
+DEVICE = torch.device("neuron", 0)
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ HERE = torch.device("neuron", 0)
         lambda device: torch.ones(3, 1, device=device).squeeze_(1),
     ],
 )
-@pytest.mark.parametrize("device", ["neuron", "neuron:0", HERE])
+@pytest.mark.parametrize("device", ["neuron", "neuron:0", DEVICE])
 def test_ways_to_make_a_tensor(make: Callable[[Any], torch.Tensor], device: Any) -> None:
     tensor = make(device)
-    assert tensor.device == HERE
+    assert tensor.device == DEVICE
     assert torch.equal(tensor.cpu(), torch.ones(3))
     assert tensor.tolist() == [1, 1, 1]
 
@@ -59,21 +59,21 @@ def test_kind_of_the_tensor() -> None:
 
 
 def test_copies_between_devices() -> None:
-    one = torch.arange(3.0).to("neuron:1")
-    assert one.device.index == 1
-    assert one.to("neuron:0").device.index == 0
-    assert one.to("cpu").device.type == "cpu"
-    host = torch.zeros(3).copy_(one)
+    moved = torch.arange(3.0).to("neuron:1")
+    assert moved.device.index == 1
+    assert moved.to("neuron:0").device.index == 0
+    assert moved.to("cpu").device.type == "cpu"
+    host = torch.zeros(3).copy_(moved)
     assert host.tolist() == [0, 1, 2]
-    other = one.clone()
-    other += 1
-    assert one.tolist() == [0, 1, 2]
+    cloned = moved.clone()
+    cloned += 1
+    assert moved.tolist() == [0, 1, 2]
     with pytest.raises(RuntimeError, match="neuron:0 and neuron:1"):
-        one + torch.ones(3, device="neuron:0")
+        moved + torch.ones(3, device="neuron:0")
     with pytest.raises(RuntimeError, match="there is no device neuron:7"):
         torch.empty(1, device="neuron:7")
     with pytest.raises(TypeError, match="can't convert neuron:1 device type tensor to numpy"):
-        one.numpy()
+        moved.numpy()
 
 
 def test_items_views_and_writing_in_place() -> None:
@@ -140,19 +140,19 @@ def test_results_and_gradients_are_the_hosts(function: Any, dtype: Any) -> None:
     host = torch.randn(3, 3, dtype=dtype).requires_grad_()
     there = host.detach().to("neuron").requires_grad_()
     try:
-        wanted = function(host)
+        expected = function(host)
     except (RuntimeError, NotImplementedError):
         pytest.skip("the host has no such operation")
-    found = function(there)
-    assert found.device == HERE
-    torch.testing.assert_close(found.detach().cpu(), wanted.detach())
+    actual = function(there)
+    assert actual.device == DEVICE
+    torch.testing.assert_close(actual.detach().cpu(), expected.detach())
     (before,) = torch.autograd.grad(
-        torch.view_as_real(wanted).sum() if wanted.is_complex() else wanted.sum(), host
+        torch.view_as_real(expected).sum() if expected.is_complex() else expected.sum(), host
     )
     (after,) = torch.autograd.grad(
-        torch.view_as_real(found).sum() if found.is_complex() else found.sum(), there
+        torch.view_as_real(actual).sum() if actual.is_complex() else actual.sum(), there
     )
-    assert after.device == HERE
+    assert after.device == DEVICE
     torch.testing.assert_close(after.cpu(), before)
 
 
@@ -161,7 +161,7 @@ def test_ways_to_a_gradient(way: str) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.where(x > 0, x**3, x * 2) + torch.sgn(x)
 
-    found = []
+    gradients = []
     for device in ("cpu", "neuron"):
         x = (torch.arange(4.0) - 1.5).to(device).requires_grad_()
         if way == "backward":
@@ -176,16 +176,16 @@ def test_ways_to_a_gradient(way: str) -> None:
             (once,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
             (x.grad,) = torch.autograd.grad(once.sum(), x)
         assert x.grad is not None and x.grad.device.type == device
-        found.append(x.grad.cpu())
-    assert torch.equal(*found)
+        gradients.append(x.grad.cpu())
+    assert torch.equal(*gradients)
 
 
 def test_writing_through_a_conjugated_view() -> None:
     host = torch.tensor([1 + 2j, 3 - 1j])
     there = host.to("neuron")
-    for one in (host, there):
-        one.conj().mul_(2j)
-        one.conj()[0] = 5 + 1j
+    for tensor in (host, there):
+        tensor.conj().mul_(2j)
+        tensor.conj()[0] = 5 + 1j
     assert there.conj().is_conj() and there.conj().imag.is_neg()
     assert torch.equal(there.cpu(), host)
     assert there.conj().tolist() == host.conj().tolist()
@@ -198,7 +198,7 @@ def test_training_a_layer() -> None:
     twin = torch.nn.Linear(4, 2)
     twin.load_state_dict(layer.state_dict())
     layer.to("neuron")
-    assert {parameter.device for parameter in layer.parameters()} == {HERE}
+    assert {parameter.device for parameter in layer.parameters()} == {DEVICE}
     x = torch.randn(3, 4)
     for model, data in ((layer, x.to("neuron")), (twin, x)):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -212,7 +212,7 @@ def test_training_a_layer() -> None:
 def test_kernels_take_and_return_its_tensors() -> None:
     a = torch.randn(128, 512)
     result = sample_kernels.nki_tensor_add(a.to("neuron"), a.to("neuron"))
-    assert result.device == HERE
+    assert result.device == DEVICE
     assert torch.equal(result.cpu(), 2 * a)
 
 
@@ -221,8 +221,8 @@ def test_the_host_is_as_before() -> None:
     assert torch.as_tensor([1.0], dtype=torch.float64).dtype == torch.float64
     assert torch.ones(2).to(torch.float16).dtype == torch.float16
     with torch.device("neuron"):
-        assert torch.tensor([1.0]).device == HERE
-        assert torch.ones(1).device == HERE
+        assert torch.tensor([1.0]).device == DEVICE
+        assert torch.ones(1).device == DEVICE
 
 
 OUT_CASES = {
@@ -244,21 +244,21 @@ def test_out_takes_the_result(case: str, seed: int) -> None:
 
     def told(device: str) -> object:
         torch.manual_seed(seed)
-        given = [torch.rand(one).to(device) for one in shapes]
+        tensors = [torch.rand(shape).to(device) for shape in shapes]
         out = torch.zeros(shape, dtype=dtype, device=device)
         try:
-            assert function(*given, out=out) is out
+            assert function(*tensors, out=out) is out
         except RuntimeError as error:
             return str(error).split(":")[-1].strip()
         assert out.device.type == device
         return out.cpu()
 
-    wanted, found = told("cpu"), told("neuron")
-    if isinstance(wanted, torch.Tensor):
-        assert isinstance(found, torch.Tensor)
-        torch.testing.assert_close(found, wanted)
+    expected, actual = told("cpu"), told("neuron")
+    if isinstance(expected, torch.Tensor):
+        assert isinstance(actual, torch.Tensor)
+        torch.testing.assert_close(actual, expected)
     else:
-        assert isinstance(found, str)
+        assert isinstance(actual, str)
 
 
 def test_out_has_no_gradient() -> None:
@@ -287,13 +287,13 @@ def test_activations_computed_again(reentrant: bool, seed: int) -> None:
         ]
         model = torch.nn.Sequential(*layers).to(device)
         x = torch.rand(3, 4).to(device).requires_grad_()
-        made = checkpoint(model, x, use_reentrant=reentrant) if again else model(x)
-        made.square().sum().backward()
-        return [one.grad.cpu() for one in (x, *model.parameters())]
+        output = checkpoint(model, x, use_reentrant=reentrant) if again else model(x)
+        output.square().sum().backward()
+        return [tensor.grad.cpu() for tensor in (x, *model.parameters())]
 
-    wanted = gradients("cpu", again=False)
-    torch.testing.assert_close(gradients("neuron", again=True), wanted)
-    assert any(one.any() for one in wanted)
+    expected = gradients("cpu", again=False)
+    torch.testing.assert_close(gradients("neuron", again=True), expected)
+    assert any(gradient.any() for gradient in expected)
 
 
 def test_autocast_is_refused() -> None:

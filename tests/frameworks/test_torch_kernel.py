@@ -31,7 +31,7 @@ A, B = normal(256, 1024), normal(256, 1024, seed=1)
 
 
 class PyTorchFrameworkKernel(nki.FrameworkKernel):
-    """What the documentation of FrameworkKernel asks for, and nothing else."""
+    """A framework with exactly the methods that the documentation of FrameworkKernel requires."""
 
     def translate_to_neuron_dtype(self, _dtype: Any) -> Any:
         return {torch.float32: np.float32, torch.bfloat16: nki.language.bfloat16}[_dtype]
@@ -216,21 +216,21 @@ def test_what_a_kernel_writes_depends_on_its_arguments(device: str) -> None:
     with pytest.raises(RuntimeError, match="HLO-KERNEL-GRADIENT"):
         (out.sum() + weight.sum()).backward()
     with torch.no_grad():
-        kept = torch.zeros(2, 3, device=device)
-        tripled_into(weight, kept)
-    assert not kept.requires_grad
+        target = torch.zeros(2, 3, device=device)
+        tripled_into(weight, target)
+    assert not target.requires_grad
 
 
 @pytest.mark.parametrize("device", ["cpu", "neuron"])
 def test_what_a_kernel_returns_may_be_written(device: str) -> None:
     torch_device.install()
     weight = torch.ones(2, 4, device=device).requires_grad_()
-    made = tripled(weight)
-    made.mul_(2)
-    made[0] += 1
-    assert made.detach().cpu()[:, 0].tolist() == [7, 6]
+    output = tripled(weight)
+    output.mul_(2)
+    output[0] += 1
+    assert output.detach().cpu()[:, 0].tolist() == [7, 6]
     with pytest.raises(RuntimeError, match="HLO-KERNEL-GRADIENT"):
-        made.sum().backward()
+        output.sum().backward()
 
 
 def _tangent(x: torch.Tensor) -> torch.Tensor:
@@ -269,8 +269,8 @@ def test_elements_in_one_place_are_not_written(device: str) -> None:
 
 @nki.jit
 def sum_into_first(x, y):
-    tile, other = nl.load(x), nl.load(y)
-    nisa.tensor_tensor(tile, tile, other, nl.add)
+    tile, second = nl.load(x), nl.load(y)
+    nisa.tensor_tensor(tile, tile, second, nl.add)
     nl.store(x, tile)
     return x
 

@@ -43,9 +43,9 @@ def test_values_and_name() -> None:
     x, y = pair()
     assert torch.equal(add(x, y), x + y)
     assert torch.equal(torch.ops.nki_hlo_tests.add(x, y), x + y)
-    kept = x.clone()
+    original = x.clone()
     double_(x)
-    assert torch.equal(x, 2 * kept)
+    assert torch.equal(x, 2 * original)
 
 
 def test_gradients() -> None:
@@ -170,18 +170,18 @@ def double_one_of_two_(x: torch.Tensor, y: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "neuron"])
 def test_arguments_that_are_parts_of_one_tensor(device: str) -> None:
-    whole = torch.ones(128, 1024, device=device)
-    double_one_of_two_(*whole.chunk(2, 1))
-    assert whole.cpu()[0, ::512].tolist() == [2, 1]
-    double_one_of_two_(whole, whole)
-    assert whole.cpu()[0, ::512].tolist() == [4, 2]
+    joined = torch.ones(128, 1024, device=device)
+    double_one_of_two_(*joined.chunk(2, 1))
+    assert joined.cpu()[0, ::512].tolist() == [2, 1]
+    double_one_of_two_(joined, joined)
+    assert joined.cpu()[0, ::512].tolist() == [4, 2]
 
 
 def test_parts_of_one_tensor_when_compiled() -> None:
-    def run(whole: torch.Tensor) -> torch.Tensor:
-        whole = whole + 1
-        double_one_of_two_(*whole.chunk(2, 1))
-        return whole
+    def run(joined: torch.Tensor) -> torch.Tensor:
+        joined = joined + 1
+        double_one_of_two_(*joined.chunk(2, 1))
+        return joined
 
-    made = torch.compile(run, backend="aot_eager")(torch.zeros(128, 1024))
-    assert made[0, ::512].tolist() == [2, 1]
+    result = torch.compile(run, backend="aot_eager")(torch.zeros(128, 1024))
+    assert result[0, ::512].tolist() == [2, 1]

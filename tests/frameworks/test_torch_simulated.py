@@ -106,12 +106,12 @@ def test_a_kernel_that_writes_a_tensor_with_a_gradient_is_refused(device: str) -
 
 
 def test_arguments_that_share_memory_are_not_written(device: str) -> None:
-    whole = normal(8, 8, seed=1, device=device)
-    before = whole.cpu().clone()
+    base = normal(8, 8, seed=1, device=device)
+    before = base.cpu().clone()
     with pytest.raises(NkiExecutionError, match="share memory") as caught:
-        nki.simulate(swapped)(whole[:4], whole[2:6])
+        nki.simulate(swapped)(base[:4], base[2:6])
     assert caught.value.code == "NKI-SHARED"
-    assert torch.equal(whole.cpu(), before)
+    assert torch.equal(base.cpu(), before)
 
 
 def test_an_expanded_argument_that_is_written_is_refused_before_anything_is(device: str) -> None:
@@ -146,11 +146,11 @@ def test_imaginary_parts_of_conjugates_are_read_and_written(
 ) -> None:
     parts = normal(4, 8, 2, seed=1, device="cpu")
     number, b = torch.view_as_complex(parts).to(device), normal(4, 8, seed=2, device=device)
-    part = number.conj().imag
-    assert part.is_neg()
+    imaginary = number.conj().imag
+    assert imaginary.is_neg()
     run = nki.simulate if simulated else (lambda kernel: kernel)
-    assert torch.equal(run(product)(part, b).cpu(), -parts[..., 1] * b.cpu())
-    assert run(copied)(part, b) is part
+    assert torch.equal(run(product)(imaginary, b).cpu(), -parts[..., 1] * b.cpu())
+    assert run(copied)(imaginary, b) is imaginary
     assert torch.equal(number.cpu().imag, -b.cpu())
     assert torch.equal(number.cpu().real, parts[..., 0])
 

@@ -52,16 +52,16 @@ def test_the_graph_reads_as_on_neuron(run_script: Any) -> None:
         r"xla_shape=\(f32\[256,1024\]\{1,0\}\)",
         text,
     )
-    (call, two) = (line for line in text.splitlines() if "custom-call(" in line)
+    (call, second_call) = (line for line in text.splitlines() if "custom-call(" in line)
     assert 'custom_call_target="AwsNeuronCustomNativeKernel"' in call
     assert "api_version=API_VERSION_STATUS_RETURNING" in call
     named = 'op_type="xla___op_NkiKernelCallImpl" op_name="xla___op_NkiKernelCallImpl"'
     assert f"metadata={{{named}}}" in call
-    found = re.search(r'backend_config="([^"]*)"', call)
-    assert found is not None
-    assert decode(found[1]).func_name == "add"
+    match = re.search(r'backend_config="([^"]*)"', call)
+    assert match is not None
+    assert decode(match[1]).func_name == "add"
     assert "two (128, 512) torch.float32" in text
-    assert "= (f32[128,512]{1,0}, f32[128,512]{1,0}) custom-call(" in two
+    assert "= (f32[128,512]{1,0}, f32[128,512]{1,0}) custom-call(" in second_call
 
 
 VALUES = """
@@ -139,7 +139,7 @@ def test_values_and_gradients_on_the_device_neuron(run_script: Any) -> None:
     assert done.returncode == 0, done.stderr
 
 
-PLAIN = """
+PLAIN_SCRIPT = """
     {imports}
     from tests.frameworks.sample_kernels import nki_tensor_add
 
@@ -155,7 +155,7 @@ PLAIN = """
     "imports", ["import torch, torch_xla, nki", "import nki, torch, torch_xla"]
 )
 def test_a_plain_script_runs_its_kernels(run_script: Any, imports: str) -> None:
-    done = run_script(PLAIN.format(imports=imports))
+    done = run_script(PLAIN_SCRIPT.format(imports=imports))
     assert done.stdout == "NEURON\n", done.stderr
     assert "Profiler API" not in done.stderr
 

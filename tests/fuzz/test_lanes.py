@@ -25,9 +25,9 @@ def test_rounds_take_seeds_of_their_own_and_are_summed(tmp_path: Path) -> None:
     options = ("--hours", "0.003", "--round", "0.05", "--lanes", "2", "--drivers", "ranks")
     code, told, table = lanes(tmp_path, *options, "--seed", "900")
     assert code == 0, told
-    seeds = sorted(int(one.stem.split("-")[1]) for one in tmp_path.glob("ranks-*.json"))
+    seeds = sorted(int(path.stem.split("-")[1]) for path in tmp_path.glob("ranks-*.json"))
     assert len(seeds) > 2 and seeds == [900 + 10_000_000 * number for number in range(len(seeds))]
-    reports = [json.loads(one.read_text()) for one in tmp_path.glob("ranks-*.json")]
+    reports = [json.loads(path.read_text()) for path in tmp_path.glob("ranks-*.json")]
     assert table["drivers"]["ranks"]["cases"] == sum(
         b - a for a, b in (r["seeds"] for r in reports)
     )

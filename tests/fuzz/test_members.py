@@ -19,9 +19,9 @@ def test_changed_fields_are_read_or_refused_with_a_code(tmp_path: Path) -> None:
         [*command, "--json", str(report)], cwd=ROOT, capture_output=True, text=True
     )
     assert report.exists(), done.stdout + done.stderr
-    found = json.loads(report.read_text())
-    assert found["faults"] == []
-    kinds = {outcome.split()[0] for outcome in found["runs"]}
+    report_data = json.loads(report.read_text())
+    assert report_data["faults"] == []
+    kinds = {outcome.split()[0] for outcome in report_data["runs"]}
     assert kinds == {"neff", "klir", "module", "entry"}
-    refused = sum(count for outcome, count in found["runs"].items() if "-" in outcome)
+    refused = sum(count for outcome, count in report_data["runs"].items() if "-" in outcome)
     assert refused >= 60

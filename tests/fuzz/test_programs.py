@@ -15,20 +15,20 @@ NEST_WAYS = "evaluate,trn1,trn2,trn2 lnc=2,trn3 lnc=2,trn2 O1,trn2 by chance"
 
 
 def faults(folder: Path, driver: str, *options: str) -> tuple[list[dict[str, str]], dict[str, int]]:
-    """What a driver finds, and its runs by way."""
+    """Return the faults that a driver reports, and its runs by execution mode."""
     report = folder / "report.json"
     command = [sys.executable, f"scripts/fuzz/{driver}.py", "--json", str(report), *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert report.exists(), done.stdout + done.stderr
-    found = json.loads(report.read_text())
-    return found["faults"], found["runs"]
+    report_data = json.loads(report.read_text())
+    return report_data["faults"], report_data["runs"]
 
 
 @pytest.mark.jax
 def test_jax_programs(tmp_path: Path) -> None:
     options = ("--count", "10", "--each", "1", "--nests", "0")
-    found, runs = faults(tmp_path, "fuzz_jax", *options)
-    assert found == []
+    differences, runs = faults(tmp_path, "fuzz_jax", *options)
+    assert differences == []
     assert runs["evaluate"] >= 8 and len(runs) > 4
 
 
@@ -42,48 +42,50 @@ def test_loop_nests(tmp_path: Path) -> None:
 
 @pytest.mark.jax
 def test_hlo_modules(tmp_path: Path) -> None:
-    found, runs = faults(tmp_path, "fuzz_hlo", "--count", "24")
-    assert found == []
+    differences, runs = faults(tmp_path, "fuzz_hlo", "--count", "24")
+    assert differences == []
     assert runs["jaxlib"] >= 20 and len(runs) > 20
 
 
 @pytest.mark.jax
 def test_histories(tmp_path: Path) -> None:
-    found, runs = faults(tmp_path, "fuzz_state", "--count", "16")
-    assert found == []
+    differences, runs = faults(tmp_path, "fuzz_state", "--count", "16")
+    assert differences == []
     assert runs["direct"] >= 8 and runs["change"] >= 15 and len(runs) > 8
 
 
 def test_kernels_of_several_ranks(tmp_path: Path) -> None:
-    found, runs = faults(tmp_path, "fuzz_ranks", "--count", "10")
-    assert found == []
+    differences, runs = faults(tmp_path, "fuzz_ranks", "--count", "10")
+    assert differences == []
     assert set(runs) == {"eager", "executor", "klir", "text", "neff"}
 
 
 def test_kernels_beside_a_machine_of_scalars(tmp_path: Path) -> None:
-    found, runs = faults(tmp_path, "fuzz_oracle", "--count", "20", "--ways", "simulate,direct")
-    assert found == []
+    differences, runs = faults(
+        tmp_path, "fuzz_oracle", "--count", "20", "--ways", "simulate,direct"
+    )
+    assert differences == []
     assert runs == {"simulate": 20, "direct": 20}
 
 
 @pytest.mark.jax
 def test_modules_of_several_devices(tmp_path: Path) -> None:
-    found, runs = faults(tmp_path, "fuzz_collectives", "--count", "12")
-    assert found == []
+    differences, runs = faults(tmp_path, "fuzz_collectives", "--count", "12")
+    assert differences == []
     assert set(runs) == {"trn1", "trn2", "trn3", "jaxlib"}
 
 
 @pytest.mark.torch_xla
 def test_operators_of_torch(tmp_path: Path) -> None:
-    found, runs = faults(tmp_path, "fuzz_torch", "--count", "60")
-    assert found == []
+    differences, runs = faults(tmp_path, "fuzz_torch", "--count", "60")
+    assert differences == []
     assert set(runs) == {"call", "in place", "in place of a part", "out", "gradient"}
 
 
 @pytest.mark.torch_xla
 def test_gradients_around_kernels(tmp_path: Path) -> None:
-    found, runs = faults(tmp_path, "fuzz_autograd", "--count", "40")
-    assert found == []
+    differences, runs = faults(tmp_path, "fuzz_autograd", "--count", "40")
+    assert differences == []
     kinds = ("equal", "raises", "HLO-KERNEL-GRADIENT", "NKI-OP-MUTATES")
     assert {f"{device}: {kind}" for device in ("cpu", "neuron") for kind in kinds} <= runs.keys()
 

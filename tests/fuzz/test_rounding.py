@@ -25,8 +25,8 @@ def moves(body: str, x: np.ndarray) -> np.ndarray:
     shape = f"f32[{len(x)}]"
     lines = "\n".join(line.strip().replace("F", shape) for line in body.strip().splitlines())
     module = Module(parse(f"HloModule m\nENTRY main {{\nx = {shape} parameter(0)\n{lines}\n}}"))
-    runs = [one[0] for one in rounded_runs(module, [x], range(6))]
-    return np.max([np.abs(one - runs[0]) for one in runs], axis=0)
+    runs = [rounded_run[0] for rounded_run in rounded_runs(module, [x], range(6))]
+    return np.max([np.abs(run - runs[0]) for run in runs], axis=0)
 
 
 X = np.array([3.0, -0.7, 1e9, 1e-3], np.float32)
@@ -60,7 +60,9 @@ def test_a_comparison_may_take_subnormal_numbers_for_zero() -> None:
      c = pred[2] compare(x, z), direction=EQ
      ROOT t = (pred[2]) tuple(c) }"""
     x = np.array([1e-45, 1.0], np.float32)
-    runs = [one[0].tolist() for one in rounded_runs(Module(parse(text)), [x], range(1))]
+    runs = [
+        rounded_run[0].tolist() for rounded_run in rounded_runs(Module(parse(text)), [x], range(1))
+    ]
     assert runs == [[False, False], [True, False], [True, False], [False, False]]
 
 
@@ -72,8 +74,8 @@ def test_a_quotient_may_be_a_product_with_an_infinite_reciprocal() -> None:
      y = f32[3] divide(x, x)
      ROOT t = (f32[3]) tuple(y) }"""
     x = np.array([1e-45, 1e-38, 3.0], np.float32)
-    (found,) = rounded_runs(Module(parse(text)), [x], range(0))[-1]
-    np.testing.assert_allclose(found, [np.inf, 1, 1], rtol=1e-6)
+    (actual,) = rounded_runs(Module(parse(text)), [x], range(0))[-1]
+    np.testing.assert_allclose(actual, [np.inf, 1, 1], rtol=1e-6)
 
 
 def test_results_are_those_of_the_evaluator_but_for_the_rounding() -> None:
@@ -92,10 +94,10 @@ def test_results_are_those_of_the_evaluator_but_for_the_rounding() -> None:
      ROOT t = (f32[64]) tuple(d) }"""
     module = Module(parse(text))
     x = np.random.default_rng(3).standard_normal(64).astype(np.float32)
-    (wanted,) = evaluate(module, [x])
-    for (found,) in rounded_runs(module, [x], range(3))[:3]:
-        np.testing.assert_allclose(found, wanted, rtol=1e-6)
-        assert not np.array_equal(found, wanted)
+    (expected,) = evaluate(module, [x])
+    for (actual,) in rounded_runs(module, [x], range(3))[:3]:
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
+        assert not np.array_equal(actual, expected)
 
 
 def test_casts_round_more() -> None:
@@ -109,7 +111,7 @@ def test_casts_round_more() -> None:
     module, x = Module(parse(text)), np.array([8.1], np.float32)
     for least, moved in ((0.0, (1e-6, 1e-4)), (4e-3, (0.05, 0.5))):
         runs = rounded_runs(module, [x], range(4), least)[:4]
-        move = max(abs(found / np.float64(16.2) ** 16.2 - 1).item() for (found,) in runs)
+        move = max(abs(value / np.float64(16.2) ** 16.2 - 1).item() for (value,) in runs)
         assert moved[0] < move < moved[1]
 
 
@@ -125,7 +127,7 @@ def test_a_total_order_shows_the_sign_of_nan() -> None:
      s = f32[3] sort(y), dimensions={0}, to_apply=above
      ROOT t = (f32[3]) tuple(s) }"""
     x = np.array([1.0, np.nan, -2.0], np.float32)
-    positive, negative = (found for (found,) in signed_runs(Module(parse(text)), [x])[:2])
+    positive, negative = (value for (value,) in signed_runs(Module(parse(text)), [x])[:2])
     np.testing.assert_array_equal(positive, np.array([np.nan, 2.0, -1.0], np.float32))
     np.testing.assert_array_equal(negative, np.array([2.0, -1.0, np.nan], np.float32))
 
@@ -143,9 +145,9 @@ def test_the_extreme_of_zeros_has_either_sign(reducer: str) -> None:
      w = f32[41] reduce-window(x, e), window={{size=2}}, to_apply=extreme
      s = s32[41] bitcast-convert(w)
      ROOT t = (s32[41]) tuple(s) }}"""
-    other = 1.0 if reducer == "minimum" else -1.0
-    x = np.concatenate([np.tile([0.0, -0.0], 20), [-0.0, other]]).astype(np.float32)
-    runs = [found < 0 for (found,) in signed_runs(Module(parse(text)), [x])]
+    signed_one = 1.0 if reducer == "minimum" else -1.0
+    x = np.concatenate([np.tile([0.0, -0.0], 20), [-0.0, signed_one]]).astype(np.float32)
+    runs = [value < 0 for (value,) in signed_runs(Module(parse(text)), [x])]
     assert all(run[-2:].tolist() == [True, True] for run in runs)  # no 0.0 in these windows
     assert not runs[0][:-2].any() and runs[1][:-2].all()
     assert all(0 < run[:-2].sum() < 39 for run in runs[2:])

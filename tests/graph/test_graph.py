@@ -49,9 +49,9 @@ def module(text: str = TEXT) -> Module:
 
 
 def page_data(page: str) -> dict[str, Any]:
-    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    match = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    return json.loads(match[1])
 
 
 def first_name(page: str) -> str:
@@ -109,24 +109,24 @@ def test_one_computation() -> None:
 
 
 def test_dot_is_as_reviewed(update_golden: bool) -> None:
-    found = render_dot(graph_of(module()))
+    text = render_dot(graph_of(module()))
     path = GOLDEN / "layer.dot"
     if update_golden:
-        path.write_text(found)
-    assert found == path.read_text()
+        path.write_text(text)
+    assert text == path.read_text()
 
 
 def test_names_are_quoted_in_dot() -> None:
-    made = module()
-    made.entry.find("x").proto.name = 'a"]; evil [x="\\'
-    found = render_dot(graph_of(made))
-    assert '%a\\"]; evil [x=\\"\\\\' in found
+    module_with_quotes = module()
+    module_with_quotes.entry.find("x").proto.name = 'a"]; evil [x="\\'
+    text = render_dot(graph_of(module_with_quotes))
+    assert '%a\\"]; evil [x=\\"\\\\' in text
 
 
 def test_svg_is_well_formed_and_has_every_instruction() -> None:
-    made = module()
-    made.entry.find("x").proto.name = "<&>"
-    root = ET.fromstring(render_svg(graph_of(made)))
+    named_module = module()
+    named_module.entry.find("x").proto.name = "<&>"
+    root = ET.fromstring(render_svg(graph_of(named_module)))
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     for name in ("%<&>", "%w", "%dot", "%q", "scale", "ENTRY %main"):
         assert name in texts
@@ -168,15 +168,15 @@ REQUIRED = {"label", "id", "key", "value", "sourceNodeId"}
 def conforms(value: Any, kind: str) -> None:
     fields = EXPLORER[kind]
     assert set(value) <= set(fields) and REQUIRED & set(fields) <= set(value), (kind, value)
-    for name, found in value.items():
-        wanted = fields[name]
-        if isinstance(wanted, str):
-            for each in found:
-                conforms(each, wanted)
+    for name, field in value.items():
+        expected = fields[name]
+        if isinstance(expected, str):
+            for element in field:
+                conforms(element, expected)
         elif name == "subgraphIds":
-            assert all(isinstance(each, wanted) for each in found)
+            assert all(isinstance(item, expected) for item in field)
         else:
-            assert isinstance(found, wanted), (kind, name, found)
+            assert isinstance(field, expected), (kind, name, field)
 
 
 @pytest.mark.parametrize("chosen", [(), ("main",)])
@@ -226,17 +226,17 @@ def test_the_page_fetches_nothing() -> None:
 
 
 def test_data_cannot_leave_its_element() -> None:
-    made = module()
-    made.entry.find("x").proto.name = "</script><script>alert(1)</script>\u2028"
-    page = render_page(graph_of(made))
+    named_module = module()
+    named_module.entry.find("x").proto.name = "</script><script>alert(1)</script>\u2028"
+    page = render_page(graph_of(named_module))
     assert page.count("<script") == 2
     assert first_name(page) == "</script><script>alert(1)</script>\u2028"
 
 
 def test_placeholders_in_names_stay_names() -> None:
-    made = module()
-    made.entry.find("x").proto.name = "/*PROGRAM*/ /*DATA*/"
-    assert first_name(render_page(graph_of(made))) == "/*PROGRAM*/ /*DATA*/"
+    named_module = module()
+    named_module.entry.find("x").proto.name = "/*PROGRAM*/ /*DATA*/"
+    assert first_name(render_page(graph_of(named_module))) == "/*PROGRAM*/ /*DATA*/"
 
 
 # The command

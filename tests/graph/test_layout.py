@@ -48,14 +48,14 @@ def crossed(
     points: Sequence[Point],
     is_lane: bool,
     boxes: Sequence[tuple[float, float, float]],
-    own: set[int],
+    own_boxes: set[int],
 ) -> list[int]:
-    """Boxes (centre, width) not the edge's own that a route touches."""
+    """Boxes (center, width), except those of the edge, that a route touches."""
     path = list(bends(points, is_lane))
     return [
         number
         for number, (x, y, width) in enumerate(boxes)
-        if number not in own
+        if number not in own_boxes
         and any(abs(u - x) < width / 2 - 0.1 and abs(v - y) < HIGH / 2 - 0.1 for u, v in path)
     ]
 
@@ -64,10 +64,10 @@ def dag(rows: list[list[int]]) -> list[list[int]]:
     return [[n % place for n in row] if place else [] for place, row in enumerate(rows)]
 
 
-ROWS = st.lists(st.lists(st.integers(0, 1 << 16), max_size=4), max_size=40)
+EDGE_LISTS = st.lists(st.lists(st.integers(0, 1 << 16), max_size=4), max_size=40)
 
 
-@given(ROWS)
+@given(EDGE_LISTS)
 def test_nodes_never_overlap_and_operands_are_above(rows: list[list[int]]) -> None:
     operands = dag(rows)
     widths = [40.0 + 10 * (place % 5) for place in range(len(rows))]
@@ -76,12 +76,12 @@ def test_nodes_never_overlap_and_operands_are_above(rows: list[list[int]]) -> No
         assert all(drawing.places[n][1] < drawing.places[place][1] for n in needed)
     for place, (x, y) in enumerate(drawing.places):
         assert widths[place] / 2 <= x + 0.1 and x + widths[place] / 2 <= drawing.width + 0.2
-        for other in range(place):
-            u, v = drawing.places[other]
-            assert y != v or abs(x - u) >= (widths[place] + widths[other]) / 2 + 7
+        for number in range(place):
+            u, v = drawing.places[number]
+            assert y != v or abs(x - u) >= (widths[place] + widths[number]) / 2 + 7
 
 
-@given(ROWS)
+@given(EDGE_LISTS)
 @settings(max_examples=60)
 def test_no_edge_crosses_a_box_that_is_not_its_own(rows: list[list[int]]) -> None:
     widths = [40.0 + 10 * (place % 5) for place in range(len(rows))]
@@ -129,8 +129,8 @@ def test_a_long_chain_is_laid_out_without_recursion() -> None:
 
 def test_svg_draws_the_routes() -> None:
     """A parameter used three layers below passes beside the boxes between."""
-    made = module()
-    svg = render_svg(graph_of(made))
+    drawn = module()
+    svg = render_svg(graph_of(drawn))
     assert svg.count('class="e"') == 7 + 1  # distinct operands of main and square
     assert "marker-end" in svg
 
@@ -179,8 +179,8 @@ def test_the_page_leads_edges_around_boxes(tmp_path: Path) -> None:
             (x, (level + 0.5) * ROW, 60.0)
             for x, level in zip(drawing["x"], drawing["level"], strict=True)
         ]
-        found = {(route["from"], route["to"]) for route in drawing["routes"]}
-        assert found == {(a, to) for to, row in enumerate(edges) for a in row}
+        drawn_edges = {(route["from"], route["to"]) for route in drawing["routes"]}
+        assert drawn_edges == {(a, to) for to, row in enumerate(edges) for a in row}
         for route in drawing["routes"]:
             points = [(x, y) for x, y in route["points"]]
             assert not crossed(points, route["lane"], boxes, {route["from"], route["to"]})

@@ -1,4 +1,4 @@
-"""What the page's panel says: costs, kernels at their calls, listings; blocks of large modules."""
+"""The page's panel: costs, kernels at their calls, listings, and blocks of large modules."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def test_a_kernel_in_a_computation_of_its_own_is_shown_at_the_call() -> None:
 
 
 def test_svg_leaves_the_wrapper_out_unless_it_is_asked_for() -> None:
-    made = Module(parse(torch_like(CONFIG)))
-    svg = render_svg(graph_of(made))
+    wrapped = Module(parse(torch_like(CONFIG)))
+    svg = render_svg(graph_of(wrapped))
     assert "%call.8" in svg and "%custom-call.6" not in svg and "%Other" in svg
-    assert "%custom-call.6" in render_svg(graph_of(made, ["CallImpl.3"]))
+    assert "%custom-call.6" in render_svg(graph_of(wrapped, ["CallImpl.3"]))
 
 
 def test_costs_and_listings_of_the_page(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_costs_and_listings_of_the_page(tmp_path: Path) -> None:
 
     data = page_data(render_page(graph))
     strings = data["strings"]
-    sheets = [[[strings[n] for n in part] for part in sheet] for sheet in data["sheets"]]
+    sheets = [[[strings[n] for n in piece] for piece in sheet] for sheet in data["sheets"]]
     rows = {strings[row[0]]: row for row in data["nodes"]}
     assert strings[rows["call.8"][9]] == "call"
     assert "vector" in " ".join(sheets[rows["call.8"][11]][1])

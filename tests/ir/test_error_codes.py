@@ -42,9 +42,9 @@ def test_text(code: str, line: str) -> None:
 
 
 def leaked() -> None:
-    kept: list[object] = []
-    trace(lambda a: kept.append(a) or a, np.ones(3, np.float32))
-    trace(lambda a: a + kept[0], np.ones(3, np.float32))
+    leaked_values: list[object] = []
+    trace(lambda a: leaked_values.append(a) or a, np.ones(3, np.float32))
+    trace(lambda a: a + leaked_values[0], np.ones(3, np.float32))
 
 
 def groups() -> None:

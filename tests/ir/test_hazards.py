@@ -1,4 +1,4 @@
-"""What changed in XLA's schema from 2022 to 2026, one test for each trap."""
+"""Changes of XLA's schema from 2022 to 2026, with one test for each incompatibility."""
 
 from __future__ import annotations
 
@@ -172,14 +172,14 @@ def test_groups_along_axes_of_a_mesh_become_lists(
     if "iota" in mesh:
         groups.mesh.iota_transform.reshape_dims.extend(mesh["iota"][0])
         groups.mesh.iota_transform.transpose_perm.extend(mesh["iota"][1])
-    for index, part in axes:
+    for index, sub_axis in axes:
         axis = groups.axes.add(mesh_axis_index=index)
-        if part is not None:
-            axis.sub_axis_info.pre_size, axis.sub_axis_info.size = part
+        if sub_axis is not None:
+            axis.sub_axis_info.pre_size, axis.sub_axis_info.size = sub_axis
     module = Module(proto)
     to_dialect(module, "2024")
-    found = module.entry.instructions[3].proto.replica_groups
-    assert [list(group.replica_ids) for group in found] == expected
+    replica_groups = module.entry.instructions[3].proto.replica_groups
+    assert [list(group.replica_ids) for group in replica_groups] == expected
 
 
 def test_the_iota_list_inside_the_device_list_is_read() -> None:

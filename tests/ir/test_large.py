@@ -31,12 +31,12 @@ def constants(layout: tuple[int, ...] | None = None) -> Module:
     module = Module.new("many")
     module.add_computation("empty").add("constant", array_shape("f32"), literal=literal_of(0.0, element="f32").proto)  # fmt: skip
     body = module.add_computation("main")
-    made = []
+    constants = []
     for name, array in ARRAYS.items():
         shape = array_shape(name, array.shape, layout)
         literal = literal_of(array, layout=layout, element=name).proto
-        made.append(body.add("constant", shape, name=name, literal=literal))
-    body.set_root(body.add("tuple", hlo_tools.tuple_shape([c.shape for c in made]), made))
+        constants.append(body.add("constant", shape, name=name, literal=literal))
+    body.set_root(body.add("tuple", hlo_tools.tuple_shape([c.shape for c in constants]), constants))
     module.proto.entry_computation_id = body.id
     module.touch()
     return module
@@ -59,13 +59,13 @@ def test_constants_left_in_the_file(kind: str, layout: Any) -> None:
 def test_an_edited_module_is_written_with_the_constants_of_the_file(tmp_path: Path) -> None:
     data = constants().to_bytes()
     module = hlo_tools.load(data, leave_constants=500)
-    whole = hlo_tools.load(data)
-    for each in (module, whole):
-        each.entry.add("negate", array_shape("f32", (32, 64)), [each.entry.find("f32")])
+    loaded = hlo_tools.load(data)
+    for edited in (module, loaded):
+        edited.entry.add("negate", array_shape("f32", (32, 64)), [edited.entry.find("f32")])
     module.save(tmp_path / "a.pb")
-    assert hlo_tools.load(tmp_path / "a.pb").proto == whole.proto
-    assert hlo_tools.load(module.to_bytes()).proto == whole.proto
-    assert hlo_tools.load(render(module, "pbtxt")).proto == whole.proto
+    assert hlo_tools.load(tmp_path / "a.pb").proto == loaded.proto
+    assert hlo_tools.load(module.to_bytes()).proto == loaded.proto
+    assert hlo_tools.load(render(module, "pbtxt")).proto == loaded.proto
     set_ids(module, "legacy")
     np.testing.assert_array_equal(module.entry.find("s32").literal.numpy(), ARRAYS["s32"])  # pyright: ignore
 
@@ -82,19 +82,19 @@ def test_what_is_around_a_module_stays(kind: str, move: bool, tmp_path: Path) ->
         if kind == "snapshot":
             message = schema.message("HloSnapshot")(hlo=message, execution_platform="cpu")
     data = message.SerializeToString()
-    left, whole = hlo_tools.load(data, leave_constants=500), hlo_tools.load(data)
+    left, loaded = hlo_tools.load(data, leave_constants=500), hlo_tools.load(data)
     assert left.has_kept_constants and left.to_bytes() == data
-    for each in (left, whole):
+    for edited in (left, loaded):
         if move:
-            assert externalize(each, tmp_path, threshold=2500) > 0
-        each.entry.add("negate", array_shape("f32", (32, 64)), [each.entry.find("f32")])
-    assert type(message).FromString(left.to_bytes()) == type(message).FromString(whole.to_bytes())
-    assert type(module).FromString(left.module_bytes()) == whole.proto
+            assert externalize(edited, tmp_path, threshold=2500) > 0
+        edited.entry.add("negate", array_shape("f32", (32, 64)), [edited.entry.find("f32")])
+    assert type(message).FromString(left.to_bytes()) == type(message).FromString(loaded.to_bytes())
+    assert type(module).FromString(left.module_bytes()) == loaded.proto
     left.save(tmp_path / "saved.pb")
     again = hlo_tools.load(tmp_path / "saved.pb")
-    assert again.envelope == whole.envelope
-    assert inline(again, tmp_path) == (0 if not move else inline(whole, tmp_path))
-    assert again.envelope == whole.envelope
+    assert again.envelope == loaded.envelope
+    assert inline(again, tmp_path) == (0 if not move else inline(loaded, tmp_path))
+    assert again.envelope == loaded.envelope
 
 
 def test_a_removed_constants_id_is_not_found_again() -> None:

@@ -62,17 +62,17 @@ def test_a_call_of_a_later_computation_moves_it_to_the_front(between: bool) -> N
     first.set_root(first.add("sine", F32, [first.root]))
     if between:
         module.proto
-    made = module.add_computation("made")
-    made.set_root(made.add("negate", F32, [made.add("parameter", F32)]))
+    called = module.add_computation("made")
+    called.set_root(called.add("negate", F32, [called.add("parameter", F32)]))
     if between:
         module.proto
-    first.set_root(first.add("call", F32, [first.root], called_computation_ids=[made.id]))
+    first.set_root(first.add("call", F32, [first.root], called_computation_ids=[called.id]))
     if between:
         first.proto
     assert names(module) == ["made", "callee", "callee.1", "callee.2", "main"]
     assert not list(verify(module))
     last = module.computation("callee.2")
-    made.set_root(made.add("call", F32, [made.root], called_computation_ids=[last.id]))
+    called.set_root(called.add("call", F32, [called.root], called_computation_ids=[last.id]))
     assert names(module) == ["callee.2", "made", "callee", "callee.1", "main"]
     assert not list(verify(module))
 

@@ -35,7 +35,7 @@ CODE = "HLO-UNKNOWN-FIELD"
 
 
 def text(count: int = 1) -> str:
-    rows = "".join(f"  n{at} = f32[2,3] negate(p)\n" for at in range(count))
+    rows = "".join(f"  n{number} = f32[2,3] negate(p)\n" for number in range(count))
     return (
         f"HloModule m\nENTRY e {{ p = f32[2,3] parameter(0)\n{rows}  ROOT r = f32[2,3] add(p, p) }}"
     )
@@ -93,9 +93,9 @@ def test_columns_and_messages_see_the_same_fields() -> None:
     for place in PLACES.values():
         for field in (b"", FIELD, NUMBER):
             proto = module_with(place, field)
-            seen = bool(list(unknown_fields(proto)))
-            assert seen == bool(field)
-            assert holds_unknown_fields(proto.SerializeToString(), descriptor) == seen
+            is_seen = bool(list(unknown_fields(proto)))
+            assert is_seen == bool(field)
+            assert holds_unknown_fields(proto.SerializeToString(), descriptor) == is_seen
 
 
 def test_every_field_of_the_schema_is_known() -> None:
@@ -194,14 +194,14 @@ def test_constants_that_stay_in_the_file(tmp_path: Path) -> None:
 def test_the_verifier_lists_them(count: int) -> None:
     proto = module_with(last, count=count)
     proto.computations[0].instructions[0].shape.MergeFromString(NUMBER)
-    found = verify(Module(proto))
-    assert [(one.code, one.place) for one in found] == [
+    problems = verify(Module(proto))
+    assert [(problem.code, problem.place) for problem in problems] == [
         ("HLO-V044", "%e/%p"),
         ("HLO-V044", "%e/%r"),
     ]
-    assert "field 1011 of ShapeProto (shape) in the parameter %p" in found[0].message
+    assert "field 1011 of ShapeProto (shape) in the parameter %p" in problems[0].message
     allowed = verify(Module(proto, allow_unknown_fields=True))
-    assert {one.severity for one in allowed} == {Severity.warning}
+    assert {problem.severity for problem in allowed} == {Severity.warning}
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,9 @@ def test_id_schemes() -> None:
 def test_repr_reads_like_hlo(module: Module) -> None:
     assert repr(module.entry.find("total")) == "%total = f32[2,3]{1,0} add(%product, %ones)"
     assert repr(module) == "<Module example: 2 computations>"
-    one = Module(parse("HloModule m\n\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n"))
-    assert repr(one) == "<Module m: 1 computation>"
-    assert repr(one.entry) == "<Computation %e: 1 instruction>"
+    small = Module(parse("HloModule m\n\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n"))
+    assert repr(small) == "<Module m: 1 computation>"
+    assert repr(small.entry) == "<Computation %e: 1 instruction>"
 
 
 def test_one_instruction_has_one_view_also_after_touch(module: Module) -> None:
@@ -64,9 +64,9 @@ def test_one_instruction_has_one_view_also_after_touch(module: Module) -> None:
 
 
 def test_literals() -> None:
-    one = Module(example()).entry.find("one")
-    assert one.literal is not None
-    assert one.literal.numpy() == np.float32(1)
+    constant = Module(example()).entry.find("one")
+    assert constant.literal is not None
+    assert constant.literal.numpy() == np.float32(1)
     assert Module(example()).entry.find("x").literal is None
 
 
@@ -219,9 +219,12 @@ def test_undone_edit_writes_the_same_message(wide_bytes: bytes) -> None:
     total.replace_operand(0, extra)
     extra.replace_uses(product)
     extra.remove()
-    mine, loaded = module.proto.computations[1], hlo_tools.load(wide_bytes).proto.computations[1]
-    assert list(mine.instructions) == list(loaded.instructions)
-    assert mine.root_id == loaded.root_id
+    computation, loaded = (
+        module.proto.computations[1],
+        hlo_tools.load(wide_bytes).proto.computations[1],
+    )
+    assert list(computation.instructions) == list(loaded.instructions)
+    assert computation.root_id == loaded.root_id
 
 
 def test_control_edges_survive_a_removal(module: Module) -> None:
@@ -320,8 +323,8 @@ def test_instructions_of_other_computations_are_refused(module: Module) -> None:
 def test_edits_that_cannot_be_made_change_nothing(module: Module, edit: Any, message: str) -> None:
     entry = module.entry
     gone = entry.add("negate", F32, [entry.find("total")], name="extra")
-    one = entry.add("negate", F32, [entry.find("total")])
-    entry.set_root(one)
+    added = entry.add("negate", F32, [entry.find("total")])
+    entry.set_root(added)
     gone.remove()
     before = module.to_bytes()
     with pytest.raises(HloError, match=message) as caught:
@@ -349,9 +352,9 @@ def test_whether_something_is_used_follows_edits() -> None:
     entry = module.entry
     x = entry.find("x")
     assert x.is_used and not entry.root.is_used
-    made = entry.add("negate", x.shape, [x])
-    assert not made.is_used
-    user = entry.add("abs", x.shape, [made])
-    assert made.is_used
+    negated = entry.add("negate", x.shape, [x])
+    assert not negated.is_used
+    user = entry.add("abs", x.shape, [negated])
+    assert negated.is_used
     user.remove()
-    assert not made.is_used
+    assert not negated.is_used

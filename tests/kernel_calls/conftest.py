@@ -1,4 +1,4 @@
-"""What the tests of passes and of commands share."""
+"""Shared fixtures of the tests of passes and commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.kernel_calls.test_kernel_calls import (
     PATTERN,
-    PLAIN,
+    PLAIN_TEXT,
     difference,
     scaled_add,
     scaled_add_again,
@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, with the module, the pattern, and three kernels."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NKI_HLO_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "plain.hlo").write_text(PLAIN)
+    (tmp_path / "plain.hlo").write_text(PLAIN_TEXT)
     (tmp_path / "pattern.hlo").write_text(PATTERN)
     for func in (scaled_add, scaled_add_again, difference):
         write_kernel(tmp_path, func)

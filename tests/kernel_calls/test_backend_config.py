@@ -32,11 +32,11 @@ def test_the_printed_configuration() -> None:
 
 def test_encoding_gives_the_printed_characters() -> None:
     assert encode(decode(PRINTED)) == PRINTED
-    made = BackendConfig(
+    config = BackendConfig(
         decode(PRINTED).binary, ["a_input", "b_input", "tmp.4"], ["c_output.35"], "nki_tensor_add"
     )
-    assert encode(made) == PRINTED
-    assert decode(PRINTED.encode()) == made
+    assert encode(config) == PRINTED
+    assert decode(PRINTED.encode()) == config
 
 
 def test_keys_of_later_versions_are_kept() -> None:

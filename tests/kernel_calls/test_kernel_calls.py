@@ -32,7 +32,7 @@ from hlo_tools.kernels.embedded import EMBEDDED
 from hlo_tools.verify import check
 from nki_lang import klir, trace
 
-ROWS, COLUMNS = 128, 64
+ROW_COUNT, COLUMNS = 128, 64
 
 
 def scaled_add(a, b):
@@ -76,7 +76,7 @@ def difference(a, b):
 def both(a, b):
     """(a + b, a - b)."""
     total = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-    rest = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    difference = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
     y = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
     z = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
@@ -85,8 +85,8 @@ def both(a, b):
     nisa.tensor_tensor(dst=z, data1=x, data2=y, op=nl.add)
     nisa.dma_copy(dst=total, src=z)
     nisa.tensor_tensor(dst=z, data1=x, data2=y, op=nl.subtract)
-    nisa.dma_copy(dst=rest, src=z)
-    return total, rest
+    nisa.dma_copy(dst=difference, src=z)
+    return total, difference
 
 
 def product(a, b):
@@ -107,44 +107,46 @@ def product(a, b):
 PATTERN = f"""
 HloModule pattern
 ENTRY p {{
-  a = f32[{ROWS},{COLUMNS}] parameter(0)
-  b = f32[{ROWS},{COLUMNS}] parameter(1)
+  a = f32[{ROW_COUNT},{COLUMNS}] parameter(0)
+  b = f32[{ROW_COUNT},{COLUMNS}] parameter(1)
   two = f32[] constant(2)
-  spread = f32[{ROWS},{COLUMNS}] broadcast(two), dimensions={{}}
-  twice = f32[{ROWS},{COLUMNS}] multiply(a, spread)
-  ROOT sum = f32[{ROWS},{COLUMNS}] add(twice, b)
+  spread = f32[{ROW_COUNT},{COLUMNS}] broadcast(two), dimensions={{}}
+  twice = f32[{ROW_COUNT},{COLUMNS}] multiply(a, spread)
+  ROOT sum = f32[{ROW_COUNT},{COLUMNS}] add(twice, b)
 }}
 """
 
-PLAIN = f"""
+PLAIN_TEXT = f"""
 HloModule plain
 ENTRY main {{
-  x = f32[{ROWS},{COLUMNS}] parameter(0)
-  y = f32[{ROWS},{COLUMNS}] parameter(1)
-  e = f32[{ROWS},{COLUMNS}] exponential(x)
+  x = f32[{ROW_COUNT},{COLUMNS}] parameter(0)
+  y = f32[{ROW_COUNT},{COLUMNS}] parameter(1)
+  e = f32[{ROW_COUNT},{COLUMNS}] exponential(x)
   c = f32[] constant(2)
-  w = f32[{ROWS},{COLUMNS}] broadcast(c), dimensions={{}}
-  m = f32[{ROWS},{COLUMNS}] multiply(w, e)
-  s = f32[{ROWS},{COLUMNS}] add(y, m)
-  m2 = f32[{ROWS},{COLUMNS}] multiply(y, w)
-  s2 = f32[{ROWS},{COLUMNS}] add(m2, s)
-  ROOT t = (f32[{ROWS},{COLUMNS}], f32[{ROWS},{COLUMNS}]) tuple(s2, m2)
+  w = f32[{ROW_COUNT},{COLUMNS}] broadcast(c), dimensions={{}}
+  m = f32[{ROW_COUNT},{COLUMNS}] multiply(w, e)
+  s = f32[{ROW_COUNT},{COLUMNS}] add(y, m)
+  m2 = f32[{ROW_COUNT},{COLUMNS}] multiply(y, w)
+  s2 = f32[{ROW_COUNT},{COLUMNS}] add(m2, s)
+  ROOT t = (f32[{ROW_COUNT},{COLUMNS}], f32[{ROW_COUNT},{COLUMNS}]) tuple(s2, m2)
 }}
 """
 
-BOTH = f"""
+TUPLE_PATTERN = f"""
 HloModule both
 ENTRY p {{
-  a = f32[{ROWS},{COLUMNS}] parameter(0)
-  b = f32[{ROWS},{COLUMNS}] parameter(1)
-  sum = f32[{ROWS},{COLUMNS}] add(a, b)
-  rest = f32[{ROWS},{COLUMNS}] subtract(a, b)
-  ROOT t = (f32[{ROWS},{COLUMNS}], f32[{ROWS},{COLUMNS}]) tuple(sum, rest)
+  a = f32[{ROW_COUNT},{COLUMNS}] parameter(0)
+  b = f32[{ROW_COUNT},{COLUMNS}] parameter(1)
+  sum = f32[{ROW_COUNT},{COLUMNS}] add(a, b)
+  rest = f32[{ROW_COUNT},{COLUMNS}] subtract(a, b)
+  ROOT t = (f32[{ROW_COUNT},{COLUMNS}], f32[{ROW_COUNT},{COLUMNS}]) tuple(sum, rest)
 }}
 """
 
 
-def write_kernel(folder: Path, func, *, shape=(ROWS, COLUMNS), dtype=np.float32, name="") -> Path:
+def write_kernel(
+    folder: Path, func, *, shape=(ROW_COUNT, COLUMNS), dtype=np.float32, name=""
+) -> Path:
     arrays = [np.zeros(shape, dtype), np.zeros(shape, dtype)]
     kernel = trace(func, arrays, {}, target="trn2", grid=())
     path = folder / f"{name or func.__name__}.klir"
@@ -158,7 +160,7 @@ def kernel(tmp_path: Path) -> Path:
 
 
 def plain() -> Module:
-    return hlo_tools.load(PLAIN.encode())
+    return hlo_tools.load(PLAIN_TEXT.encode())
 
 
 @pytest.fixture
@@ -194,10 +196,10 @@ def test_results_of_the_new_module_are_those_of_numpy(calling: Module) -> None:
 def test_pattern_with_two_results(tmp_path: Path) -> None:
     file = write_kernel(tmp_path, both)
     module = hlo_tools.load(
-        BOTH.replace("sum =", "s =").replace("tuple(sum, rest)", "tuple(rest, s)").encode()
+        TUPLE_PATTERN.replace("sum =", "s =").replace("tuple(sum, rest)", "tuple(rest, s)").encode()
     )
     before = hlo_tools.load(module.to_bytes())
-    assert len(replace_matches(module, BOTH, file)) == 1
+    assert len(replace_matches(module, TUPLE_PATTERN, file)) == 1
     check(module)
     assert sorted(v.opcode for v in module.instructions if v.opcode != "parameter") == [
         "custom-call", "get-tuple-element", "get-tuple-element", "tuple",
@@ -206,10 +208,10 @@ def test_pattern_with_two_results(tmp_path: Path) -> None:
 
 
 def test_results_that_need_each_other_are_no_match(tmp_path: Path) -> None:
-    text = BOTH.replace("subtract(a, b)", "subtract(sum, b)")
+    text = TUPLE_PATTERN.replace("subtract(a, b)", "subtract(sum, b)")
     module = hlo_tools.load(text.encode())
     pattern = hlo_tools.load(
-        BOTH.replace("parameter(1)", "parameter(1)\n  c = f32[128,64] parameter(2)\n"
+        TUPLE_PATTERN.replace("parameter(1)", "parameter(1)\n  c = f32[128,64] parameter(2)\n"
                      "  d = f32[128,64] parameter(3)")
         .replace("subtract(a, b)", "subtract(c, d)").encode()
     )  # fmt: skip
@@ -217,7 +219,7 @@ def test_results_that_need_each_other_are_no_match(tmp_path: Path) -> None:
     def four(a, b, c, d):
         return (*both(a, b)[:1], both(c, d)[1])
 
-    arrays = [np.zeros((ROWS, COLUMNS), np.float32)] * 4
+    arrays = [np.zeros((ROW_COUNT, COLUMNS), np.float32)] * 4
     klir.write(trace(four, arrays, {}, target="trn2", grid=()), tmp_path / "four.klir")
     assert replace_matches(module, pattern, tmp_path / "four.klir") == []
 
@@ -260,7 +262,7 @@ ENTRY m {{
         nisa.dma_copy(dst=out.reshape((a.shape[0], 1)), src=total)
         return out
 
-    arrays = [np.zeros((ROWS, COLUMNS), np.float32)]
+    arrays = [np.zeros((ROW_COUNT, COLUMNS), np.float32)]
     klir.write(trace(row_sum, arrays, {}, target="trn2", grid=()), tmp_path / "row_sum.klir")
     module = hlo_tools.load(text("add").encode())
     assert replace_matches(module, text("maximum"), tmp_path / "row_sum.klir") == []
@@ -284,29 +286,38 @@ def test_kernel_that_does_not_fit_the_pattern(tmp_path: Path) -> None:
     with pytest.raises(HloVerifyError, match=r"bf16.*not f32") as caught:
         replace_matches(plain(), PATTERN, wrong)
     assert caught.value.code == "HLO-KERNEL-OPERAND"
-    one = "HloModule p\nENTRY p { a = f32[4,8] parameter(0)\n ROOT r = f32[4,8] tanh(a) }"
+    tanh_pattern = "HloModule p\nENTRY p { a = f32[4,8] parameter(0)\n ROOT r = f32[4,8] tanh(a) }"
     with pytest.raises(HloVerifyError, match=r"has 2 operands, not 1"):
-        replace_matches(hlo_tools.load(one.encode()), one, wrong)
+        replace_matches(hlo_tools.load(tanh_pattern.encode()), tanh_pattern, wrong)
 
 
 # -- describe ---------------------------------------------------------------------------------
 
 
 def test_description(calling: Module) -> None:
-    found = describe(calling.find_custom_calls()[0])
-    size = ROWS * COLUMNS * 4
-    assert (found.kernel, found.target, found.cores, found.grid) == ("scaled_add", "trn2", 1, ())
-    assert [name for name, _ in found.operands] == ["a", "b"]
-    assert (found.operand_bytes, found.result_bytes) == (2 * size, size)
-    assert (found.work.macs, found.work.bytes_read, found.work.bytes_written) == (0, 2 * size, size)
-    assert json.loads(json.dumps(found.as_dict()))["work"]["instructions"] == 5
+    description = describe(calling.find_custom_calls()[0])
+    size = ROW_COUNT * COLUMNS * 4
+    assert (description.kernel, description.target, description.cores, description.grid) == (
+        "scaled_add",
+        "trn2",
+        1,
+        (),
+    )
+    assert [name for name, _ in description.operands] == ["a", "b"]
+    assert (description.operand_bytes, description.result_bytes) == (2 * size, size)
+    assert (description.work.macs, description.work.bytes_read, description.work.bytes_written) == (
+        0,
+        2 * size,
+        size,
+    )
+    assert json.loads(json.dumps(description.as_dict()))["work"]["instructions"] == 5
 
 
 def test_macs_are_those_of_the_product(tmp_path: Path) -> None:
     from hlo_tools.kernel_calls.description import work_of
 
     file = write_kernel(tmp_path, product)
-    assert work_of(klir.read(file)).macs == COLUMNS * ROWS * COLUMNS
+    assert work_of(klir.read(file)).macs == COLUMNS * ROW_COUNT * COLUMNS
 
 
 # -- embed ------------------------------------------------------------------------------------
@@ -365,8 +376,8 @@ def test_swap_with_another_version(calling: Module, tmp_path: Path) -> None:
 
 def test_swap_of_one_call_with_another_function_is_noticed(calling: Module, tmp_path: Path) -> None:
     before = hlo_tools.load(calling.to_bytes())
-    one = calling.find_custom_calls()[0]
-    assert len(swap(calling, f"%{one.name}", write_kernel(tmp_path, difference))) == 1
+    call = calling.find_custom_calls()[0]
+    assert len(swap(calling, f"%{call.name}", write_kernel(tmp_path, difference))) == 1
     with pytest.raises(HloVerifyError) as caught:
         prove_equal(before, calling)
     assert caught.value.code == "HLO-DIFFERENT"
@@ -374,7 +385,7 @@ def test_swap_of_one_call_with_another_function_is_noticed(calling: Module, tmp_
 
 def test_swap_refuses_other_shapes_and_leaves_the_module(calling: Module, tmp_path: Path) -> None:
     before = calling.to_bytes()
-    wrong = write_kernel(tmp_path, scaled_add_again, shape=(ROWS, COLUMNS * 2))
+    wrong = write_kernel(tmp_path, scaled_add_again, shape=(ROW_COUNT, COLUMNS * 2))
     with pytest.raises(HloVerifyError, match="HLO-KERNEL-OPERAND"):
         swap(calling, "scaled_add", wrong)
     assert calling.to_bytes() == before
@@ -428,8 +439,8 @@ def test_layouts_do_not_tell_kernels_of_one_name_apart(calling: Module, tmp_path
     last = calling.find_custom_calls()[1]
     swap(calling, f"%{last.name}", write_kernel(folder, scaled_add))
     first, second = calling.find_custom_calls()
-    own = next(one for one in second.operands if one not in first.operands)
-    own.proto.shape.layout.minor_to_major[:] = [0, 1]
+    own_operand = next(operand for operand in second.operands if operand not in first.operands)
+    own_operand.proto.shape.layout.minor_to_major[:] = [0, 1]
     with pytest.raises(HloVerifyError, match="two kernels named scaled_add"):
         expand(calling, {"scaled_add": PATTERN})
 
@@ -453,7 +464,7 @@ def test_registered_reference(calling: Module) -> None:
 
 def test_reference_of_other_shapes(calling: Module) -> None:
     with pytest.raises(HloVerifyError) as caught:
-        expand(calling, {"scaled_add": PATTERN.replace(f"{ROWS},", "4,")})
+        expand(calling, {"scaled_add": PATTERN.replace(f"{ROW_COUNT},", "4,")})
     assert caught.value.code == "HLO-REFERENCE-SHAPE"
     assert dataclasses.is_dataclass(describe(calling.find_custom_calls()[0]))
 

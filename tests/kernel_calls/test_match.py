@@ -1,4 +1,4 @@
-"""What a pattern finds, and how much work that is."""
+"""Matches of a pattern, and the work of matching."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ F32 = "f32[4]{0}"
 
 
 def module_of(lines: list[str], parameters: int = 1) -> Module:
-    given = [f"p{n} = {F32} parameter({n})" for n in range(parameters)]
-    text = "\n".join(["HloModule m", "ENTRY e {", *given, *lines[:-1], f"ROOT {lines[-1]}", "}"])
+    parameters_text = [f"p{n} = {F32} parameter({n})" for n in range(parameters)]
+    text = "\n".join(
+        ["HloModule m", "ENTRY e {", *parameters_text, *lines[:-1], f"ROOT {lines[-1]}", "}"]
+    )
     return hlo_tools.load(text.encode())
 
 
@@ -62,8 +64,8 @@ def test_a_graph_finds_itself(seed: int) -> None:
             operands.reverse()
         turned.append(f"v{number} = {F32} {opcode}({', '.join(operands)})")
         names.append(f"v{number}")
-    for each in (lines, turned):
-        each.append(f"v12 = {F32} divide(p0, p1)")
-        each.append(f"v13 = {F32} divide(v11, v12)")
+    for body in (lines, turned):
+        body.append(f"v12 = {F32} divide(p0, p1)")
+        body.append(f"v13 = {F32} divide(v11, v12)")
     matches = list(find_matches(module_of(lines, 2), module_of(turned, 2).entry))
     assert "v13" in [match.results[0].name for match in matches]

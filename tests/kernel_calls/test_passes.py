@@ -12,7 +12,7 @@ from hlo_tools.errors import HloVerifyError
 from hlo_tools.kernel_calls import Prover
 from hlo_tools.kernels.backend_config import decode
 from hlo_tools.passes import PassError, Pipeline
-from tests.kernel_calls.test_kernel_calls import PLAIN, plain
+from tests.kernel_calls.test_kernel_calls import PLAIN_TEXT, plain
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -62,7 +62,7 @@ def test_wrong_arguments(text: str, code: str, capsys: pytest.CaptureFixture[str
 
 
 def test_a_pattern_that_has_to_be_there() -> None:
-    module = hlo_tools.load(PLAIN.replace("constant(2)", "constant(3)").encode())
+    module = hlo_tools.load(PLAIN_TEXT.replace("constant(2)", "constant(3)").encode())
     assert not Pipeline.parse(REPLACE).run(module).modified
     with pytest.raises(PassError) as caught:
         Pipeline.parse(REPLACE.replace("}", " required}")).run(module)

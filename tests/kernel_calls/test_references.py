@@ -13,9 +13,9 @@ from hlo_tools.kernel_calls import expand, prove_equal, replace_matches
 from hlo_tools.rewrite.patterns import number, op, value
 from hlo_tools.verify import check
 from tests.kernel_calls.test_kernel_calls import (
-    BOTH,
     PATTERN,
-    PLAIN,
+    PLAIN_TEXT,
+    TUPLE_PATTERN,
     both,
     plain,
     scaled_add,
@@ -58,9 +58,9 @@ def test_a_function_or_a_pattern_finds_what_hlo_finds(pattern, kernel: Path) -> 
 
 
 def test_a_function_with_two_results(tmp_path: Path) -> None:
-    module = hlo_tools.load(BOTH.encode())
+    module = hlo_tools.load(TUPLE_PATTERN.encode())
     assert len(replace_matches(module, two_results, write_kernel(tmp_path, both))) == 1
-    assert prove_equal(hlo_tools.load(BOTH.encode()), module).difference == 0
+    assert prove_equal(hlo_tools.load(TUPLE_PATTERN.encode()), module).difference == 0
 
 
 @pytest.mark.jax
@@ -98,7 +98,7 @@ def _calling_module(function) -> bytes:
 
 
 def test_places_of_other_shapes_are_left_alone(kernel: Path) -> None:
-    small = PLAIN.replace("128,64", "4,4")
+    small = PLAIN_TEXT.replace("128,64", "4,4")
     module = hlo_tools.load(small.encode())
     assert replace_matches(module, BUILT, kernel) == []
 

@@ -118,12 +118,17 @@ def module(rows: int = 130, columns: int = 17) -> Module:
 def test_results_stay_the_same(rows: int, columns: int, pattern, count: int) -> None:
     before, after = module(rows, columns), module(rows, columns)
     kernels = [RegisteredKernel(scaled_add, pattern)]
-    made = replace_registered(after, kernels, target="trn2", check=True)
+    replacements = replace_registered(after, kernels, target="trn2", check=True)
     check(after)
-    assert len(made) == count and prove_equal(before, after).difference < 1e-6
-    assert all(one.checked is not None and one.checked < 1e-6 for one in made)
-    assert {one.kernel for one in made} == {"scaled_add"}
-    assert {one.name for one in made} == ({"first"} if count == 1 else {"second", "s"})
+    assert len(replacements) == count and prove_equal(before, after).difference < 1e-6
+    assert all(
+        replacement.checked is not None and replacement.checked < 1e-6
+        for replacement in replacements
+    )
+    assert {replacement.kernel for replacement in replacements} == {"scaled_add"}
+    assert {replacement.name for replacement in replacements} == (
+        {"first"} if count == 1 else {"second", "s"}
+    )
 
 
 def test_a_program_with_registered_kernels_computes_the_same() -> None:
@@ -135,11 +140,11 @@ def test_a_program_with_registered_kernels_computes_the_same() -> None:
     plain = load(neff.compile(module(), target="trn2")).run(inputs)
     x, y = inputs["input0"].astype(np.float64), inputs["input1"].astype(np.float64)
     second = 2 * x + 2 * np.exp(x) + y
-    found = load(program).run(inputs)
-    np.testing.assert_allclose(found["output0"], second, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found["output1"], second.sum(1), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(found["output0"], plain["output0"], rtol=1e-5, atol=1e-5)
-    assert [one.kernel for one in record.replaced] == ["mine.scaled_add"] * 2
+    results = load(program).run(inputs)
+    np.testing.assert_allclose(results["output0"], second, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(results["output1"], second.sum(1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(results["output0"], plain["output0"], rtol=1e-5, atol=1e-5)
+    assert [replacement.kernel for replacement in record.replaced] == ["mine.scaled_add"] * 2
     assert [call.kind for call in record.units].count("call") == 2
     assert not module().find_custom_calls()
 
@@ -163,7 +168,7 @@ ENTRY main { x = f32[4,8] parameter(0)
 
 
 def test_a_predicate_and_further_arguments() -> None:
-    wanted = RegisteredKernel(
+    expected = RegisteredKernel(
         scaled_add, op("subtract", "a", "b"), arguments=lambda view: {"scale": -1.0}
     )
     text = """HloModule m
@@ -173,19 +178,19 @@ ENTRY main { x = f32[8,8] parameter(0)
   d = f32[8,8] subtract(x, y)
   n = bf16[8,8] subtract(z, z)
   ROOT t = (f32[8,8], bf16[8,8]) tuple(d, n) }"""
-    one = hlo_tools.load(text.encode())
+    first = hlo_tools.load(text.encode())
     with pytest.raises(HloVerifyError) as caught:
-        replace_registered(one, [wanted], target="trn2", check=True)
+        replace_registered(first, [expected], target="trn2", check=True)
     assert caught.value.code == "HLO-DIFFERENT"  # b - a
-    some = RegisteredKernel(
+    partial = RegisteredKernel(
         scaled_add,
         op("subtract", "b", "a"),
         when=lambda a, b: a.dtype != ml_dtypes.bfloat16,
         arguments=lambda view: {"scale": -1.0},
     )
-    two = hlo_tools.load(text.encode())
-    made = replace_registered(two, [some], target="trn2", check=True)
-    assert [one.name for one in made] == ["d"]
+    second = hlo_tools.load(text.encode())
+    replacements = replace_registered(second, [partial], target="trn2", check=True)
+    assert [replacement.name for replacement in replacements] == ["d"]
 
 
 def test_the_first_of_several_kernels_is_taken_and_users_come_first() -> None:
@@ -194,8 +199,8 @@ def test_the_first_of_several_kernels_is_taken_and_users_come_first() -> None:
         RegisteredKernel(half, op("multiply"), name="part"),
         RegisteredKernel(half, op("add"), name="never"),
     ]
-    made = replace_registered(module(), kernels, target="trn2")
-    assert {one.kernel for one in made} == {"whole"}
+    replacements = replace_registered(module(), kernels, target="trn2")
+    assert {replacement.kernel for replacement in replacements} == {"whole"}
 
 
 @pytest.mark.parametrize(

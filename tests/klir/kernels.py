@@ -24,7 +24,7 @@ from nki_lang.ir import (
 )
 from nki_lang.klir.table import ROW_OF_OP, Row, operand_names
 
-_WORDS = ("t", "acc.1", "odd name", 'qu"ote', "ünï", "0", "name")
+_TENSOR_NAMES = ("t", "acc.1", "odd name", 'qu"ote', "ünï", "0", "name")
 DTYPES = sorted(BY_NAME)
 ALU = ("add", "subtract", "multiply", "maximum", "invert", "less", "abs_max", "average", "power")
 FUNCTIONS = ("exp", "gelu", "copy", "prelu", "square")
@@ -114,7 +114,7 @@ def _by_type(type_: str, pool: list[Tensor]) -> Any:
         "Nat": st.integers(0, 300),
         "Int": st.integers(-300, 300),
         "Int32": int32 | registers,
-        "String": registers | st.sampled_from(_WORDS),
+        "String": registers | st.sampled_from(_TENSOR_NAMES),
     }[type_]
 
 
@@ -145,7 +145,7 @@ def _whole(name: str, pool: list[Tensor]) -> Any:
 def operands_of(row: Row, pool: list[Tensor]) -> Any:
     """Operands of an instruction, by the table's types and with odd values among them."""
     types = {name: codec.type for codec, name in row.fields if name and codec.decode}
-    made = {}
+    strategies = {}
     for name in row.operands:
         strategy = _whole(name, pool)
         if strategy is None:
@@ -155,8 +155,8 @@ def operands_of(row: Row, pool: list[Tensor]) -> Any:
                 if kind is None
                 else _by_type(kind, pool)
             )
-        made[name] = strategy
-    return st.fixed_dictionaries(made)
+        strategies[name] = strategy
+    return st.fixed_dictionaries(strategies)
 
 
 def _locations(
@@ -205,7 +205,7 @@ def instructions(draw: Any, pool: list[Tensor]) -> Instruction:
 @st.composite
 def _private(draw: Any, pool: list[Tensor]) -> Any:
     anything = st.recursive(
-        st.none() | numbers | st.sampled_from(_WORDS) | registers | accesses(pool)
+        st.none() | numbers | st.sampled_from(_TENSOR_NAMES) | registers | accesses(pool)
         | st.sampled_from([BY_NAME["bool"], MemoryRegion.psum, Engine.dma]),
         lambda inner: st.lists(inner, max_size=2).map(tuple) | st.lists(inner, max_size=2),
         max_leaves=4,
@@ -235,7 +235,9 @@ def kernels(draw: Any) -> KernelIR:
     shared = [
         draw(
             tensors(name).map(
-                lambda one: Tensor(one.name, one.dtype, one.shape, MemoryRegion.shared_hbm)
+                lambda tensor: Tensor(
+                    tensor.name, tensor.dtype, tensor.shape, MemoryRegion.shared_hbm
+                )
             )
         )
         for name in ("in", "out")
@@ -245,7 +247,7 @@ def kernels(draw: Any) -> KernelIR:
     bodies = []
     for _ in range(draw(st.integers(1, 2))):
         private = [
-            draw(tensors(name).filter(lambda one: one.buffer is not MemoryRegion.shared_hbm))
+            draw(tensors(name).filter(lambda tensor: tensor.buffer is not MemoryRegion.shared_hbm))
             for name in ("t", "odd name")
         ]
         bodies.append(draw(blocks(shared + private + [constants[0].tensor])))

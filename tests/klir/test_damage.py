@@ -51,10 +51,10 @@ def test_every_byte_changed_of_a_file_alone_is_noticed(change):
 
 def test_a_number_changed_in_a_file_alone():
     data = klir.dumps(samples.scale()).klir
-    other = data.replace(b"\x19\x02\x00", b"\x19\x02\x01")
-    assert other != data
+    changed = data.replace(b"\x19\x02\x00", b"\x19\x02\x01")
+    assert changed != data
     with pytest.raises(NkiFileError, match="NKI-FILE-CHECKSUM"):
-        klir.loads(other, target="trn2")
+        klir.loads(changed, target="trn2")
 
 
 def test_a_file_without_a_checksum_is_read_and_written_as_it_is():
@@ -113,13 +113,13 @@ def test_random_bytes():
 
 def test_pieces_of_a_file_swapped():
     generator = random.Random(11)
-    whole = klir.dumps(samples.everything())
+    complete = klir.dumps(samples.everything())
     for _ in range(500):
-        data = bytearray(_plain(whole.klir))
+        data = bytearray(_plain(complete.klir))
         size = generator.randrange(1, 40)
         source, target = (generator.randrange(19, len(data) - size) for _ in range(2))
         data[target : target + size] = data[source : source + size]
-        _reads_or_says_why(bytes(data), None, whole.constants)
+        _reads_or_says_why(bytes(data), None, complete.constants)
 
 
 def test_announced_sizes_cost_nothing():

@@ -26,7 +26,9 @@ from tests.klir import samples
 def test_what_stands_beside_the_file(tmp_path):
     path = tmp_path / "k.klir"
     klir.write(samples.everything(), path)
-    names = sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if one.is_file())
+    names = sorted(
+        str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
+    )
     assert names[0] == "k.klir"
     assert names[1] == "k.klir.json"
     (folder, file) = names[2].split("/")
@@ -77,9 +79,9 @@ def test_the_same_bytes_from_other_folders():
         ]  # fmt: skip
         return KernelIR("k", "trn2", 1, (), (), (body,))
 
-    one, two = klir.dumps(kernel("/home/a/work")), klir.dumps(kernel("/srv/b"))
-    assert one == two
-    files = [one.location.file for one in klir.loads(one.klir, one.companion).bodies[0]]
+    first, second = klir.dumps(kernel("/home/a/work")), klir.dumps(kernel("/srv/b"))
+    assert first == second
+    files = [inst.location.file for inst in klir.loads(first.klir, first.companion).bodies[0]]
     assert files == ["user.py", "lib/part.py", "other/part.py"]
 
 
@@ -90,12 +92,14 @@ def test_the_same_bytes_under_another_hash_seed(tmp_path, python_environment):
         "w = klir.dumps(samples.everything())\n"
         "print(hashlib.sha256(w.klir + w.companion).hexdigest())"
     )
-    found = set()
+    outputs = set()
     for seed in ("0", "4711"):
         environment = python_environment | {"PYTHONHASHSEED": seed}
         command = [sys.executable, "-c", code, str(Path(__file__).parent)]
-        found.add(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)
-    assert len(found) == 1
+        outputs.add(
+            subprocess.run(command, env=environment, check=True, capture_output=True).stdout
+        )
+    assert len(outputs) == 1
 
 
 def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
@@ -111,7 +115,7 @@ def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
         klir.write(samples.everything(), path)
     assert caught.value.code == "NKI-FILE-WRITE"
     assert path.read_bytes() == before
-    left = [one.name for one in tmp_path.iterdir() if one.is_file()]
+    left = [path.name for path in tmp_path.iterdir() if path.is_file()]
     assert sorted(left) == ["k.klir", "k.klir.json"]
 
 
@@ -173,8 +177,8 @@ def test_a_constant_in_column_order(tmp_path):
 
 
 def test_two_tensors_of_one_name():
-    other = Tensor("tile", samples.F32, (4, 4), samples.SBUF)
-    body = [samples.copy(samples.whole(samples.TILE), samples.whole(other), 1)]
+    second_tile = Tensor("tile", samples.F32, (4, 4), samples.SBUF)
+    body = [samples.copy(samples.whole(samples.TILE), samples.whole(second_tile), 1)]
     with pytest.raises(NkiValidationError, match=r"NKI-KLIR-NAME.*have the name 'tile'"):
         klir.dumps(KernelIR("k", "trn2", 1, (), (), (body,)))
 

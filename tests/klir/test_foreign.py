@@ -21,17 +21,17 @@ def some(value: bytes) -> bytes:
 
 
 def num(value: int) -> bytes:
-    major, rest = (0x20, -1 - value) if value < 0 else (0, value)
+    major, argument = (0x20, -1 - value) if value < 0 else (0, value)
     for short, size, limit in (
         (24, 1, 1 << 8),
         (25, 2, 1 << 16),
         (26, 4, 1 << 32),
         (27, 8, 1 << 64),
     ):
-        if rest < 24:
-            return bytes([major | rest])
-        if rest < limit:
-            return bytes([major | short]) + rest.to_bytes(size, "big")
+        if argument < 24:
+            return bytes([major | argument])
+        if argument < limit:
+            return bytes([major | short]) + argument.to_bytes(size, "big")
     raise AssertionError
 
 
@@ -89,8 +89,8 @@ def block(label: str, *statements: bytes, fixed=False) -> bytes:
     return made(104, 0, text(label), no(fixed), array(*statements))
 
 
-def branch(op: int, first: str, second: str, yes: str, other: str, name="jmp.1") -> bytes:
-    inner = made(193, 0, text(first), text(second), num(0), made(189, op), text(yes), text(other))
+def branch(op: int, first: str, second: str, yes: str, no: str, name="jmp.1") -> bytes:
+    inner = made(193, 0, text(first), text(second), num(0), made(189, op), text(yes), text(no))
     return statement(made(218, 46, inner), name)
 
 
@@ -112,7 +112,7 @@ def add_to(register: str, value: int) -> bytes:
 A = tensor("a", HBM, 256, [512])
 OUT = tensor("out.3", HBM, 256, [512])
 TILE = tensor("tensor0", SBUF, 128, [512])
-ROWS = ((512, 128), (1, 512))
+TILE_PATTERN = ((512, 128), (1, 512))
 
 
 def dma(
@@ -132,7 +132,7 @@ def dma(
 
 
 def tensor_tensor(name: str, op: int = 24, dtype: bytes | None = None) -> bytes:
-    tile = ref(bir(TILE, 0, ROWS))
+    tile = ref(bir(TILE, 0, TILE_PATTERN))
     fields = (tile, tile, tile, made(135, op), dtype or some(F32), made(130, 3))
     return statement(made(218, 34, made(182, 0, *fields)), name)
 
@@ -162,22 +162,28 @@ def check(data: bytes):
 
 
 def test_a_plain_kernel():
-    body = array(block("main.1", dma(bir(TILE, 0, ROWS), bir(A, 0, ROWS)), tensor_tensor("inst.6")))
+    body = array(
+        block(
+            "main.1",
+            dma(bir(TILE, 0, TILE_PATTERN), bir(A, 0, TILE_PATTERN)),
+            tensor_tensor("inst.6"),
+        )
+    )
     kernel = check(lnc(body))
     copy, multiply = kernel.bodies[0]
     assert kernel.name == "kernel"
     assert kernel.target == "trn2"
     assert copy.op == "dma_copy"
     assert copy.name == "inst.5"
-    assert copy.operands["src"] == Access(kernel.inputs[0], 0, ROWS)
+    assert copy.operands["src"] == Access(kernel.inputs[0], 0, TILE_PATTERN)
     assert str(copy.location) == "kernel.py:3"
     assert multiply.operands["op"] == "multiply"
     assert multiply.engine is Engine.vector
 
 
 def test_our_bytes_are_these():
-    """What we write for a plain kernel is what the hand puts together."""
-    body = array(block("main.1", dma(bir(TILE, 0, ROWS), bir(A, 0, ROWS))))
+    """The file of a plain kernel equals one that is assembled by hand."""
+    body = array(block("main.1", dma(bir(TILE, 0, TILE_PATTERN), bir(A, 0, TILE_PATTERN))))
     kernel = klir.loads(lnc(body), target="trn2")
     kernel.metadata.clear()
     data = klir.dumps(kernel).klir
@@ -190,7 +196,10 @@ def test_what_our_ir_cannot_say_is_kept():
     place = position(4, 8, some(num(5)))
     rotated = tensor("tensor0", SBUF, 128, [512], rotation=False, shared=True)
     body = array(
-        block("main.1", dma(bir(rotated, 0, ROWS), bir(A, 0, ROWS), unique=True, place=place))
+        block(
+            "main.1",
+            dma(bir(rotated, 0, TILE_PATTERN), bir(A, 0, TILE_PATTERN), unique=True, place=place),
+        )
     )
     kernel = check(lnc(body))
     assert "original" in kernel.metadata["klir"]
@@ -199,7 +208,9 @@ def test_what_our_ir_cannot_say_is_kept():
 
 
 def test_what_our_ir_has_no_form_for_is_refused():
-    body = array(block("main.1", dma(bir(TILE, 0, ROWS), bir(A, 0, ROWS), descriptors=99)))
+    body = array(
+        block("main.1", dma(bir(TILE, 0, TILE_PATTERN), bir(A, 0, TILE_PATTERN), descriptors=99))
+    )
     with pytest.raises(NkiFileError, match="NKI-FILE-UNSUPPORTED"):
         klir.loads(lnc(body), target="trn2")
 
@@ -224,13 +235,13 @@ def test_accesses_with_partitions_apart():
 
 
 def loop(test=7, step=1, init=()) -> bytes:
-    dynamic = bir(A, 0, ROWS, some(made(123, 0, text("reg.1"))))
+    dynamic = bir(A, 0, TILE_PATTERN, some(made(123, 0, text("reg.1"))))
     return array(
-        block("main.1", dma(bir(TILE, 0, ROWS), bir(A, 0, ROWS), "inst.1"), jump("label.2")),
+        block("main.1", dma(bir(TILE, 0, TILE_PATTERN), bir(A, 0, TILE_PATTERN), "inst.1"), jump("label.2")),
         block("label.2", *init, jump("label.3")),
         block("label.3", branch(test, "reg.1", "reg.2", "body.4", "exit.5", "brlt.1")),
         block(
-            "body.4", dma(bir(TILE, 0, ROWS), dynamic), add_to("reg.1", step),
+            "body.4", dma(bir(TILE, 0, TILE_PATTERN), dynamic), add_to("reg.1", step),
             branch(test, "reg.1", "reg.2", "body.4", "exit.5", "brlt.2"),
         ),
         block("exit.5", tensor_tensor("inst.9")),
@@ -239,23 +250,23 @@ def loop(test=7, step=1, init=()) -> bytes:
 
 def test_a_counted_loop():
     kernel = check(lnc(loop(init=(move("reg.1", 0), move("reg.2", 4)))))
-    copy, found, multiply = kernel.bodies[0]
+    copy, outer, multiply = kernel.bodies[0]
     assert (copy.op, multiply.op) == ("dma_copy", "tensor_tensor")
-    assert isinstance(found, ForLoop)
-    assert (found.register, found.start, found.stop, found.step) == (Register("reg.1"), 0, 4, 1)
-    assert found.body[0].operands["src"].scalar_offset == Register("reg.1")
+    assert isinstance(outer, ForLoop)
+    assert (outer.register, outer.start, outer.stop, outer.step) == (Register("reg.1"), 0, 4, 1)
+    assert outer.body[0].operands["src"].scalar_offset == Register("reg.1")
 
 
 def test_a_loop_over_registers_set_before():
     kernel = check(lnc(loop(init=())))
-    found = kernel.bodies[0][1]
-    assert (found.start, found.stop) == (Register("reg.1"), Register("reg.2"))
+    counted_loop = kernel.bodies[0][1]
+    assert (counted_loop.start, counted_loop.stop) == (Register("reg.1"), Register("reg.2"))
 
 
 def test_a_loop_to_a_register():
     kernel = check(lnc(loop(init=(move("reg.1", 2),))))
-    found = kernel.bodies[0][1]
-    assert (found.start, found.stop) == (2, Register("reg.2"))
+    counted_loop = kernel.bodies[0][1]
+    assert (counted_loop.start, counted_loop.stop) == (2, Register("reg.2"))
 
 
 def test_a_loop_downwards():
@@ -270,11 +281,11 @@ def test_a_while_loop():
         block("body.2", add_to("reg.1", -1), branch(4, *test, "brnz.4")),
         block("exit.3"),
     )
-    alloc, found = check(lnc(body)).bodies[0]
+    alloc, loop = check(lnc(body)).bodies[0]
     assert alloc.op == "register_alloc"
     assert alloc.operands == {"dst": Register("reg.1"), "x": 3}
-    assert isinstance(found, WhileLoop)
-    assert found.body[0].operands["src1"] == -1
+    assert isinstance(loop, WhileLoop)
+    assert loop.body[0].operands["src1"] == -1
 
 
 def test_instructions_in_a_fixed_order():
@@ -285,9 +296,9 @@ def test_instructions_in_a_fixed_order():
         ),
         block("label.3", tensor_tensor("inst.3")),
     )
-    found, last = check(lnc(body)).bodies[0]
-    assert isinstance(found, NoReorder)
-    assert [one.name for one in found.body] == ["inst.1", "inst.2"]
+    region, last = check(lnc(body)).bodies[0]
+    assert isinstance(region, NoReorder)
+    assert [inst.name for inst in region.body] == ["inst.1", "inst.2"]
     assert last.name == "inst.3"
 
 
@@ -298,17 +309,17 @@ def test_edges_are_dependences():
         made(107, 0, text("y"), array(text("z"))),
     )
     kernel = check(lnc(body, edges=edges))
-    assert [one.depends_on for one in kernel.bodies[0]] == [(), ("x",), ("x", "y")]
+    assert [inst.depends_on for inst in kernel.bodies[0]] == [(), ("x",), ("x", "y")]
 
 
 def test_two_cores():
     body = array(block("main.1", tensor_tensor("inst.1")))
-    other = array(
+    second_body = array(
         block(
             "main.1", dma(bir(tensor("tensor0", SBUF, 64, [8]), 0, ((8, 1),)), bir(A, 0, ((1, 1),)))
         )
     )
-    kernel = check(lnc(body, other))
+    kernel = check(lnc(body, second_body))
     assert kernel.lnc == 2
     shapes = [body[0].operands["dst"].tensor.shape for body in kernel.bodies]
     assert shapes == [(128, 512), (64, 8)]
@@ -323,20 +334,22 @@ def test_a_kernel_for_one_core_without_lnc():
 
 
 def test_operators_without_a_public_function_keep_their_fields():
-    load = statement(made(218, 17, made(160, 0, ref(bir(TILE, 0, ROWS)), no(True))), "inst.1")
-    (found,) = check(lnc(array(block("main.1", load)))).bodies[0]
-    assert found.op == "klir.loadStationary"
-    assert found.operands["isTranspose"] is True
+    load = statement(
+        made(218, 17, made(160, 0, ref(bir(TILE, 0, TILE_PATTERN)), no(True))), "inst.1"
+    )
+    (inst,) = check(lnc(array(block("main.1", load)))).bodies[0]
+    assert inst.op == "klir.loadStationary"
+    assert inst.operands["isTranspose"] is True
 
 
 def test_registers_loaded_and_stored():
-    one = bir(tensor("n", SBUF, 1, [1], I32), 0, ((1, 1), (1, 1)))
+    access = bir(tensor("n", SBUF, 1, [1], I32), 0, ((1, 1), (1, 1)))
     loads = [
-        statement(made(218, 43, made(190, 0, text("reg.1"), ref(one))), f"load.{index}")
+        statement(made(218, 43, made(190, 0, text("reg.1"), ref(access))), f"load.{index}")
         for index in range(2)
     ]
-    store = statement(made(218, 44, made(191, 0, ref(one), text("reg.1"))), "store.1")
-    ops = [one.op for one in check(lnc(array(block("main.1", *loads, store)))).bodies[0]]
+    store = statement(made(218, 44, made(191, 0, ref(access), text("reg.1"))), "store.1")
+    ops = [inst.op for inst in check(lnc(array(block("main.1", *loads, store)))).bodies[0]]
     assert ops == ["register_alloc", "register_load", "register_store"]
 
 
@@ -397,15 +410,15 @@ def test_tensors_larger_than_any_memory(free):
 
 
 def test_one_name_for_two_tensors():
-    other = tensor("tensor0", SBUF, 4, [4])
-    body = array(block("main.1", dma(bir(TILE, 0, ROWS), bir(A, 0, ROWS)), dma(bir(other, 0, ((1, 1),)), bir(A, 0, ((1, 1),)))))  # fmt: skip
+    renamed = tensor("tensor0", SBUF, 4, [4])
+    body = array(block("main.1", dma(bir(TILE, 0, TILE_PATTERN), bir(A, 0, TILE_PATTERN)), dma(bir(renamed, 0, ((1, 1),)), bir(A, 0, ((1, 1),)))))  # fmt: skip
     with pytest.raises(NkiFileError, match="two different tensors"):
         klir.loads(lnc(body))
 
 
 def test_floats_that_are_no_numbers():
     value = made(131, 3, b"\xfa" + struct.pack(">I", 0x7FC00001))
-    fill = made(218, 25, made(158, 0, ref(bir(TILE, 0, ROWS)), value, F32, made(130, 0)))
+    fill = made(218, 25, made(158, 0, ref(bir(TILE, 0, TILE_PATTERN)), value, F32, made(130, 0)))
     kernel = klir.loads(lnc(array(block("main.1", statement(fill, "m")))), target="trn2")
     written = klir.dumps(kernel)
     again = klir.loads(written.klir, written.companion)

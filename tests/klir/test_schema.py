@@ -33,7 +33,7 @@ def values(type_: str, depth: int = 0) -> Any:
         return plain[type_]
     entry = schema._type(type_)
     if "fields" in entry:
-        parts = [values(one, depth + 1) for one in schema.field_types(type_).values()]
+        parts = [values(field_type, depth + 1) for field_type in schema.field_types(type_).values()]
         return st.tuples(*parts).map(schema.node(type_)._make)
     choices = []
     for name in schema.constructors(type_)[: 1 if depth > 8 else None]:
@@ -43,7 +43,7 @@ def values(type_: str, depth: int = 0) -> Any:
         if not types:
             choices.append(st.just(name))
             continue
-        parts = [values(one, depth + 1) for one in types.values()]
+        parts = [values(element_type, depth + 1) for element_type in types.values()]
         choices.append(st.tuples(*parts).map(schema.node(type_, name)._make))
     return st.one_of(choices)
 
@@ -82,8 +82,8 @@ def test_proofs_count_as_fields_and_take_no_bytes():
 def test_tags_tell_types_apart():
     entries = schema._schema()["types"]
     marks = [
-        (one["tag"], one.get("constructor", 0))
-        for name, one in entries.items()
+        (entry["tag"], entry.get("constructor", 0))
+        for name, entry in entries.items()
         if name != "Foreign"
     ]
     assert len(set(marks)) == len(marks)

@@ -96,8 +96,8 @@ def test_errors_point_at_the_place(text, place, said):
 
 def test_constants():
     kernel = samples.everything()
-    other = Constant(samples.IDENTITY, np.arange(64, dtype=np.int8).reshape(8, 8))
-    kernel.constants += (other,)
+    second_constant = Constant(samples.IDENTITY, np.arange(64, dtype=np.int8).reshape(8, 8))
+    kernel.constants += (second_constant,)
     assert "= int8[8, 8] identity" in to_text(kernel)
     assert parse(to_text(kernel)) == kernel
     text = to_text(kernel)

@@ -48,12 +48,12 @@ def _through_files(kernel, tmp_path):
     klir.write(kernel, path)
     read = klir.read(path)
     assert klir.dumps(read) == klir.dumps(kernel)
-    assert [one.op for one in read.instructions()] == [one.op for one in kernel.instructions()]
-    assert [one.operands for one in read.instructions()] == [
-        one.operands for one in kernel.instructions()
+    assert [inst.op for inst in read.instructions()] == [inst.op for inst in kernel.instructions()]
+    assert [inst.operands for inst in read.instructions()] == [
+        inst.operands for inst in kernel.instructions()
     ]
     assert parse(str(read)) == read
-    places = {one.location.file for one in read.instructions() if one.location}
+    places = {inst.location.file for inst in read.instructions() if inst.location}
     assert places == {"test_traced.py"}
     return read
 
@@ -62,7 +62,7 @@ def test_tiles(tmp_path):
     read = _through_files(nki_lang.trace(tiled, [SPEC], target="trn2"), tmp_path)
     assert read.target == "trn2"
     again = klir.loads(klir.dumps(read).klir, target="trn2")
-    assert [one.op for one in again.instructions()] == [one.op for one in read.instructions()]
+    assert [inst.op for inst in again.instructions()] == [inst.op for inst in read.instructions()]
 
 
 def test_a_loop_on_the_device(tmp_path):

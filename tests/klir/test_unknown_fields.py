@@ -69,7 +69,7 @@ def paths() -> list[str]:
 def test_a_key_at_every_level_of_the_companion(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written = klir.dumps(called())
     record = json.loads(written.companion)
-    document = next(document for found, document in objects(record) if found == path)
+    document = next(document for place, document in objects(record) if place == path)
     document["x_newer"] = "x"
     data = json.dumps(record).encode()
     if path in OPEN and path.startswith("tensors"):
@@ -133,18 +133,29 @@ def newer(data: bytes, old: bytes, new: bytes) -> bytes:
     return changed[:version] + label + changed[end:]
 
 
-def head(name: str, constructor: str | None = None, *, at: int, value: int) -> tuple[bytes, bytes]:
+def head(
+    name: str, constructor: str | None = None, *, offset: int, value: int
+) -> tuple[bytes, bytes]:
     old = schema.head(name, constructor)
-    return old, old[:at] + bytes([value]) + old[at + 1 :]
+    return old, old[:offset] + bytes([value]) + old[offset + 1 :]
 
 
 CHANGES = {
-    "field": (head("Stmt", "oper", at=3, value=0x84), r"a Stmt\.oper of 4 fields \(3 are known\)"),
-    "structure": (head("Address", at=3, value=0x88), r"a Address of 8 fields \(7 are known\)"),
-    "operator": (head("Operator", "ncDmaCopy", at=2, value=250), "the constructor 250 of Operator"),
-    "enumeration": (head("Dtype", "float32", at=2, value=99), "the constructor 99 of Dtype"),
-    "tag": (head("TensorRef", "abstract", at=1, value=250), "the tag 250 in place of a TensorRef"),
-    "contents": (head("Contents", "lnc", at=2, value=77), "the constructor 77 of Contents"),
+    "field": (
+        head("Stmt", "oper", offset=3, value=0x84),
+        r"a Stmt\.oper of 4 fields \(3 are known\)",
+    ),
+    "structure": (head("Address", offset=3, value=0x88), r"a Address of 8 fields \(7 are known\)"),
+    "operator": (
+        head("Operator", "ncDmaCopy", offset=2, value=250),
+        "the constructor 250 of Operator",
+    ),
+    "enumeration": (head("Dtype", "float32", offset=2, value=99), "the constructor 99 of Dtype"),
+    "tag": (
+        head("TensorRef", "abstract", offset=1, value=250),
+        "the tag 250 in place of a TensorRef",
+    ),
+    "contents": (head("Contents", "lnc", offset=2, value=77), "the constructor 77 of Contents"),
 }
 
 

@@ -42,12 +42,12 @@ class Case:
 
 def read(code: str) -> list[Case]:
     """The cases of a rule."""
-    found = []
+    cases = []
     for case in FILES[code].read_text().split(SEPARATOR + "\n"):
-        head, _, rest = case.strip().partition("\n")
+        head, _, tail = case.strip().partition("\n")
         assert head.startswith("// -t "), head
-        found.append(Case(code, head.removeprefix("// -t "), rest.partition(FINDS)[0].strip()))
-    return found
+        cases.append(Case(code, head.removeprefix("// -t "), tail.partition(FINDS)[0].strip()))
+    return cases
 
 
 def broken(code: str) -> tuple[str, str]:

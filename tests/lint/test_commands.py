@@ -105,32 +105,34 @@ def test_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_baseline_hides_what_is_known(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    known = ("bad.hlo", "--baseline", "known.json")
-    assert lint(capsys, *known, "--write-baseline")[0] == 0
+    baseline_words = ("bad.hlo", "--baseline", "known.json")
+    assert lint(capsys, *baseline_words, "--write-baseline")[0] == 0
     text = (folder / "known.json").read_text()
     assert str(folder) not in text and "bad.hlo" in text
-    assert lint(capsys, *known)[:2] == (0, "")
+    assert lint(capsys, *baseline_words)[:2] == (0, "")
     more = COMPLEX.replace("ROOT x", "x").replace("\n}", "\n  ROOT y = f32[4] power(f, f)\n}")
     (folder / "bad.hlo").write_text(more.replace("c64[4] parameter(0)",
                                     "c64[4] parameter(0)\n  f = f32[4] parameter(1)"))  # fmt: skip
-    code, out, _ = lint(capsys, *known)
+    code, out, _ = lint(capsys, *baseline_words)
     assert code == 1 and "NCC_EUOC002" in out and "NCC_EVRF004" not in out
 
 
 def test_a_note_tells_what_is_known_and_gone(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
-    known = ("--target", "trn2", "--baseline", "known.json")
+    baseline_words = ("--target", "trn2", "--baseline", "known.json")
     (folder / "other.hlo").write_text(COMPLEX)
-    assert lint(capsys, "bad.hlo", "other.hlo", *known, "--write-baseline")[0] == 0
-    assert "no longer" not in lint(capsys, "bad.hlo", *known)[2]  # other.hlo is not looked at
+    assert lint(capsys, "bad.hlo", "other.hlo", *baseline_words, "--write-baseline")[0] == 0
+    assert (
+        "no longer" not in lint(capsys, "bad.hlo", *baseline_words)[2]
+    )  # other.hlo is not looked at
     (folder / "bad.hlo").write_text("HloModule m\n\nENTRY e {\n  ROOT x = f32[4] parameter(0)\n}\n")
-    code, out, err = lint(capsys, "bad.hlo", *known)
+    code, out, err = lint(capsys, "bad.hlo", *baseline_words)
     assert (code, out) == (0, "")
     assert "no longer occur" in err and "  bad.hlo: NCC_EVRF004 %main/%x" in err
-    assert "no longer" not in lint(capsys, "bad.hlo", *known, "--ignore", "NCC_EVRF004")[2]
+    assert "no longer" not in lint(capsys, "bad.hlo", *baseline_words, "--ignore", "NCC_EVRF004")[2]
     (folder / "other.hlo").unlink()
-    assert "  other.hlo: NCC_EVRF004 %" in lint(capsys, "bad.hlo", *known)[2]
+    assert "  other.hlo: NCC_EVRF004 %" in lint(capsys, "bad.hlo", *baseline_words)[2]
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"schema": "other"}', None])
@@ -148,8 +150,8 @@ def test_unusable_baseline(
 
 def settings(capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[object, str]]:
     assert main(["config", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["settings"]
-    return {name: (one["value"], one["origin"]) for name, one in found.items()}
+    origins = json.loads(capsys.readouterr().out)["settings"]
+    return {name: (setting["value"], setting["origin"]) for name, setting in origins.items()}
 
 
 def test_flag_before_variable_before_file(
@@ -163,9 +165,9 @@ def test_flag_before_variable_before_file(
     assert settings(capsys)["target"] == ("trn2", "nki-hlo.toml")
     monkeypatch.setenv("NKI_HLO_TARGET", "trn3")
     monkeypatch.setenv("NKI_HLO_IGNORE", "NCC_EVRF001, HLO-L")
-    found = settings(capsys)
-    assert found["target"] == ("trn3", "NKI_HLO_TARGET")
-    assert found["ignore"] == (["NCC_EVRF001", "HLO-L"], "NKI_HLO_IGNORE")
+    origins = settings(capsys)
+    assert origins["target"] == ("trn3", "NKI_HLO_TARGET")
+    assert origins["ignore"] == (["NCC_EVRF001", "HLO-L"], "NKI_HLO_IGNORE")
     _, out, _ = lint(capsys, "bad.hlo", "--target", "trn1", "--json")
     assert json.loads(out)["target"] == "trn1"
 
@@ -217,7 +219,7 @@ def test_explain_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_all_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--json"]) == 0
-    listed = [one["code"] for one in json.loads(capsys.readouterr().out)["codes"]]
+    listed = [rule["code"] for rule in json.loads(capsys.readouterr().out)["codes"]]
     assert set(listed) > {*RULES, *VERIFIER}
     assert main(["explain"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(listed)

@@ -17,7 +17,7 @@ def test_f8e4m3_ends_after_trn3() -> None:
     text = broken("NCC_EVRF051")[1].replace("f8e4m3fn", "f8e4m3")
     later = dataclasses.replace(target_of("trn3"), generation=5)
     assert codes(text, "trn3") == []
-    assert [one.code for one in lint(load(text), target=later)] == ["NCC_EVRF052"]
+    assert [hit.code for hit in lint(load(text), target=later)] == ["NCC_EVRF052"]
 
 
 def test_types_are_reported_where_they_enter() -> None:
@@ -25,4 +25,4 @@ def test_types_are_reported_where_they_enter() -> None:
   x = c64[4] parameter(0)
   y = c64[4] negate(x)
   ROOT z = c64[4] add(x, y)""")
-    assert [one.instruction for one in lint(load(text), target="trn2")] == ["x"]
+    assert [hit.instruction for hit in lint(load(text), target="trn2")] == ["x"]

@@ -24,10 +24,10 @@ AFTER_TRN3 = {"NCC_EVRF052"}
 
 @pytest.mark.parametrize("code", FILES)
 def test_findings(code: str, update_golden: bool) -> None:
-    found = f"\n{SEPARATOR}\n".join(map(str, read(code)))
+    text = f"\n{SEPARATOR}\n".join(map(str, read(code)))
     if update_golden:
-        FILES[code].write_text(found)
-    assert found == FILES[code].read_text()
+        FILES[code].write_text(text)
+    assert text == FILES[code].read_text()
 
 
 @pytest.mark.parametrize("code", FILES)
@@ -52,8 +52,8 @@ def test_every_rule_has_a_file_in_the_folder_of_its_group() -> None:
         for family in _FAMILIES
         for rule in family.RULES
     }
-    wanted = set(RULES) - ON_KERNELS - AFTER_TRN3 - NO_GRAPH_SHOWS
+    expected = set(RULES) - ON_KERNELS - AFTER_TRN3 - NO_GRAPH_SHOWS
     assert {code: file.parent.name for code, file in FILES.items()} == {
-        code: groups[code] for code in wanted
+        code: groups[code] for code in expected
     }
     assert {code for code, rule in RULES.items() if rule.check is None} == NO_GRAPH_SHOWS

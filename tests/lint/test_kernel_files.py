@@ -44,19 +44,19 @@ def write(path: Path, *, shape=SHAPE, target="trn2", lnc: int = 1) -> Path:
 
 @pytest.fixture
 def calling(tmp_path: Path) -> Module:
-    found = load(PATTERN)
-    assert replace_matches(found, PATTERN, write(tmp_path / "negated.klir"))
-    return found
+    module = load(PATTERN)
+    assert replace_matches(module, PATTERN, write(tmp_path / "negated.klir"))
+    return module
 
 
-def kernel_codes(found: Module, target: str = "trn2") -> list[str]:
-    return [one.code for one in lint(found, target=target)]
+def kernel_codes(module: Module, target: str = "trn2") -> list[str]:
+    return [hit.code for hit in lint(module, target=target)]
 
 
-def reconfigure(found: Module, change) -> None:
-    call = found.find_custom_calls()[0]
+def reconfigure(module: Module, change) -> None:
+    call = module.find_custom_calls()[0]
     call.proto.backend_config = change(decode(call.backend_config)).encode()
-    found.touch()
+    module.touch()
 
 
 def test_kernel_that_fits(calling: Module) -> None:
@@ -75,7 +75,7 @@ def test_kernel_file_beside_the_module_counts_by_its_last_two_parts(
     folder.mkdir(parents=True)
     for path in list(tmp_path.glob("negated.klir*")):
         path.rename(folder / path.name)
-    assert [one.code for one in lint(calling, target="trn2", root=tmp_path / "moved")] == []
+    assert [hit.code for hit in lint(calling, target="trn2", root=tmp_path / "moved")] == []
     assert kernel_codes(calling) == ["NCC_EVRF059"]
 
 

@@ -12,8 +12,8 @@ from tests.lint.cases import load, module
 
 def test_operator_that_is_only_unlisted_is_a_note() -> None:
     text = module("  x = f32[4] parameter(0)\n  ROOT y = f32[4] cbrt(x)")
-    (found,) = lint(load(text), target="trn2")
-    assert (found.code, found.severity) == ("NCC_EVRF001", Severity.note)
+    (hit,) = lint(load(text), target="trn2")
+    assert (hit.code, hit.severity) == ("NCC_EVRF001", Severity.note)
 
 
 @pytest.mark.parametrize(

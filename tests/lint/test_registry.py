@@ -29,8 +29,8 @@ TEXT = module(
 
 
 def _divided(graph: Graph) -> Iterator[Hit]:
-    for view, found in graph.matching(BY_CONSTANT):
-        yield Hit(f"%{found['x'].name} is divided by the constant %{found['c'].name}", view)
+    for view, match in graph.matching(BY_CONSTANT):
+        yield Hit(f"%{match['x'].name} is divided by the constant %{match['c'].name}", view)
 
 
 def _fails(graph: Graph) -> Iterator[Hit]:
@@ -50,7 +50,7 @@ NO_RULES = [DIVISION, "text"]
 
 
 @pytest.fixture
-def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
+def rule_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     """Entry points that an installed package would have."""
     points: list[EntryPoint] = []
     monkeypatch.setattr(
@@ -68,13 +68,13 @@ def point(attribute: str) -> EntryPoint:
 
 
 def test_a_rule_of_another_package_is_linted_selected_and_explained(
-    others: list[EntryPoint], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rule_points: list[EntryPoint], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    others.append(point("DIVISION"))
+    rule_points.append(point("DIVISION"))
     assert list(registered_rules()) == [*RULES, "TEAM-001"]
-    (found,) = lint(hlo_tools.load(TEXT.encode()), target="trn2")
-    assert (found.code, found.place) == ("TEAM-001", "%main/%d")
-    assert found.message == "%x is divided by the constant %c"
+    (hit,) = lint(hlo_tools.load(TEXT.encode()), target="trn2")
+    assert (hit.code, hit.place) == ("TEAM-001", "%main/%d")
+    assert hit.message == "%x is divided by the constant %c"
     assert [rule.code for rule in selected(["team"])] == ["TEAM-001"]
     (tmp_path / "m.hlo").write_text(TEXT)
     assert main(["lint", str(tmp_path / "m.hlo")]) == 1
@@ -84,9 +84,9 @@ def test_a_rule_of_another_package_is_linted_selected_and_explained(
 
 
 def test_a_rule_that_fails_is_named_and_can_be_left_out(
-    others: list[EntryPoint], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rule_points: list[EntryPoint], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    others.append(point("SEVERAL"))
+    rule_points.append(point("SEVERAL"))
     (tmp_path / "m.hlo").write_text(TEXT)
     assert main(["lint", str(tmp_path / "m.hlo")]) == 3
     err = capsys.readouterr().err
@@ -104,22 +104,24 @@ def test_a_rule_that_fails_is_named_and_can_be_left_out(
         ("LOWER", "has the code 'team'"),
     ],
 )
-def test_what_is_no_rule_is_refused(others: list[EntryPoint], attribute: str, message: str) -> None:
-    others.append(point(attribute))
+def test_what_is_no_rule_is_refused(
+    rule_points: list[EntryPoint], attribute: str, message: str
+) -> None:
+    rule_points.append(point(attribute))
     with pytest.raises(HloError, match=message) as caught:
         registered_rules()
     assert caught.value.code == "HLO-RULE-BROKEN" and __name__ in caught.value.message
 
 
 @pytest.mark.parametrize("attribute", ["TAKEN", "TAKEN_BY_VERIFY"])
-def test_a_code_twice_is_an_error(others: list[EntryPoint], attribute: str) -> None:
-    others.append(point(attribute))
+def test_a_code_twice_is_an_error(rule_points: list[EntryPoint], attribute: str) -> None:
+    rule_points.append(point(attribute))
     with pytest.raises(HloError, match="two rules have the code") as caught:
         registered_rules()
     assert caught.value.code == "HLO-RULE-CLASH"
 
 
-OWN = """
+OWN_RULES = """
 from hlo_tools.lint import Hit, LintRule
 from hlo_tools.rewrite.patterns import op
 
@@ -134,7 +136,7 @@ ANSWER = 42
 
 def test_rules_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.hlo").write_text(TEXT)
-    (tmp_path / "own_rules.py").write_text(OWN)
+    (tmp_path / "own_rules.py").write_text(OWN_RULES)
 
     def run(rules: str) -> tuple[int, str]:
         code = main(["lint", str(tmp_path / "m.hlo"), "--rules", rules])

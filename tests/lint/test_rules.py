@@ -1,4 +1,4 @@
-"""What holds for every rule: places, remedies, selection, targets; good modules give nothing."""
+"""Properties of every rule: locations, remedies, selection, targets; good modules give no finding."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ def test_unknown_target() -> None:
 
 
 def test_finding_names_place_remedy_and_severity() -> None:
-    (found,) = lint(load(broken("NCC_EVRF022")[1]), target="trn2")
-    assert found.place == "%main/%s" and "s16[8]" in found.message and "s32" in found.remedy
-    assert found.severity is Severity.error
+    (hit,) = lint(load(broken("NCC_EVRF022")[1]), target="trn2")
+    assert hit.place == "%main/%s" and "s16[8]" in hit.message and "s32" in hit.remedy
+    assert hit.severity is Severity.error
 
 
 def test_broken_references_stop_at_what_the_verifier_says() -> None:
     broken = load(CLEAN)
     broken.proto.computations[0].instructions[2].operand_ids[0] = 77
-    found = lint(hlo_tools.load(broken.proto.SerializeToString()), target="trn2")
-    assert {one.code for one in found} == {"NCC_EVRF064"} and "HLO-V005" in found[0].message
+    hits = lint(hlo_tools.load(broken.proto.SerializeToString()), target="trn2")
+    assert {hit.code for hit in hits} == {"NCC_EVRF064"} and "HLO-V005" in hits[0].message
 
 
 @pytest.mark.parametrize("code", ["NCC_EVRF031", "NCC_EVRF056"])
@@ -71,7 +71,7 @@ def test_index_numbers_beyond_the_operand_are_no_crash(code: str) -> None:
         if view.opcode == "iota":
             view.proto.dimensions[:] = [9]
     damaged.touch()
-    assert all(one.code == "NCC_EVRF064" for one in lint(damaged, target="trn2"))
+    assert all(hit.code == "NCC_EVRF064" for hit in lint(damaged, target="trn2"))
 
 
 def test_selection() -> None:

@@ -13,7 +13,7 @@ from tests.models.model import Model, normal, tokens
 
 __all__ = ["llama", "llama_generation", "mamba", "mixtral"]
 
-WIDTH, HEADS, GROUPS, LENGTH, WORDS = 32, 4, 2, 16, 61
+WIDTH, HEADS, GROUPS, LENGTH, VOCABULARY = 32, 4, 2, 16, 61
 HEAD = WIDTH // HEADS
 
 
@@ -32,7 +32,7 @@ def _rotated(x: Any, positions: Any) -> Any:
 
 def _attended(query: Any, keys: Any, values: Any, mask: Any) -> Any:
     """Attention whose heads share keys and values in groups."""
-    keys, values = (jnp.repeat(each, HEADS // GROUPS, axis=2) for each in (keys, values))
+    keys, values = (jnp.repeat(heads, HEADS // GROUPS, axis=2) for heads in (keys, values))
     scores = jnp.einsum("bqhd,bkhd->bhqk", query, keys) / np.sqrt(HEAD)
     weights = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), -1)
     mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, values)
@@ -72,11 +72,14 @@ def _attention_weights(seed: int) -> dict[str, Any]:
 
 
 def _stack(layers: Any) -> Any:
-    return jax.tree.map(lambda *each: np.stack(each), *layers)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *layers)
 
 
 def _language_batch(seed: int) -> dict[str, Any]:
-    return {"in": tokens(seed, WORDS, 2, LENGTH), "out": tokens(seed + 1, WORDS, 2, LENGTH)}
+    return {
+        "in": tokens(seed, VOCABULARY, 2, LENGTH),
+        "out": tokens(seed + 1, VOCABULARY, 2, LENGTH),
+    }
 
 
 def _decoder(layer: Any) -> Any:
@@ -85,10 +88,10 @@ def _decoder(layer: Any) -> Any:
     def forward(w: Any, batch: Any) -> Any:
         x = w["embed"][batch["in"]]
         positions, mask = jnp.arange(LENGTH), jnp.tril(jnp.ones((LENGTH, LENGTH), bool))
-        for one in w["layers"]:
-            h = _rms(x, one["n1"])
-            x = x + _attended(*_projected(one, h, positions), mask) @ one["o"]
-            x = x + layer(one, _rms(x, one["n2"]))
+        for layer_weights in w["layers"]:
+            h = _rms(x, layer_weights["n1"])
+            x = x + _attended(*_projected(layer_weights, h, positions), mask) @ layer_weights["o"]
+            x = x + layer(layer_weights, _rms(x, layer_weights["n2"]))
         return _rms(x, w["norm"]) @ w["embed"].T
 
     return forward
@@ -96,7 +99,11 @@ def _decoder(layer: Any) -> Any:
 
 def _decoder_model(layer: Any, layers: list[Any], **options: Any) -> Model:
     forward = _decoder(layer)
-    weights = {"embed": normal(5, WORDS, WIDTH), "layers": layers, "norm": np.ones(WIDTH, "f4")}
+    weights = {
+        "embed": normal(5, VOCABULARY, WIDTH),
+        "layers": layers,
+        "norm": np.ones(WIDTH, "f4"),
+    }
 
     def loss(w: Any, batch: Any) -> Any:
         return _next_token(forward(w, batch), batch["out"])
@@ -119,23 +126,23 @@ def llama_generation() -> Model:
 
     The cache is written with ``dynamic_update_slice`` at a position known only at run time.
     """
-    whole = llama()
+    base = llama()
     count, prompt = 5, 6
 
     def advance(w: Any, caches: Any, word: Any, position: Any) -> tuple[Any, Any]:
         x = w["embed"][word]
-        mask, made = jnp.arange(LENGTH) < position + word.shape[1], []
+        mask, new_caches = jnp.arange(LENGTH) < position + word.shape[1], []
         if word.shape[1] > 1:
             mask = mask & jnp.tril(jnp.ones((word.shape[1], LENGTH), bool))
-        for one, (keys, values) in zip(w["layers"], caches, strict=True):
+        for layer_weights, (keys, values) in zip(w["layers"], caches, strict=True):
             places = position + jnp.arange(word.shape[1])
-            query, key, value = _projected(one, _rms(x, one["n1"]), places)
+            query, key, value = _projected(layer_weights, _rms(x, layer_weights["n1"]), places)
             keys = lax.dynamic_update_slice(keys, key, (0, position, 0, 0))
             values = lax.dynamic_update_slice(values, value, (0, position, 0, 0))
-            x = x + _attended(query, keys, values, mask) @ one["o"]
-            x = x + _gated(one, _rms(x, one["n2"]))
-            made.append((keys, values))
-        return _rms(x[:, -1:], w["norm"]) @ w["embed"].T, made
+            x = x + _attended(query, keys, values, mask) @ layer_weights["o"]
+            x = x + _gated(layer_weights, _rms(x, layer_weights["n2"]))
+            new_caches.append((keys, values))
+        return _rms(x[:, -1:], w["norm"]) @ w["embed"].T, new_caches
 
     def forward(w: Any, batch: Any) -> Any:
         empty = jnp.zeros((2, LENGTH, GROUPS, HEAD))
@@ -155,16 +162,16 @@ def llama_generation() -> Model:
         words, logits = forward(w, batch)
         return _next_token(logits, words)
 
-    return Model(forward, loss, whole.weights, whole.batch)
+    return Model(forward, loss, base.weights, base.batch)
 
 
 def mixtral() -> Model:
     """Two layers whose tokens each go through two of four gated experts, by their gate's weights."""
-    experts, taken = 4, 2
+    experts, expert_count = 4, 2
 
     def layer(w: Any, x: Any) -> Any:
         flat = x.reshape(-1, WIDTH)
-        values, chosen = lax.top_k(flat @ w["router"], taken)
+        values, chosen = lax.top_k(flat @ w["router"], expert_count)
         shares = jax.nn.softmax(values, -1)
         gates = (jax.nn.one_hot(chosen, experts) * shares[..., None]).sum(1)
         inner = jax.nn.silu(jnp.einsum("td,edf->etf", flat, w["gate"]))
@@ -214,8 +221,8 @@ def mamba() -> Model:
 
     def forward(w: Any, batch: Any) -> Any:
         x = w["embed"][batch["in"]]
-        for one in w["layers"]:
-            x = x + layer(one, _rms(x, one["n"]))
+        for layer_weights in w["layers"]:
+            x = x + layer(layer_weights, _rms(x, layer_weights["n"]))
         return x @ w["embed"].T
 
     def loss(w: Any, batch: Any) -> Any:
@@ -223,5 +230,5 @@ def mamba() -> Model:
 
     layers = [weights(500), weights(600)]
     return Model(
-        forward, loss, {"embed": normal(6, WORDS, WIDTH), "layers": layers}, _language_batch
+        forward, loss, {"embed": normal(6, VOCABULARY, WIDTH), "layers": layers}, _language_batch
     )

@@ -25,7 +25,7 @@ def _cross_entropy(logits: Any, labels: Any) -> Any:
 
 def _classifier(forward: Any, weights: Any, batch: Any) -> Model:
     return Model(
-        forward, lambda w, given: _cross_entropy(forward(w, given), given["out"]), weights, batch
+        forward, lambda w, batch: _cross_entropy(forward(w, batch), batch["out"]), weights, batch
     )
 
 
@@ -62,16 +62,16 @@ def graph_attention() -> Model:
 def shifted_windows() -> Model:
     """Attention inside windows of 4 by 4 patches, then inside shifted ones, and patches merged (Swin)."""
     width, heads = 16, 2
-    squares = {name: normal(at, width, width, scale=0.25) for at, name in enumerate("qkvo")}
+    squares = {name: normal(index, width, width, scale=0.25) for index, name in enumerate("qkvo")}
     weights = squares | {
         "patch": normal(9, 48, width, scale=0.2), "merge": normal(10, 4 * width, width, scale=0.2),
         "head": normal(11, width, 5, scale=0.3),
     }  # fmt: skip
-    part = np.zeros((8, 8), int)
-    part[6:] += 1
-    part[:, 6:] += 2
-    part = part.reshape(2, 4, 2, 4).transpose(0, 2, 1, 3).reshape(4, 16)
-    mask = np.where(part[:, None] != part[:, :, None], np.float32(-100), np.float32(0))
+    windows = np.zeros((8, 8), int)
+    windows[6:] += 1
+    windows[:, 6:] += 2
+    windows = windows.reshape(2, 4, 2, 4).transpose(0, 2, 1, 3).reshape(4, 16)
+    mask = np.where(windows[:, None] != windows[:, :, None], np.float32(-100), np.float32(0))
 
     def attended(w: Any, x: Any, shift: int) -> Any:
         moved = jnp.roll(x, (-shift, -shift), (1, 2))
@@ -108,13 +108,13 @@ def capacity() -> Model:
     def forward(w: Any, batch: Any) -> Any:
         x = batch["in"]
         gates, chosen = lax.top_k(jax.nn.softmax(x @ w["router"]), 2)
-        taken = jax.nn.one_hot(chosen, experts)
-        place = jnp.cumsum(taken.reshape(-1, experts), 0).reshape(taken.shape) * taken - 1
-        kept = (place < places) & (place >= 0)
-        rows = jax.nn.one_hot(jnp.where(kept, place, -1).astype(jnp.int32), places)
-        rows = rows * taken[..., None]
-        given = jnp.einsum("tkec,td->ecd", rows, x)
-        inner = jax.nn.gelu(jnp.einsum("ecd,edh->ech", given, w["up"]))
+        one_hot = jax.nn.one_hot(chosen, experts)
+        place = jnp.cumsum(one_hot.reshape(-1, experts), 0).reshape(one_hot.shape) * one_hot - 1
+        fits = (place < places) & (place >= 0)
+        rows = jax.nn.one_hot(jnp.where(fits, place, -1).astype(jnp.int32), places)
+        rows = rows * one_hot[..., None]
+        inputs = jnp.einsum("tkec,td->ecd", rows, x)
+        inner = jax.nn.gelu(jnp.einsum("ecd,edh->ech", inputs, w["up"]))
         back = jnp.einsum("ech,ehd->ecd", inner, w["down"])
         return jnp.einsum("ecd,tkec,tk->td", back, rows, gates)
 
@@ -141,12 +141,12 @@ def actor_critic() -> Model:
         following = jnp.concatenate([values[1:], values[-1:]])
         surprise = batch["reward"] + 0.99 * following * goes_on - values
 
-        def turn(later: Any, given: Any) -> Any:
-            now = given[0] + 0.94 * given[1] * later
+        def turn(later: Any, step: Any) -> Any:
+            now = step[0] + 0.94 * step[1] * later
             return now, now
 
-        found = lax.scan(turn, jnp.zeros(games), (surprise, goes_on), reverse=True)[1]
-        return lax.stop_gradient((found - found.mean()) / (found.std() + 1e-8))
+        sums = lax.scan(turn, jnp.zeros(games), (surprise, goes_on), reverse=True)[1]
+        return lax.stop_gradient((sums - sums.mean()) / (sums.std() + 1e-8))
 
     def loss(w: Any, batch: Any) -> Any:
         logits, values = forward(w, batch)
@@ -238,8 +238,8 @@ def sampled() -> Model:
         def turn(state: Any, x: Any) -> Any:
             inner, key = state
             key, drawn = jax.random.split(key)
-            kept = jax.random.bernoulli(drawn, 0.8, inner.shape)
-            inner = jnp.tanh(inner @ w["turn"] + x @ w["in"]) * kept / 0.8
+            keep_mask = jax.random.bernoulli(drawn, 0.8, inner.shape)
+            inner = jnp.tanh(inner @ w["turn"] + x @ w["in"]) * keep_mask / 0.8
             return (inner, key), inner
 
         (_, key), inner = lax.scan(turn, (jnp.zeros((2, 8)), batch["key"]), batch["in"])

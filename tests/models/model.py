@@ -1,4 +1,4 @@
-"""What a model is here, and the three programs that are made of it."""
+"""A model of the tests, and the three programs that are made of it."""
 
 from __future__ import annotations
 

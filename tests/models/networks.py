@@ -13,7 +13,7 @@ from tests.models.model import Model, normal, tokens
 
 __all__ = ["bert", "diffusion_block", "gpt2", "lstm", "mlp", "resnet18", "unet_block", "vit"]
 
-WIDTH, HEADS, WORDS, LENGTH = 32, 4, 61, 12
+WIDTH, HEADS, VOCABULARY, LENGTH = 32, 4, 61, 12
 
 
 def _cross_entropy(logits: Any, labels: Any) -> Any:
@@ -26,12 +26,12 @@ def _model(network: nn.Module, batch: Any, loss: Any, **options: Any) -> Model:
     drawn = jax.jit(lambda key, x: network.init(key, x))(jax.random.key(0), batch(0)["in"])
     weights = jax.tree.map(np.asarray, drawn)
 
-    def forward(w: Any, given: Any) -> Any:
-        out = network.apply(w, given["in"], mutable=["batch_stats"])
+    def forward(w: Any, batch: Any) -> Any:
+        out = network.apply(w, batch["in"], mutable=["batch_stats"])
         return out if "batch_stats" in w else out[0]
 
-    def of(w: Any, given: Any) -> Any:
-        return loss(network.apply(w, given["in"], mutable=["batch_stats"])[0], given["out"])
+    def of(w: Any, batch: Any) -> Any:
+        return loss(network.apply(w, batch["in"], mutable=["batch_stats"])[0], batch["out"])
 
     return Model(forward, of, weights, batch, **options)
 
@@ -167,29 +167,35 @@ def vit() -> Model:
 
 class _Bert(nn.Module):
     @nn.compact
-    def __call__(self, given: Any) -> Any:
-        words, kinds, kept = given["words"], given["kinds"], given["kept"]
-        x = nn.Embed(WORDS, WIDTH)(words) + nn.Embed(2, WIDTH)(kinds)
+    def __call__(self, inputs: Any) -> Any:
+        words, kinds, kept_mask = inputs["words"], inputs["kinds"], inputs["kept"]
+        x = nn.Embed(VOCABULARY, WIDTH)(words) + nn.Embed(2, WIDTH)(kinds)
         x = nn.LayerNorm()(x + nn.Embed(LENGTH, WIDTH)(jnp.arange(LENGTH)))
-        mask = nn.make_attention_mask(jnp.ones_like(kept), kept)
+        mask = nn.make_attention_mask(jnp.ones_like(kept_mask), kept_mask)
         for _ in range(2):
             x = nn.LayerNorm()(x + nn.MultiHeadDotProductAttention(HEADS)(x, x, mask=mask))
             h = nn.gelu(nn.Dense(2 * WIDTH)(x), approximate=False)
             x = nn.LayerNorm()(x + nn.Dense(WIDTH)(h))
-        return nn.Dense(WORDS)(x), nn.Dense(2)(jnp.tanh(nn.Dense(WIDTH)(x[:, 0])))
+        return nn.Dense(VOCABULARY)(x), nn.Dense(2)(jnp.tanh(nn.Dense(WIDTH)(x[:, 0])))
 
 
 def bert() -> Model:
     """Norm last, exact GELU, padded inputs; masked words and the next sentence."""
 
     def batch(seed: int) -> dict[str, Any]:
-        kept = (np.arange(LENGTH) < np.array([[LENGTH], [LENGTH - 4]])).astype(np.int32)
-        given = {"words": tokens(seed, WORDS, 2, LENGTH), "kinds": tokens(seed + 1, 2, 2, LENGTH)}
-        wanted = {"words": tokens(seed + 2, WORDS, 2, LENGTH), "next": tokens(seed + 3, 2, 2)}
-        return {"in": given | {"kept": kept}, "out": wanted}
+        attention_mask = (np.arange(LENGTH) < np.array([[LENGTH], [LENGTH - 4]])).astype(np.int32)
+        inputs = {
+            "words": tokens(seed, VOCABULARY, 2, LENGTH),
+            "kinds": tokens(seed + 1, 2, 2, LENGTH),
+        }
+        expected = {
+            "words": tokens(seed + 2, VOCABULARY, 2, LENGTH),
+            "next": tokens(seed + 3, 2, 2),
+        }
+        return {"in": inputs | {"kept": attention_mask}, "out": expected}
 
-    def loss(out: Any, wanted: Any) -> Any:
-        return _cross_entropy(out[0], wanted["words"]) + _cross_entropy(out[1], wanted["next"])
+    def loss(out: Any, expected: Any) -> Any:
+        return _cross_entropy(out[0], expected["words"]) + _cross_entropy(out[1], expected["next"])
 
     return _model(_Bert(), batch, loss)
 
@@ -197,7 +203,7 @@ def bert() -> Model:
 class _Gpt2(nn.Module):
     @nn.compact
     def __call__(self, words: Any) -> Any:
-        embedding = nn.Embed(WORDS, WIDTH)
+        embedding = nn.Embed(VOCABULARY, WIDTH)
         x = embedding(words) + nn.Embed(LENGTH, WIDTH)(jnp.arange(LENGTH))
         layers = nn.scan(
             nn.remat(_Block, prevent_cse=False), variable_axes={"params": 0},
@@ -211,18 +217,21 @@ def gpt2() -> Model:
     """Three layers by ``scan``, each of them rematerialised; the head is the embedding."""
 
     def batch(seed: int) -> dict[str, Any]:
-        return {"in": tokens(seed, WORDS, 2, LENGTH), "out": tokens(seed + 1, WORDS, 2, LENGTH)}
+        return {
+            "in": tokens(seed, VOCABULARY, 2, LENGTH),
+            "out": tokens(seed + 1, VOCABULARY, 2, LENGTH),
+        }
 
     return _model(_Gpt2(), batch, _cross_entropy)
 
 
 class _Diffusion(nn.Module):
     @nn.compact
-    def __call__(self, given: Any) -> Any:
-        x, time = given["x"], given["time"]
+    def __call__(self, inputs: Any) -> Any:
+        x, time = inputs["x"], inputs["time"]
         angles = time[:, None] * jnp.exp(-np.log(10000.0) * jnp.arange(8) / 8)
         start = nn.Dense(WIDTH)(jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], -1))
-        start = nn.silu(start) + nn.Embed(5, WIDTH)(given["kind"])
+        start = nn.silu(start) + nn.Embed(5, WIDTH)(inputs["kind"])
         changes = jnp.split(nn.Dense(6 * WIDTH)(nn.silu(start))[:, None], 6, -1)
 
         def changed(x: Any, shift: Any, scale: Any) -> Any:
@@ -239,7 +248,7 @@ def diffusion_block() -> Model:
 
     def batch(seed: int) -> dict[str, Any]:
         time = np.random.default_rng(seed).uniform(0, 1000, 2).astype(np.float32)
-        given = {"x": normal(seed, 2, 16, WIDTH), "time": time, "kind": tokens(seed, 5, 2)}
-        return {"in": given, "out": normal(seed + 1, 2, 16, WIDTH)}
+        inputs = {"x": normal(seed, 2, 16, WIDTH), "time": time, "kind": tokens(seed, 5, 2)}
+        return {"in": inputs, "out": normal(seed + 1, 2, 16, WIDTH)}
 
     return _model(_Diffusion(), batch, lambda x, y: jnp.mean((x - y) ** 2))

@@ -25,7 +25,7 @@ SEEDS = (1000, 2000)
 
 @dataclass(slots=True)
 class Measured:
-    """What one program took, and how far it is off.
+    """The cost and the error of one program.
 
     Attributes:
         seconds: CPU seconds of each step: lower, build, verify, load, first (run), run, jaxlib.
@@ -65,32 +65,34 @@ def measure(model: Model, kind: str, target: str, folder: Path) -> Measured:
     with measured.timed("load"):
         loaded = runtime.load(path)
     for seed in SEEDS:
-        given = arguments(seed)
-        arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(given)]
-        wanted = [np.asarray(leaf) for leaf in jax.tree.leaves(jitted(*given))]
+        step_arguments = arguments(seed)
+        arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(step_arguments)]
+        expected = [np.asarray(leaf) for leaf in jax.tree.leaves(jitted(*step_arguments))]
         first = seed == SEEDS[0]  # the first run simplifies the instructions
         with measured.timed("first jaxlib" if first else "jaxlib"):
-            jax.block_until_ready(jitted(*given))
+            jax.block_until_ready(jitted(*step_arguments))
         with measured.timed("first" if first else "run"):
             results = loaded.run(dict(zip(program.inputs, arrays, strict=True)))
-        found = [results[name] for name in program.outputs]
-        for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
-            measured.worst = max(measured.worst, _difference(one, other))
-            _compare(one, other, model.tolerance, f"result {number} of seed {seed}")
+        actual = [results[name] for name in program.outputs]
+        for number, (result, reference) in enumerate(zip(actual, expected, strict=True)):
+            measured.worst = max(measured.worst, _difference(result, reference))
+            _compare(result, reference, model.tolerance, f"result {number} of seed {seed}")
     return measured
 
 
-def _difference(found: Any, wanted: Any) -> float:
-    if wanted.dtype.kind != "f" or not wanted.size:
+def _difference(actual: Any, expected: Any) -> float:
+    if expected.dtype.kind != "f" or not expected.size:
         return 0.0
-    return float(np.max(np.abs(found - wanted)) / max(np.max(np.abs(wanted)), 1e-2))
+    return float(np.max(np.abs(actual - expected)) / max(np.max(np.abs(expected)), 1e-2))
 
 
-def _compare(found: Any, wanted: Any, tolerance: float, place: str) -> None:
-    assert found.shape == wanted.shape and found.dtype == wanted.dtype, place
-    if wanted.dtype.kind in "biu":
-        np.testing.assert_array_equal(found, wanted, err_msg=place)
+def _compare(actual: Any, expected: Any, tolerance: float, place: str) -> None:
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype, place
+    if expected.dtype.kind in "biu":
+        np.testing.assert_array_equal(actual, expected, err_msg=place)
         return
     # Gradients that are zero but for rounding (of a key's bias) have no size of their own.
-    scale = max(float(np.max(np.abs(wanted), initial=0.0)), 1e-2)
-    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=place)
+    scale = max(float(np.max(np.abs(expected), initial=0.0)), 1e-2)
+    np.testing.assert_allclose(
+        actual, expected, rtol=tolerance, atol=tolerance * scale, err_msg=place
+    )

@@ -6,9 +6,9 @@ from importlib import import_module
 
 from tests.models.model import Model
 
-__all__ = ["FAMILIES", "PLAIN", "WITH_FLAX", "model_of"]
+__all__ = ["FAMILIES", "PURE_JAX", "WITH_FLAX", "model_of"]
 
-PLAIN = ("llama", "llama_generation", "mamba", "mixtral")
+PURE_JAX = ("llama", "llama_generation", "mamba", "mixtral")
 FAMILIES = (
     "actor_critic", "beam_search", "capacity", "graph_attention", "radiance", "sampled",
     "shifted_windows",
@@ -18,8 +18,8 @@ WITH_FLAX = ("bert", "diffusion_block", "gpt2", "lstm", "mlp", "resnet18", "unet
 
 def model_of(name: str) -> Model:
     """The model of a name."""
-    homes = {"decoders": PLAIN, "families": FAMILIES, "networks": WITH_FLAX}
-    (found,) = (home for home, names in homes.items() if name in names)
-    home = import_module(f"tests.models.{found}")
-    made: Model = getattr(home, name)()
-    return made
+    homes = {"decoders": PURE_JAX, "families": FAMILIES, "networks": WITH_FLAX}
+    (home_name,) = (home for home, names in homes.items() if name in names)
+    home = import_module(f"tests.models.{home_name}")
+    model: Model = getattr(home, name)()
+    return model

@@ -11,7 +11,7 @@ pytest.importorskip("jax")
 
 from tests.models.model import KINDS
 from tests.models.running import measure
-from tests.models.table import FAMILIES, PLAIN, WITH_FLAX, model_of
+from tests.models.table import FAMILIES, PURE_JAX, WITH_FLAX, model_of
 
 pytestmark = pytest.mark.jax
 
@@ -30,6 +30,6 @@ def test_a_cheap_program_gives_what_jaxlib_gives(name: str, kind: str, tmp_path:
 @pytest.mark.slow("builds every model three times: some minutes")
 @pytest.mark.skipif(not importlib.util.find_spec("optax"), reason="needs flax and optax")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", [*PLAIN, *FAMILIES, *WITH_FLAX])
+@pytest.mark.parametrize("name", [*PURE_JAX, *FAMILIES, *WITH_FLAX])
 def test_a_program_gives_what_jaxlib_gives(name: str, kind: str, tmp_path: Path) -> None:
     measure(model_of(name), kind, "trn2", tmp_path)

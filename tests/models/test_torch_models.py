@@ -18,7 +18,7 @@ NAMES = (
 )  # fmt: skip
 CHILD = "import sys; sys.argv = ['', {!r}, {!r}]; from tests.models.torch_child import main; main()"
 
-HAS_MODELS = all(importlib.util.find_spec(one) for one in ("transformers", "torchvision"))
+HAS_MODELS = all(importlib.util.find_spec(package) for package in ("transformers", "torchvision"))
 
 
 def run(names: str, kinds: str) -> list[dict[str, Any]]:
@@ -50,8 +50,8 @@ def test_a_difference_is_found() -> None:
     torch = pytest.importorskip("torch")
     from tests.models.torch_networks import difference
 
-    one = torch.tensor([1.0, 2.0])
-    assert difference(one, one) == 0
-    assert difference(one, one + 1) > 0.3
-    assert difference(one, one.double()) == difference(one, one[:1]) == float("inf")
-    assert difference(one * float("nan"), one) == float("inf")
+    tensor = torch.tensor([1.0, 2.0])
+    assert difference(tensor, tensor) == 0
+    assert difference(tensor, tensor + 1) > 0.3
+    assert difference(tensor, tensor.double()) == difference(tensor, tensor[:1]) == float("inf")
+    assert difference(tensor * float("nan"), tensor) == float("inf")

@@ -25,37 +25,37 @@ BIASED = "running_var"
 
 
 def results(model: TorchModel, kind: str, seed: int, device: Any) -> list[torch.Tensor]:
-    """What one program gives on a device, brought to the CPU."""
+    """Return the results of one program on a device, copied to the CPU."""
     torch.manual_seed(0)
     network = copy.deepcopy(model.network).to(device).train()
     if hasattr(network, "tie_weights"):
         network.tie_weights()  # torch_xla moves shared weights one by one
-    given = {name: value.to(device) for name, value in model.batch(seed).items()}
-    out = model.forward(network, given)
-    found = [out]
+    inputs = {name: value.to(device) for name, value in model.batch(seed).items()}
+    out = model.forward(network, inputs)
+    outputs = [out]
     if kind != "forward":
-        loss = model.loss(out, given["labels"])
+        loss = model.loss(out, inputs["labels"])
         loss.backward()
-        rows = [one for one in network.parameters() if one.grad is not None]
-        found = [loss, *(one.grad for one in rows)]
+        rows = [parameter for parameter in network.parameters() if parameter.grad is not None]
+        outputs = [loss, *(row.grad for row in rows)]
         if kind == "step":
             name, options = model.optimizer
             getattr(torch.optim, name)(rows, **options).step()
             state = network.state_dict()
-            found = [loss, *(state[one] for one in sorted(state) if not one.endswith(BIASED))]
+            outputs = [loss, *(state[name] for name in sorted(state) if not name.endswith(BIASED))]
     torch_xla.sync()
-    return [one.detach().cpu() for one in found]
+    return [output.detach().cpu() for output in outputs]
 
 
 def compared(model: TorchModel, kind: str) -> dict[str, Any]:
     seconds: list[float] = []
     worst = 0.0
     for seed in SEEDS:
-        wanted = results(model, kind, seed, "cpu")
+        expected = results(model, kind, seed, "cpu")
         begun = time.process_time()
-        found = results(model, kind, seed, torch_xla.device())
+        actual = results(model, kind, seed, torch_xla.device())
         seconds.append(round(time.process_time() - begun, 2))
-        worst = max(worst, *(difference(*pair) for pair in zip(found, wanted, strict=True)))
+        worst = max(worst, *(difference(*pair) for pair in zip(actual, expected, strict=True)))
     return {"seconds": seconds, "worst": worst, "right": worst <= model.tolerance}
 
 
@@ -72,7 +72,7 @@ def main() -> None:
     for name in sys.argv[1].split(","):
         torch.manual_seed(7)
         model = (MODELS | FAMILIES)[name]()
-        for kind in (one for one in sys.argv[2].split(",") if one in model.kinds):
+        for kind in (name for name in sys.argv[2].split(",") if name in model.kinds):
             row = {"model": name, "kind": kind} | guarded(model, kind)
             print(json.dumps(row), flush=True)
 

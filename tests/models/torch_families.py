@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from tests.models.torch_networks import (
+    VOCABULARY,
     WIDTH,
-    WORDS,
     TorchModel,
     classified,
     pictures,
@@ -36,12 +36,12 @@ def t5() -> TorchModel:
     from transformers import T5Config, T5ForConditionalGeneration
 
     config = T5Config(
-        vocab_size=WORDS, d_model=WIDTH, d_kv=8, d_ff=64, num_layers=2, num_heads=4,
+        vocab_size=VOCABULARY, d_model=WIDTH, d_kv=8, d_ff=64, num_layers=2, num_heads=4,
         dropout_rate=0.0, decoder_start_token_id=0,
     )  # fmt: skip
 
-    def forward(network: torch.nn.Module, given: Batch) -> torch.Tensor:
-        words = {"input_ids": given["x"], "decoder_input_ids": given["x"].flip(1)}
+    def forward(network: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        words = {"input_ids": batch["x"], "decoder_input_ids": batch["x"].flip(1)}
         return network(**words, use_cache=False).logits
 
     return TorchModel(T5ForConditionalGeneration(config), texts(), forward, classified)
@@ -52,7 +52,7 @@ def whisper() -> TorchModel:
     from transformers import WhisperConfig, WhisperForConditionalGeneration
 
     config = WhisperConfig(
-        vocab_size=WORDS, num_mel_bins=8, d_model=WIDTH, max_source_positions=20,
+        vocab_size=VOCABULARY, num_mel_bins=8, d_model=WIDTH, max_source_positions=20,
         max_target_positions=16, dropout=0.0, bos_token_id=0, eos_token_id=0, pad_token_id=0,
         decoder_start_token_id=0, **_both_sides(),
     )  # fmt: skip
@@ -61,8 +61,8 @@ def whisper() -> TorchModel:
         sound = torch.randn(2, 8, 40, generator=seeded(seed))
         return {"sound": sound} | texts()(seed)
 
-    def forward(network: torch.nn.Module, given: Batch) -> torch.Tensor:
-        words = {"input_features": given["sound"], "decoder_input_ids": given["x"]}
+    def forward(network: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        words = {"input_features": batch["sound"], "decoder_input_ids": batch["x"]}
         return network(**words, use_cache=False).logits
 
     return TorchModel(WhisperForConditionalGeneration(config), batch, forward, classified)
@@ -78,7 +78,7 @@ def clip() -> TorchModel:
     }  # fmt: skip
     config = CLIPConfig(
         text_config=sizes | {
-            "vocab_size": WORDS, "max_position_embeddings": 16, "eos_token_id": 2,
+            "vocab_size": VOCABULARY, "max_position_embeddings": 16, "eos_token_id": 2,
             "bos_token_id": 0, "pad_token_id": 1,
         },
         vision_config=sizes | {"image_size": 32, "patch_size": 8},
@@ -89,8 +89,8 @@ def clip() -> TorchModel:
         pictured = torch.randn(3, 3, 32, 32, generator=seeded(seed))
         return texts(3)(seed) | {"picture": pictured, "labels": torch.arange(3)}
 
-    def forward(network: torch.nn.Module, given: Batch) -> torch.Tensor:
-        return network(input_ids=given["x"], pixel_values=given["picture"]).logits_per_image
+    def forward(network: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        return network(input_ids=batch["x"], pixel_values=batch["picture"]).logits_per_image
 
     return TorchModel(CLIPModel(config), batch, forward, classified)
 
@@ -105,7 +105,7 @@ def swin() -> TorchModel:
     )  # fmt: skip
     return TorchModel(
         SwinForImageClassification(config), pictures(2, 3, 32, 32),
-        lambda n, given: n(pixel_values=given["x"]).logits, classified,
+        lambda n, inputs: n(pixel_values=inputs["x"]).logits, classified,
     )  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def segformer() -> TorchModel:
 
     return TorchModel(
         SegformerForSemanticSegmentation(config), batch,
-        lambda n, given: n(pixel_values=given["x"]).logits, F.cross_entropy, tolerance=1e-3,
+        lambda n, inputs: n(pixel_values=inputs["x"]).logits, F.cross_entropy, tolerance=1e-3,
     )  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def wav2vec2() -> TorchModel:
         vocab_size=12, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=4,
         intermediate_size=64, conv_dim=(16, 16), conv_stride=(5, 2), conv_kernel=(10, 3),
         num_feat_extract_layers=2, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
-        layerdrop=0.0, apply_spec_augment=False, **{f"{one}_dropout": 0.0 for one in dropouts},
+        layerdrop=0.0, apply_spec_augment=False, **{f"{dropout}_dropout": 0.0 for dropout in dropouts},
     )  # fmt: skip
 
     def batch(seed: int) -> Batch:
@@ -152,7 +152,7 @@ def wav2vec2() -> TorchModel:
         return F.ctc_loss(scores, labels, *lengths)
 
     return TorchModel(
-        Wav2Vec2ForCTC(config), batch, lambda n, given: n(input_values=given["x"]).logits, loss,
+        Wav2Vec2ForCTC(config), batch, lambda n, inputs: n(input_values=inputs["x"]).logits, loss,
         tolerance=1e-3,
     )  # fmt: skip
 
@@ -187,7 +187,9 @@ def graph() -> TorchModel:
         edges = torch.randint(20, (2, 50), generator=seeded(seed + 1))
         return pictures(20, 10)(seed) | {"edges": edges}
 
-    return TorchModel(_Graph(), batch, lambda n, given: n(given["x"], given["edges"]), classified)
+    return TorchModel(
+        _Graph(), batch, lambda n, inputs: n(inputs["x"], inputs["edges"]), classified
+    )
 
 
 class _Adversaries(torch.nn.Module):
@@ -221,12 +223,13 @@ def gan() -> TorchModel:
         return F.softplus(-told[0]).mean() + F.softplus(-told[1]).mean()
 
     return TorchModel(
-        _Adversaries(), batch, lambda n, given: n(given["codes"], given["x"]), loss,
+        _Adversaries(), batch, lambda n, inputs: n(inputs["codes"], inputs["x"]), loss,
         optimizer=("RMSprop", {"lr": 1e-3, "eps": 1e-2}), tolerance=1e-3,
     )  # fmt: skip
 
 
 FAMILIES: dict[str, Callable[[], TorchModel]] = {
-    one.__name__: one for one in (clip, gan, graph, segformer, swin, t5, wav2vec2, whisper)
+    factory.__name__: factory
+    for factory in (clip, gan, graph, segformer, swin, t5, wav2vec2, whisper)
 }
 """Name -> the model; each is made when it is asked for."""

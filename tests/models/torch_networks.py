@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 __all__ = ["MODELS", "TorchModel", "classified", "difference", "pictures", "seeded", "texts"]
 
-WORDS, WIDTH, LENGTH = 61, 32, 12
+VOCABULARY, WIDTH, LENGTH = 61, 32, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,16 @@ class TorchModel:
     kinds: tuple[str, ...] = ("forward", "gradient", "step")
 
 
-def difference(found: torch.Tensor, wanted: torch.Tensor) -> float:
+def difference(actual: torch.Tensor, expected: torch.Tensor) -> float:
     """The largest, relative to the largest value; infinite when shapes or types differ."""
-    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return float("inf")
-    if not wanted.dtype.is_floating_point:
-        return 0.0 if torch.equal(found, wanted) else float("inf")
-    if not wanted.numel():
+    if not expected.dtype.is_floating_point:
+        return 0.0 if torch.equal(actual, expected) else float("inf")
+    if not expected.numel():
         return 0.0
-    worst = float((found - wanted).abs().max())
-    return worst / max(float(wanted.abs().max()), 1e-2) if worst == worst else float("inf")
+    worst = float((actual - expected).abs().max())
+    return worst / max(float(expected.abs().max()), 1e-2) if worst == worst else float("inf")
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -74,7 +74,7 @@ def texts(rows: int = 2) -> Callable[[int], dict[str, torch.Tensor]]:
     """Batches of random words; the label of each is the next one."""
 
     def batch(seed: int) -> dict[str, torch.Tensor]:
-        words = torch.randint(WORDS, (rows, LENGTH), generator=seeded(seed))
+        words = torch.randint(VOCABULARY, (rows, LENGTH), generator=seeded(seed))
         return {"x": words, "labels": words.roll(-1, 1)}
 
     return batch
@@ -87,7 +87,7 @@ def classified(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 def _plain(network: torch.nn.Module, batch: Any, **options: Any) -> TorchModel:
     """A network that takes one tensor and returns logits."""
-    return TorchModel(network, batch, lambda n, given: n(given["x"]), classified, **options)
+    return TorchModel(network, batch, lambda n, inputs: n(inputs["x"]), classified, **options)
 
 
 def mlp() -> TorchModel:
@@ -122,7 +122,7 @@ def _language(network: torch.nn.Module, **options: Any) -> TorchModel:
     """One of transformers' language models; it returns logits."""
     network.config.use_cache = False
     return TorchModel(
-        network, texts(), lambda n, given: n(input_ids=given["x"]).logits, classified, **options,
+        network, texts(), lambda n, inputs: n(input_ids=inputs["x"]).logits, classified, **options,
     )  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def gpt2() -> TorchModel:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
-        vocab_size=WORDS, n_positions=32, n_embd=WIDTH, n_layer=2, n_head=4, resid_pdrop=0.0,
+        vocab_size=VOCABULARY, n_positions=32, n_embd=WIDTH, n_layer=2, n_head=4, resid_pdrop=0.0,
         embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
     return _language(GPT2LMHeadModel(config))
@@ -139,7 +139,9 @@ def gpt2() -> TorchModel:
 
 def _decoder(**more: Any) -> dict[str, Any]:
     sizes = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4}
-    return {"vocab_size": WORDS, "intermediate_size": 64, "num_key_value_heads": 2} | sizes | more
+    return (
+        {"vocab_size": VOCABULARY, "intermediate_size": 64, "num_key_value_heads": 2} | sizes | more
+    )
 
 
 def llama() -> TorchModel:
@@ -162,7 +164,7 @@ class _Generation(torch.nn.Module):
         from transformers import StaticCache
 
         cache = StaticCache(config=self.inner.config, max_cache_len=16)
-        found: list[torch.Tensor] = []
+        logits: list[torch.Tensor] = []
         starts = [0, *range(LENGTH // 2, LENGTH)]
         for start, end in zip(starts, [*starts[1:], LENGTH], strict=True):
             places = torch.arange(start, end, device=words.device)
@@ -172,8 +174,8 @@ class _Generation(torch.nn.Module):
                 past_key_values=cache,
                 use_cache=True,
             )
-            found.append(out.logits)
-        return torch.cat(found, 1)
+            logits.append(out.logits)
+        return torch.cat(logits, 1)
 
 
 def llama_generation() -> TorchModel:
@@ -197,7 +199,7 @@ def mamba() -> TorchModel:
     from transformers import MambaConfig, MambaForCausalLM
 
     config = MambaConfig(
-        vocab_size=WORDS, hidden_size=WIDTH, state_size=8, num_hidden_layers=2, time_step_rank=4,
+        vocab_size=VOCABULARY, hidden_size=WIDTH, state_size=8, num_hidden_layers=2, time_step_rank=4,
     )  # fmt: skip
     return _language(MambaForCausalLM(config))
 
@@ -222,13 +224,13 @@ def vit() -> TorchModel:
     )  # fmt: skip
     network = ViTForImageClassification(config)
     return TorchModel(
-        network, pictures(2, 3, 32, 32), lambda n, given: n(pixel_values=given["x"]).logits,
+        network, pictures(2, 3, 32, 32), lambda n, inputs: n(pixel_values=inputs["x"]).logits,
         classified,
     )  # fmt: skip
 
 
 MODELS: dict[str, Callable[[], TorchModel]] = {
-    one.__name__: one
-    for one in (bert, gpt2, llama, llama_generation, lstm, mamba, mixtral, mlp, resnet18, vit)
+    factory.__name__: factory
+    for factory in (bert, gpt2, llama, llama_generation, lstm, mamba, mixtral, mlp, resnet18, vit)
 }
 """Name -> the model; each is made when it is asked for."""

@@ -133,9 +133,9 @@ def copying(dtype: Any) -> Program:
 
 def counted(turns: int = 4) -> Program:
     """``c[:, 16 i : 16 i + 16] = a[...] + a[...]`` in a loop on the device."""
-    shape, part = (128, 16 * turns), (128, 16)
+    shape, tile_shape = (128, 16 * turns), (128, 16)
     a, c = hbm("a", shape), hbm("c", shape)
-    x, z = sbuf("x", part), sbuf("z", part, 64)
+    x, z = sbuf("x", tile_shape), sbuf("z", tile_shape, 64)
     index = Register("i")
     scaled = Register("column")
     step_of = {"indirect_dim": 1, "scalar_offset": scaled}

@@ -23,23 +23,23 @@ def test_a_block_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
 
 
 def test_what_killed_writers_of_the_target_left_goes(tmp_path: Path) -> None:
-    own = f".a.neff.{socket.gethostname()}-"
-    gone = tmp_path / f"{own}4194999-aa"
-    kept = [
-        tmp_path / f"{own}4194998-bb",  # young
-        tmp_path / f"{own}{os.getpid()}-cc",  # alive
+    prefix = f".a.neff.{socket.gethostname()}-"
+    gone = tmp_path / f"{prefix}4194999-aa"
+    remaining = [
+        tmp_path / f"{prefix}4194998-bb",  # young
+        tmp_path / f"{prefix}{os.getpid()}-cc",  # alive
         tmp_path / ".a.neff.elsewhere-4194999-dd",
         tmp_path / f".b.neff.{socket.gethostname()}-4194999-ee",
-        tmp_path / f"{own}mine",
+        tmp_path / f"{prefix}mine",
     ]
-    for path in (gone, *kept):
+    for path in (gone, *remaining):
         path.write_bytes(b"part")
-    for path in (gone, *kept[1:]):
+    for path in (gone, *remaining[1:]):
         os.utime(path, (1, 1))
     with atomic_file(tmp_path / "a.neff") as file:
         file.write(b"whole")
     assert not gone.exists()
-    assert all(path.exists() for path in kept)
+    assert all(path.exists() for path in remaining)
     assert (tmp_path / "a.neff").read_bytes() == b"whole"
 
 

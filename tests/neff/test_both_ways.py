@@ -56,10 +56,10 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 
 def arrays_of(name: str) -> list[np.ndarray]:
     chance = np.random.default_rng(0)
-    made = [chance.standard_normal(shape).astype(F32) for shape in CASES[name][1]]
+    drawn = [chance.standard_normal(shape).astype(F32) for shape in CASES[name][1]]
     if name == "shuffle":
-        made[1] = chance.integers(-100, 100, CASES[name][1][1]).astype(np.int32)
-    return made
+        drawn[1] = chance.integers(-100, 100, CASES[name][1][1]).astype(np.int32)
+    return drawn
 
 
 @pytest.mark.parametrize("target", ["trn1", "trn3"])
@@ -78,8 +78,8 @@ def test_the_same_in_every_way(name: str, target: str, tmp_path: Path) -> None:
     plain = runtime.load(path).run(inputs)
     placed = runtime.load(path, by_address=True).run(inputs)
     checked = runtime.load(path).run(inputs, check=True)
-    wanted = jax.tree_util.tree_leaves(jax.jit(function)(*arrays))
-    for output, expected in zip(program.outputs, wanted, strict=True):
+    leaves = jax.tree_util.tree_leaves(jax.jit(function)(*arrays))
+    for output, expected in zip(program.outputs, leaves, strict=True):
         np.testing.assert_allclose(plain[output], np.asarray(expected), rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(placed[output], plain[output], rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(checked[output], placed[output])

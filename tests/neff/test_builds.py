@@ -43,7 +43,7 @@ def works(modules: Path, output: Path) -> list[Work]:
 
 
 def statuses(outcomes: list[Outcome]) -> list[str]:
-    return [one.status for one in outcomes]
+    return [outcome.status for outcome in outcomes]
 
 
 EXECUTORS = {
@@ -59,8 +59,8 @@ def test_every_executor_makes_the_same_bytes(kind: str, modules: Path, tmp_path:
     outcomes = build_many(works(modules, tmp_path / kind), executor=EXECUTORS[kind])
     assert statuses(outcomes) == ["built"] * 3
     for size in SIZES:
-        made = (tmp_path / kind / f"sized{size}.neff").read_bytes()
-        assert made == (tmp_path / "serial" / f"sized{size}.neff").read_bytes()
+        built = (tmp_path / kind / f"sized{size}.neff").read_bytes()
+        assert built == (tmp_path / "serial" / f"sized{size}.neff").read_bytes()
         assert list(load(tmp_path / kind / f"sized{size}.neff").inputs["input0"].shape) == [size]
 
 
@@ -72,10 +72,12 @@ def test_what_is_unchanged_is_left(modules: Path, tmp_path: Path) -> None:
     assert statuses(build_many(works(modules, output))) == ["unchanged", "built", "unchanged"]
     (output / "sized3.neff").write_bytes(b"something else")
     assert statuses(build_many(works(modules, output))) == ["built", "unchanged", "unchanged"]
-    other = [Work(one.source, ("--target=trn1",), one.output) for one in works(modules, output)]
-    assert statuses(build_many(other)) == ["built"] * 3
+    changed_works = [
+        Work(work.source, ("--target=trn1",), work.output) for work in works(modules, output)
+    ]
+    assert statuses(build_many(changed_works)) == ["built"] * 3
     (output / ".nki-neff-builds.json").write_bytes(b"{")
-    assert statuses(build_many(other)) == ["built"] * 3, "a damaged record"
+    assert statuses(build_many(changed_works)) == ["built"] * 3, "a damaged record"
 
 
 def test_a_failure_ends_the_builds_unless_asked(modules: Path, tmp_path: Path) -> None:
@@ -91,23 +93,23 @@ def test_a_failure_ends_the_builds_unless_asked(modules: Path, tmp_path: Path) -
 class _Dying(ProcessPoolExecutor):
     """Its first worker is killed as soon as it has something to do."""
 
-    def submit(self, *given, **named):  # type: ignore[no-untyped-def]
-        future = super().submit(*given, **named)
+    def submit(self, *arguments, **named):  # type: ignore[no-untyped-def]
+        future = super().submit(*arguments, **named)
         for process in list(self._processes or {}):
             os.kill(process, signal.SIGKILL)
         return future
 
 
 def test_builds_whose_worker_died_are_done_again(modules: Path, tmp_path: Path) -> None:
-    made: list[Executor] = []
+    executors: list[Executor] = []
 
     def pool() -> Executor:
-        kind = _Dying if not made else ProcessPoolExecutor
-        made.append(kind(1, mp_context=get_context("spawn")))
-        return made[-1]
+        kind = _Dying if not executors else ProcessPoolExecutor
+        executors.append(kind(1, mp_context=get_context("spawn")))
+        return executors[-1]
 
     outcomes = build_many(works(modules, tmp_path / "neffs"), executor=pool)
-    assert statuses(outcomes) == ["built"] * 3 and len(made) == 2
+    assert statuses(outcomes) == ["built"] * 3 and len(executors) == 2
 
 
 def test_a_worker_that_always_dies_is_reported(modules: Path, tmp_path: Path) -> None:

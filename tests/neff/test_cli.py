@@ -35,10 +35,10 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def arrays(tmp_path: Path) -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)
-    made = {name: random.random((128, 8), np.float32) for name in "ab"}
-    for name, array in made.items():
+    by_name = {name: random.random((128, 8), np.float32) for name in "ab"}
+    for name, array in by_name.items():
         np.save(tmp_path / f"{name}.npy", array)
-    return made
+    return by_name
 
 
 def inputs(folder: Path, *names: str) -> list[str]:
@@ -123,19 +123,19 @@ def test_a_flipped_file(neff: Run, file: Path, tmp_path: Path) -> None:
 
 def test_a_wrong_hash_is_looked_past_on_request(neff: Run, file: Path, tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
-    whole = tmp_path / "whole.neff"
-    whole.write_bytes(data)
+    complete = tmp_path / "whole.neff"
+    complete.write_bytes(data)
     data[172] ^= 1  # a byte of the hash
     file.write_bytes(data)
-    assert neff("diff", file, whole)[0] == 3
-    assert neff("diff", file, whole, "--ignore-hash")[0] == 0
+    assert neff("diff", file, complete)[0] == 3
+    assert neff("diff", file, complete, "--ignore-hash")[0] == 0
     assert neff("unpack", file, "--ignore-hash", "-o", tmp_path / "x")[0] == 0
-    assert neff("unpack", whole, "-o", tmp_path / "y")[0] == 0
+    assert neff("unpack", complete, "-o", tmp_path / "y")[0] == 0
     members = list((tmp_path / "y").rglob("*.json"))
     assert members
     for path in members:
-        other = tmp_path / "x" / path.relative_to(tmp_path / "y")
-        assert other.read_bytes() == path.read_bytes()
+        unpacked = tmp_path / "x" / path.relative_to(tmp_path / "y")
+        assert unpacked.read_bytes() == path.read_bytes()
 
 
 def test_info(neff: Run, file: Path) -> None:
@@ -284,27 +284,27 @@ def test_time(neff: Run, file: Path) -> None:
 
 
 def test_diff(neff: Run, file: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.neff"
-    write(addition(8, op="subtract"), other)
+    changed = tmp_path / "other.neff"
+    write(addition(8, op="subtract"), changed)
     assert neff("diff", file, file) == (0, "", "1 equal\n")
-    code, out, _ = neff("diff", file, other)
+    code, out, _ = neff("diff", file, changed)
     assert code == 1
     assert "\ncore 0 vector step 0 (of 1 and 1)\n  - tensor_tensor(" in out
     assert "op=add" in out and "op=subtract" in out
     assert all(len(line) <= 80 for line in out.splitlines())
-    assert neff("diff", file, other, "--exit-zero")[0] == 0
+    assert neff("diff", file, changed, "--exit-zero")[0] == 0
     program = addition(16)
     program.target = "trn2"
-    write(program, other, name="x")
-    code, out, _ = neff("diff", file, other, "--json")
+    write(program, changed, name="x")
+    code, out, _ = neff("diff", file, changed, "--json")
     (change,) = json.loads(out)["neffs"]
-    found = {row["what"]: row for row in change["differences"]}
-    assert found["header name"] == {"what": "header name", "one": "addition", "two": "x"}
-    assert found["target"]["two"] == "trn2"
-    assert found["variable a"]["two"] == "input float32[128, 16]"
+    rows = {row["what"]: row for row in change["differences"]}
+    assert rows["header name"] == {"what": "header name", "one": "addition", "two": "x"}
+    assert rows["target"]["two"] == "trn2"
+    assert rows["variable a"]["two"] == "input float32[128, 16]"
     assert code == 1
     # Each figure is the one that another command reports.
-    for side, path in (("before", file), ("after", other)):
+    for side, path in (("before", file), ("after", changed)):
         told = change[side]
         info = json.loads(neff("info", path, "--json")[1])
         assert told["file_size_bytes"] == path.stat().st_size
@@ -315,17 +315,17 @@ def test_diff(neff: Run, file: Path, tmp_path: Path) -> None:
 
 
 def test_diff_of_folders(neff: Run, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    for folder in (one, two):
+    left, right = tmp_path / "one", tmp_path / "two"
+    for folder in (left, right):
         folder.mkdir()
         write(addition(8), folder / "same.neff")
-    write(addition(8), one / "edited.neff")
-    write(addition(8, op="subtract"), two / "edited.neff")
-    write(addition(16), one / "keyed-1111.neff")
-    write(addition(16, op="subtract"), two / "keyed-2222.neff")
-    write(addition(32), one / "gone.neff")
-    write(addition(64), two / "came.neff")
-    code, out, err = neff("diff", one, two)
+    write(addition(8), left / "edited.neff")
+    write(addition(8, op="subtract"), right / "edited.neff")
+    write(addition(16), left / "keyed-1111.neff")
+    write(addition(16, op="subtract"), right / "keyed-2222.neff")
+    write(addition(32), left / "gone.neff")
+    write(addition(64), right / "came.neff")
+    code, out, err = neff("diff", left, right)
     status = {row.split()[0]: row.split()[1] for row in out.splitlines()[1:6]}
     assert status == {
         "came.neff": "added",
@@ -335,14 +335,14 @@ def test_diff_of_folders(neff: Run, tmp_path: Path) -> None:
         "same.neff": "equal",
     }
     assert (code, err) == (1, "1 equal, 2 changed, 1 added, 1 removed\n")
-    code, out, _ = neff("diff", one, two, "--format", "markdown")
+    code, out, _ = neff("diff", left, right, "--format", "markdown")
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in out.splitlines()[:7]]
     assert {len(row) for row in rows} == {6} and rows[3][:2] == ["`edited.neff`", "changed"]
     assert out.count("<details>") == out.count("</details>") == 2
     assert code == 1 and "- 1 tensor" not in out and "op=subtract" in out
-    code, _, err = neff("diff", one, two / "came.neff")
+    code, _, err = neff("diff", left, right / "came.neff")
     assert code == 3 and "NEFF-USAGE" in err
-    assert neff("diff", two, two)[0] == 0
+    assert neff("diff", right, right)[0] == 0
 
 
 def test_check(neff: Run, arrays: Any, tmp_path: Path) -> None:

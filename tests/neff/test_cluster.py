@@ -31,8 +31,8 @@ def cluster() -> Iterator[Any]:
     os.environ["PYTHONPATH"], before = paths, os.environ.get("PYTHONPATH", "")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as made:
-        yield made
+    ) as started:
+        yield started
     os.environ["PYTHONPATH"] = before
 
 
@@ -46,8 +46,8 @@ def test_the_bytes_are_those_of_a_serial_build(cluster: Any, modules: Path, tmp_
     for name in ("serial", "cluster"):
         build = works(modules, tmp_path / name)
         build += [
-            Work(source, ("--target=trn2",), tmp_path / name / one)
-            for source, one in zip(kernels, output_names(kernels), strict=True)
+            Work(source, ("--target=trn2",), tmp_path / name / output_name)
+            for source, output_name in zip(kernels, output_names(kernels), strict=True)
         ]
         address = cluster.scheduler_address if name == "cluster" else ""
         assert set(statuses(build_many(build, scheduler=address))) == {"built"}
@@ -66,7 +66,7 @@ def test_failures_are_reported_with_their_place(
         works(modules, tmp_path / "out"), scheduler=cluster.scheduler_address, keep_going=True
     )
     assert statuses(outcomes) == ["built", "failed", "failed"]
-    codes = [one.failure.code for one in outcomes if one.failure is not None]
+    codes = [outcome.failure.code for outcome in outcomes if outcome.failure is not None]
     assert codes[0] == "NEFF-COMPLEX" and codes[1].startswith("HLO-")
     assert "nki-neff-" not in repr(outcomes)  # no folder of the worker
 

@@ -51,11 +51,15 @@ def test_a_program_comes_back(
     assert back.subgraphs[0].semaphores == program.subgraphs[0].semaphores
     for engine, steps in program.subgraphs[0].engines.items():
         assert len(back.subgraphs[0].engines[engine]) == len(steps)
-    for name, each in program.variables.items():
-        other = back.variables[name]
-        assert (other.kind, other.dtype, other.shape) == (each.kind, each.dtype, each.shape)
-        if each.value is not None:
-            np.testing.assert_array_equal(other.value, each.value)
+    for name, written in program.variables.items():
+        read_back = back.variables[name]
+        assert (read_back.kind, read_back.dtype, read_back.shape) == (
+            written.kind,
+            written.dtype,
+            written.shape,
+        )
+        if written.value is not None:
+            np.testing.assert_array_equal(read_back.value, written.value)
     assert (back.inputs, back.outputs, back.metadata) == (
         program.inputs,
         program.outputs,
@@ -130,7 +134,7 @@ for index, program in enumerate((with_constant(), counted())):
 
 
 def test_ten_builds_are_one(tmp_path: Path, python_environment: dict[str, str]) -> None:
-    seen = set()
+    outputs = set()
     for number in range(10):
         folder = tmp_path / f"folder{number}"
         folder.mkdir()
@@ -146,8 +150,8 @@ def test_ten_builds_are_one(tmp_path: Path, python_environment: dict[str, str]) 
         done = subprocess.run(
             command, env=environment, cwd=root, check=True, capture_output=True, text=True
         )
-        seen.add(done.stdout)
-    assert len(seen) == 1
+        outputs.add(done.stdout)
+    assert len(outputs) == 1
 
 
 def test_nothing_of_the_builder_is_in_the_file(tmp_path: Path) -> None:
@@ -240,9 +244,9 @@ def test_a_flipped_payload_is_refused_by_its_hash(tmp_path: Path) -> None:
 def test_every_header_byte_counts(tmp_path: Path) -> None:
     path = built(tmp_path, addition(8))
     data = path.read_bytes()
-    for at in range(HEADER_SIZE):
+    for position in range(HEADER_SIZE):
         broken = bytearray(data)
-        broken[at] ^= 0x40
+        broken[position] ^= 0x40
         path.write_bytes(broken)
         with pytest.raises(NeffFileError):
             read(path)
@@ -378,16 +382,16 @@ def tar_of(
 
 
 def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
-    made = tarfile.TarInfo(name)
-    made.type, made.linkname = kind, link
-    return made
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, link
+    return member
 
 
 def pax(key: str, value: str) -> bytes:
     """One member behind a PAX record."""
-    made = entry("a")
-    made.pax_headers = {key: value}
-    return tar_of((made, b"1"), format=tarfile.PAX_FORMAT)
+    member = entry("a")
+    member.pax_headers = {key: value}
+    return tar_of((member, b"1"), format=tarfile.PAX_FORMAT)
 
 
 def with_size(size: bytes) -> bytes:

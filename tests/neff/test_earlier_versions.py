@@ -22,14 +22,14 @@ def on_trn2(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_benchmark_is_the_estimated_latency(tmp_path: Path) -> None:
-    made = nki.benchmark(
+    benchmarked = nki.benchmark(
         warmup=5, iters=10,
         save_neff_name=str(tmp_path / "a.neff"), save_trace_name=str(tmp_path / "a.ntff"),
     )(softmax_kernel)  # fmt: skip
-    result = made(X)
+    result = benchmarked(X)
     shifted = np.exp(X - X.max(1, keepdims=True))
     np.testing.assert_allclose(result, shifted / shifted.sum(1, keepdims=True), rtol=1e-4)
-    latency = made.benchmark_result.nc_latency
+    latency = benchmarked.benchmark_result.nc_latency
     expected = estimate(softmax(), statistic="nc-latency").total
     for percentile in (0, 1, 10, 25, 50, 90, 99, 100):
         assert latency.get_latency_percentile(percentile) == expected.value / 1e3
@@ -45,11 +45,11 @@ def test_the_names_of_the_first_namespace(tmp_path: Path, monkeypatch: pytest.Mo
     from neuronxcc import nki as old
 
     monkeypatch.chdir(tmp_path)
-    made = old.benchmark(
+    benchmarked = old.benchmark(
         warmup=10, iters=100, save_neff_name="file.neff", save_trace_name="nki.ntff"
     )(softmax_kernel)
-    made(X)
-    latency = made.benchmark_result.nc_latency.get_latency_percentile(99)
+    benchmarked(X)
+    latency = benchmarked.benchmark_result.nc_latency.get_latency_percentile(99)
     assert latency == estimate(softmax(), statistic="nc-latency").total.value / 1e3
     assert {path.name for path in tmp_path.iterdir()} >= {"file.neff", "nki.profile"}
     assert old.profile is nki.profile
@@ -57,17 +57,17 @@ def test_the_names_of_the_first_namespace(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_without_arguments_and_with_a_grid() -> None:
-    made = nki.benchmark(softmax_kernel)[1]
-    made(X)
-    assert made.benchmark_result is not None
+    benchmarked = nki.benchmark(softmax_kernel)[1]
+    benchmarked(X)
+    assert benchmarked.benchmark_result is not None
 
 
 def test_a_profile_leaves_its_files(tmp_path: Path) -> None:
-    made = nki.profile(working_directory=str(tmp_path / "w"))(softmax_kernel)
-    made(X)
+    profiled = nki.profile(working_directory=str(tmp_path / "w"))(softmax_kernel)
+    profiled(X)
     assert {path.name for path in (tmp_path / "w").iterdir()} == {"file.neff", "profile.profile"}
     with pytest.raises(NeffError, match="overwrite"):
-        made(X)
+        profiled(X)
     with pytest.raises(ValueError, match="absolute"):
         nki.profile(working_directory="w")
 

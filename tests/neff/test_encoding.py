@@ -160,9 +160,9 @@ def test_the_numbers_never_change() -> None:
 
 def test_the_document_lists_every_number() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs/neff-format.md").read_text()
-    found = {name: int(number) for number, name in re.findall(r"(\d+) \| `(\w+)`", text)}
+    documented = {name: int(number) for number, name in re.findall(r"(\d+) \| `(\w+)`", text)}
     numbers = dict(OPCODES) | {dtype.name: number for number, dtype in DTYPES.items()}
-    assert {name: found.get(name) for name in numbers} == numbers
+    assert {name: documented.get(name) for name in numbers} == numbers
 
 
 def test_every_instruction_of_the_language_has_a_number() -> None:

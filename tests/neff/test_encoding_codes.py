@@ -102,10 +102,10 @@ FAULTS = [
 ]
 
 
-def decode(made: Made) -> list[object]:
+def decode(encoded: Made) -> list[object]:
     return list(
         decode_engine(
-            made.bytes(),
+            encoded.bytes(),
             engine=Engine.vector,
             core=0,
             variables=["other"],
@@ -121,9 +121,9 @@ def test_the_program_without_a_fault_is_read() -> None:
     assert decode(replace(RIGHT, code=LOOPS * 3 + RIGHT.code))
 
 
-@pytest.mark.parametrize(("code", "made"), FAULTS)
-def test_a_fault_has_its_code(code: str, made: Made) -> None:
+@pytest.mark.parametrize(("code", "encoded"), FAULTS)
+def test_a_fault_has_its_code(code: str, encoded: Made) -> None:
     with pytest.raises(NeffFileError) as caught:
-        decode(made)
+        decode(encoded)
     assert caught.value.code == code
     assert "sg00/vector.bin" in str(caught.value)

@@ -65,20 +65,20 @@ def explain(text: str, target: str = "trn2") -> Explanation:
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
 @pytest.mark.parametrize("text", [ATTENTION, SCAN], ids=["attention", "scan"])
 def test_costs_add_up_to_the_estimate(text: str, target: str) -> None:
-    found = explain(text, target)
-    total = sum(unit.path_ns for unit in found.units) + found.other_ns
-    assert total == pytest.approx(found.estimate.total.value, rel=1e-6)
-    assert -1 <= found.other_ns < 5_000
-    assert [unit.path_ns for unit in found.units] == sorted(
-        (unit.path_ns for unit in found.units), reverse=True
+    explanation = explain(text, target)
+    total = sum(unit.path_ns for unit in explanation.units) + explanation.other_ns
+    assert total == pytest.approx(explanation.estimate.total.value, rel=1e-6)
+    assert -1 <= explanation.other_ns < 5_000
+    assert [unit.path_ns for unit in explanation.units] == sorted(
+        (unit.path_ns for unit in explanation.units), reverse=True
     )
-    labels = [label for unit in found.units for label in unit.unit.labels]
+    labels = [label for unit in explanation.units for label in unit.unit.labels]
     assert len(labels) == len(set(labels))
 
 
 def test_units_have_their_instructions_and_lines() -> None:
-    found = explain(ATTENTION)
-    unit = next(unit for unit in found.units if "exponential" in unit.what)
+    explanation = explain(ATTENTION)
+    unit = next(unit for unit in explanation.units if "exponential" in unit.what)
     assert unit.unit.kind == "rows"
     assert unit.instructions == ["product", "greatest", "less", "power", "total", "soft"]
     assert unit.places == ["model.py:7", "model.py:9"]
@@ -87,14 +87,16 @@ def test_units_have_their_instructions_and_lines() -> None:
 
 
 def test_why_values_go_to_hbm() -> None:
-    found = explain(ATTENTION)
-    why = {one.name: one for unit in found.units for one in unit.unit.stored}
+    explanation = explain(ATTENTION)
+    why = {stored.name: stored for unit in explanation.units for stored in unit.unit.stored}
     assert why["gram"].why == "it is a result of the module"
     assert "gram reads it" in why["soft"].why
     assert why["soft"].nbytes == 4 * 256 * 96
     assert (
         "loop"
-        in {one.name: one.why for unit in explain(SCAN).units for one in unit.unit.stored}["y"]
+        in {stored.name: stored.why for unit in explain(SCAN).units for stored in unit.unit.stored}[
+            "y"
+        ]
     )
 
 
@@ -108,12 +110,18 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     file.write_text(ATTENTION)
     assert main(["build", str(file), "-t", "trn2", "-o", str(output), "--explain"]) == 0
     text = capsys.readouterr().out
-    for part in ("units", "model.py:7", "function-and-sum", "gram reads it", "HLO instructions in"):
-        assert part in text
+    for text_part in (
+        "units",
+        "model.py:7",
+        "function-and-sum",
+        "gram reads it",
+        "HLO instructions in",
+    ):
+        assert text_part in text
     document = _document(capsys, "build", file, "-t", "trn2", "-o", output, "--explain", "--json")
-    found = document["explanation"]
-    spent = sum(unit["path_ns"] for unit in found["units"]) + found["other_ns"]
-    assert spent == pytest.approx(found["total_ns"], rel=1e-3)
+    explanation = document["explanation"]
+    total_ns = sum(unit["path_ns"] for unit in explanation["units"]) + explanation["other_ns"]
+    assert total_ns == pytest.approx(explanation["total_ns"], rel=1e-3)
     assert "explanation" not in _document(
         capsys, "build", file, "-t", "trn2", "-o", output, "--json"
     )

@@ -29,10 +29,10 @@ def coded(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_an_error_has_a_help_line(file: Path) -> None:
     for call, code in coded(ast.parse(file.read_text())):
-        made = getattr(errors, ast.unparse(call.func).split(".")[-1], None)
-        remedies = [each.value for each in call.keywords if each.arg == "remedy"]
+        error_class = getattr(errors, ast.unparse(call.func).split(".")[-1], None)
+        remedies = [keyword.value for keyword in call.keywords if keyword.arg == "remedy"]
         told = any(not (isinstance(r, ast.Constant) and not r.value) for r in remedies)
-        default = bool(made and getattr(made, "default_remedy", ""))
+        default = bool(error_class and getattr(error_class, "default_remedy", ""))
         if ast.unparse(call.func) == "uncovered":  # it takes the remedy of the code's kind
             default = bool(UNSUPPORTED[ast.literal_eval(code)].remedy)
         assert told or default, f"{file.name}:{call.lineno} {code} says not what to do"

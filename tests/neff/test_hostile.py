@@ -26,16 +26,16 @@ def test_long_names_as_others_write_them(format: int) -> None:
     names = ["sg00/" + "n" * 300, "sg00/\u00fc", "short"]
     entries = [(entry(name), name.encode()) for name in names]
     entries[0][0].mtime = 1.5  # a record of its own in PAX
-    found = read_archive(memoryview(tar_of(*entries, format=format)), "x")
-    assert {name: bytes(data).decode() for name, data in found.items()} == {n: n for n in names}
+    archived = read_archive(memoryview(tar_of(*entries, format=format)), "x")
+    assert {name: bytes(data).decode() for name, data in archived.items()} == {n: n for n in names}
 
 
 def test_gzip_of_many_pieces_and_bytes_behind() -> None:
     """The packed stream is longer than the pieces that it is read in."""
     content = random.Random(3).randbytes(5 << 20)
     packed = gzip.compress(tar_of((entry("a"), content)), mtime=0, compresslevel=1)
-    found = read_archive(memoryview(packed + bytes(3 << 20)), "x")
-    assert bytes(found["a"]) == content
+    archived = read_archive(memoryview(packed + bytes(3 << 20)), "x")
+    assert bytes(archived["a"]) == content
     with pytest.raises(NeffFileError) as caught:
         read_archive(memoryview(packed + bytes(3 << 20) + b"x"), "x")
     assert caught.value.code == "NEFF-GZIP"

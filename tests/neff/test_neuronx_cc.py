@@ -99,11 +99,11 @@ def test_temporary_files_stay_where_asked(folder: Path) -> None:
     for _ in range(2):
         assert main(f"{words} SaveTemps") == 0
     assert "dot(" in (folder / "k.SaveTemps" / "module.hlo").read_text()
-    kept = {path.relative_to(folder / "k.SaveTemps").as_posix(): path.read_bytes()
+    temporary = {path.relative_to(folder / "k.SaveTemps").as_posix(): path.read_bytes()
             for path in (folder / "k.SaveTemps").rglob("*") if path.is_file()}  # fmt: skip
     members = open_package(folder / "k.neff").members
-    assert kept.keys() - members.keys() == {"module.hlo"}
-    assert all(kept[name] == bytes(data) for name, data in members.items())
+    assert temporary.keys() - members.keys() == {"module.hlo"}
+    assert all(temporary[name] == bytes(data) for name, data in members.items())
 
 
 def test_flags_reach_the_compiler(folder: Path) -> None:
@@ -218,11 +218,11 @@ def test_the_entry_points(folder: Path) -> None:
 def arrays(folder: Path) -> dict[str, np.ndarray]:
     assert main(f"compile dense.hlo {BASE} -o d.neff") == 0
     random = np.random.default_rng(0)
-    made = {"x": random.random((64, 96), np.float32)}
-    made |= {f"w_{core}": random.random((96, 32), np.float32) for core in (0, 1)}
-    for name, array in made.items():
+    by_name = {"x": random.random((64, 96), np.float32)}
+    by_name |= {f"w_{core}": random.random((96, 32), np.float32) for core in (0, 1)}
+    for name, array in by_name.items():
         np.save(folder / f"{name}.npy", array)
-    return made
+    return by_name
 
 
 def test_one_core(
@@ -230,8 +230,8 @@ def test_one_core(
 ) -> None:
     words = "d.neff -i input0=x.npy -i input1=w_0.npy -o results -v --benchmark --iterations 3"
     assert spike_run.main(words.split()) == 0
-    found = np.load(folder / "results" / "output0.npy")
-    assert np.allclose(found, arrays["x"] @ arrays["w_0"], rtol=1e-5)
+    actual = np.load(folder / "results" / "output0.npy")
+    assert np.allclose(actual, arrays["x"] @ arrays["w_0"], rtol=1e-5)
     assert "iterations=3" in capsys.readouterr().out
 
 
@@ -243,8 +243,8 @@ def test_several_cores(
     words = "d.neff -i input0=x.npy -i input1=w_{rank}.npy -o results --num-cores 2"
     assert spike_run.main(words.split()) == 0
     for core in (0, 1):
-        found = np.load(folder / "results" / f"core_{core}" / "output0.npy")
-        assert np.allclose(found, arrays["x"] @ arrays[f"w_{core}"], rtol=1e-5)
+        actual = np.load(folder / "results" / f"core_{core}" / "output0.npy")
+        assert np.allclose(actual, arrays["x"] @ arrays[f"w_{core}"], rtol=1e-5)
 
 
 @pytest.mark.parametrize(

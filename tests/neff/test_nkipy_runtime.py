@@ -32,8 +32,8 @@ def random(*shape: int) -> np.ndarray[Any, Any]:
 def test_a_decorated_function_runs_from_its_neff() -> None:
     x = random(2, 128)
     np.testing.assert_allclose(baremetal_jit(softmax)(x), softmax(x), rtol=1e-5)
-    found = baremetal_jit(additional_compiler_args="--target trn1")(softmax)(x=x)
-    np.testing.assert_allclose(found, softmax(x), rtol=1e-5)
+    actual = baremetal_jit(additional_compiler_args="--target trn1")(softmax)(x=x)
+    np.testing.assert_allclose(actual, softmax(x), rtol=1e-5)
     with pytest.raises(HloUnsupportedError, match="'nkigen' is not supported"):
         baremetal_jit(backend="nkigen")(softmax)
     with pytest.raises(NeffRuntimeError, match="for 2 devices"):
@@ -48,10 +48,10 @@ def test_arguments_that_are_written_and_constants() -> None:
 
     cache, new = np.zeros((4, 8), np.float32), random(2, 8)
     after, same = update(cache, new)
-    wanted = np.zeros((4, 8), np.float32)
-    wanted[1:3] = 2 * new
-    np.testing.assert_array_equal(cache, wanted)
-    np.testing.assert_array_equal(after, wanted + 1)
+    expected = np.zeros((4, 8), np.float32)
+    expected[1:3] = 2 * new
+    np.testing.assert_array_equal(cache, expected)
+    np.testing.assert_array_equal(after, expected + 1)
     np.testing.assert_array_equal(same, new)
     update(cache, new, scale=3.0)
     np.testing.assert_array_equal(cache[1:3], np.float32(3) * new)

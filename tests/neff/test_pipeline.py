@@ -51,10 +51,10 @@ def module(tmp_path: Path) -> Path:
 @pytest.fixture
 def arrays(tmp_path: Path) -> list[np.ndarray]:
     chance = np.random.default_rng(0)
-    made = [chance.standard_normal(shape).astype(np.float32) for shape in ((64, 96), (96, 32), 32)]
-    for index, array in enumerate(made):
+    drawn = [chance.standard_normal(shape).astype(np.float32) for shape in ((64, 96), (96, 32), 32)]
+    for index, array in enumerate(drawn):
         np.save(tmp_path / f"{index}.npy", array)
-    return made
+    return drawn
 
 
 def inputs(folder: Path) -> list[str]:
@@ -149,7 +149,7 @@ def test_modules_that_are_damaged(neff: Run, tmp_path: Path) -> None:
         code, _, err = neff("build", path, "--target", "trn1", "-o", tmp_path / "x.neff")
         assert code in (0, 3), err
         assert code == 0 or err.startswith("error[")
-    assert {each.name for each in tmp_path.iterdir()} <= {"model.pb", "x.neff"}
+    assert {path.name for path in tmp_path.iterdir()} <= {"model.pb", "x.neff"}
 
 
 def test_folders_that_cannot_be_written(neff: Run, module: Path, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_folders_that_cannot_be_written(neff: Run, module: Path, tmp_path: Path)
 def test_ten_builds_are_one(
     module: Path, tmp_path: Path, python_environment: dict[str, str]
 ) -> None:
-    seen = set()
+    digests = set()
     for number in range(10):
         folder = tmp_path / f"{number}" / ("x" * number)
         folder.mkdir(parents=True)
@@ -173,8 +173,8 @@ def test_ten_builds_are_one(
             [sys.executable, "-c", script, str(number * 7), "build", "dense.hlo", "--target", "trn1"],
             cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
-        seen.add(hashlib.sha256((folder / "file.neff").read_bytes()).hexdigest())
-    assert len(seen) == 1
+        digests.add(hashlib.sha256((folder / "file.neff").read_bytes()).hexdigest())
+    assert len(digests) == 1
 
 
 def test_two_hundred_killed_builds_leave_no_half_file(

@@ -38,5 +38,5 @@ def test_booleans_are_converted_behind_the_kernel(tmp_path: Path, space: str) ->
     write(program, tmp_path / "k.neff")
     for by_address in (False, True):
         model = runtime.load(tmp_path / "k.neff", by_address=by_address)
-        (found,) = model.run({program.inputs[0]: x}).values()
-        assert np.array_equal(found, x)
+        (actual,) = model.run({program.inputs[0]: x}).values()
+        assert np.array_equal(actual, x)

@@ -44,20 +44,30 @@ def test_statement(neff: Path, tmp_path: Path) -> None:
     assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
     assert statement["subject"] == [{"name": "scaled.neff", "digest": {"sha256": sha256(neff)}}]
     definition = statement["predicate"]["buildDefinition"]
-    inputs = {one["name"]: one["digest"]["sha256"] for one in definition["resolvedDependencies"]}
+    inputs = {
+        dependency["name"]: dependency["digest"]["sha256"]
+        for dependency in definition["resolvedDependencies"]
+    }
     assert inputs == {"module": sha256(Path("scaled.hlo"))}
     assert definition["externalParameters"]["target"] == "trn2"
     assert str(tmp_path) not in text
     assert main(["verify", "scaled.neff", "--source", "scaled.hlo"]) == 0
     # The NEFF itself knows nothing of it, and the same build says the same.
-    other = tmp_path / "elsewhere"
-    other.mkdir()
-    (other / "scaled.hlo").write_text(MODULE)
-    words = ["build", str(other / "scaled.hlo"), "-t", "trn2", "-o", str(other / "scaled.neff")]
-    assert main(words) == 0 and not (other / "scaled.neff.provenance.json").exists()
-    assert (other / "scaled.neff").read_bytes() == neff.read_bytes()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "scaled.hlo").write_text(MODULE)
+    words = [
+        "build",
+        str(elsewhere / "scaled.hlo"),
+        "-t",
+        "trn2",
+        "-o",
+        str(elsewhere / "scaled.neff"),
+    ]
+    assert main(words) == 0 and not (elsewhere / "scaled.neff.provenance.json").exists()
+    assert (elsewhere / "scaled.neff").read_bytes() == neff.read_bytes()
     assert main([*words, "--provenance"]) == 0
-    assert (other / "scaled.neff.provenance.json").read_text() == text
+    assert (elsewhere / "scaled.neff.provenance.json").read_text() == text
 
 
 def test_what_does_not_agree(neff: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,8 +86,8 @@ def test_what_does_not_agree(neff: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["verify", "scaled.neff"]) == 0
     words = ["build", "scaled.hlo", "-o", "scaled.neff", "--target"]
     assert main([*words, "trn2"]) == 0  # without --provenance the old statement stays
-    (other,) = findings()
-    assert "another file" in other
+    (finding,) = findings()
+    assert "another file" in finding
     assert main([*words, "trn1"]) == 0
     assert any("it is for trn1" in message for message in findings())
 
@@ -94,9 +104,9 @@ def test_an_unusable_statement(
 
 def test_a_statement_that_lacks_something(neff: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = Path("scaled.neff.provenance.json")
-    whole = json.loads(path.read_text())
-    for part in ("subject", "predicate"):
-        path.write_text(json.dumps({**whole, part: None}))
+    statement = json.loads(path.read_text())
+    for key in ("subject", "predicate"):
+        path.write_text(json.dumps({**statement, key: None}))
         assert main(["verify", "scaled.neff"]) == 3
         assert "error[NEFF-PROVENANCE]" in capsys.readouterr().err
 

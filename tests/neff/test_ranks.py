@@ -21,13 +21,13 @@ def shares(x, group, count):
     """Every rank's row, gathered; and the largest of each column over the ranks."""
     gathered = nl.ndarray((count * x.shape[0], x.shape[1]), dtype=x.dtype, buffer=nl.shared_hbm)
     largest = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    own = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.private_hbm)
+    private = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.private_hbm)
     tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=x)
     nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
-    nisa.dma_copy(dst=own, src=tile)
-    ncc.all_gather(srcs=[own], dsts=[gathered], replica_group=group, collective_dim=0)
-    ncc.all_reduce(srcs=[own], dsts=[largest], replica_group=group, op=nl.maximum)
+    nisa.dma_copy(dst=private, src=tile)
+    ncc.all_gather(srcs=[private], dsts=[gathered], replica_group=group, collective_dim=0)
+    ncc.all_reduce(srcs=[private], dsts=[largest], replica_group=group, op=nl.maximum)
     return gathered, largest
 
 
@@ -45,8 +45,8 @@ def built(tmp_path, groups, x, grid=()):
 def test_ranks_of_a_neff_meet_in_their_groups(tmp_path, groups, cores):
     xs = [RANDOM.standard_normal((4, 8)).astype(np.float32) for _ in range(4)]
     path, program = built(tmp_path, groups, xs[0], (cores,))
-    (given,) = program.inputs
-    results = run_ranks(path, [{given: x} for x in xs])
+    (input_name,) = program.inputs
+    results = run_ranks(path, [{input_name: x} for x in xs])
     for group in groups:
         for rank in group:
             gathered, largest = (results[rank][name] for name in program.outputs)

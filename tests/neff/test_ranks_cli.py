@@ -43,13 +43,13 @@ def test_a_model_for_several_devices(tmp_path: Path, capsys: pytest.CaptureFixtu
         values = np.random.default_rng(turn).integers(-9, 9, (3, 4)).astype(np.float32)
         for rank, value in enumerate(values):
             np.save(tmp_path / f"part{rank}.npy", value)
-        given = f"input0={tmp_path}/part{{rank}}.npy"
-        words = ["run", file, "-i", given, "-o", tmp_path / "out"]
+        input_word = f"input0={tmp_path}/part{{rank}}.npy"
+        words = ["run", file, "-i", input_word, "-o", tmp_path / "out"]
         code, out, err = command(capsys, *words, *["--ranks", 3] * turn)
         assert code == 0 and f"{tmp_path}/out/rank_2/output0.npy  float32[4]" in out, err
         for rank in range(3):
-            found = np.load(tmp_path / "out" / f"rank_{rank}" / "output0.npy")
-            np.testing.assert_array_equal(found, values.sum(0))
+            actual = np.load(tmp_path / "out" / f"rank_{rank}" / "output0.npy")
+            np.testing.assert_array_equal(actual, values.sum(0))
     rows = json.loads(command(capsys, *words, "--json")[1])["outputs"]
     assert [row["rank"] for row in rows] == [0, 1, 2]
 

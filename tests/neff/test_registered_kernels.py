@@ -61,13 +61,13 @@ def test_a_build_says_what_was_put_in_for_what(
     assert built(*words, "--json") == 0
     said, notes = capsys.readouterr()
     document: dict[str, Any] = json.loads(said)
-    (one,) = document["explanation"]["registered_kernels"]
-    assert (one["kernel"], one["opcode"], one["name"]) == ("my_tanh", "tanh", "y")
-    assert one["checked"] < 1e-5
+    (replaced,) = document["explanation"]["registered_kernels"]
+    assert (replaced["kernel"], replaced["opcode"], replaced["name"]) == ("my_tanh", "tanh", "y")
+    assert replaced["checked"] < 1e-5
     assert "warning[NEFF-UNUSED-KERNEL] other" in notes
     x = np.random.default_rng(3).standard_normal((64, 32), np.float32)
-    found = load("m.neff").run({"input0": x})["output0"]
-    np.testing.assert_allclose(found, x + np.tanh(x), rtol=1e-5, atol=1e-6)
+    actual = load("m.neff").run({"input0": x})["output0"]
+    np.testing.assert_allclose(actual, x + np.tanh(x), rtol=1e-5, atol=1e-6)
     assert built(*words) == 0
     assert "registered kernels in place of operations" in capsys.readouterr().out
 
@@ -103,7 +103,7 @@ def test_many_builds_in_processes_explain_themselves(
         patched.setattr("neff.cli.build.explain_one", None)  # nothing is compiled a second time
         assert main([*words, "--kernels", "right.py:tanh", "--json"]) == 0
     builds = json.loads(capsys.readouterr().out)["builds"]
-    assert [one["explanation"]["registered_kernels"][0]["name"] for one in builds] == ["y", "y"]
+    assert [build["explanation"]["registered_kernels"][0]["name"] for build in builds] == ["y", "y"]
 
 
 def test_one_build_that_explains_itself_compiles_once(

@@ -129,9 +129,9 @@ def test_what_nobody_writes_is_reported(ab: dict[str, np.ndarray]) -> None:
     store.instruction.operands["src"] = Access(sbuf("z", (128, 512), 4096), 0, half)
     with pytest.warns(
         UserWarning, match=r"\[NEFF-UNWRITTEN\].*: 32768 of the 65536 elements"
-    ) as seen:
+    ) as caught:
         model = runtime.load(program)
-    assert "the result 'c' are never written, the first is [0, 256]" in str(seen[0].message)
+    assert "the result 'c' are never written, the first is [0, 256]" in str(caught[0].message)
     for _ in range(2):
         result = model.run(ab)["c"]
         assert np.isnan(result[:, 256:]).all()
@@ -273,8 +273,8 @@ def test_every_clash_is_found(ab: dict[str, np.ndarray]) -> None:
     store.operands["src"] = whole(sbuf("w", (128, 512), 4096))
     vector = program.subgraphs[0].engines[Engine.vector][0].instruction
     vector.operands["data2"] = whole(sbuf("v", (128, 512), 0))
-    found = {(clash.first, clash.second) for clash in _clashes(program)}
-    assert {("v", UNWRITTEN), ("w", UNWRITTEN), ("x", "v")} <= found
+    pairs = {(clash.first, clash.second) for clash in _clashes(program)}
+    assert {("v", UNWRITTEN), ("w", UNWRITTEN), ("x", "v")} <= pairs
 
 
 def test_tensors_that_share_bytes_keep_their_addresses(ab: dict[str, np.ndarray]) -> None:
@@ -285,16 +285,16 @@ def test_tensors_that_share_bytes_keep_their_addresses(ab: dict[str, np.ndarray]
     vector.operands["data2"] = whole(sbuf("y", (128, 512), 0))
     (clash,) = _clashes(program)
     assert {clash.first, clash.second} == {"x", "y"}
-    both = runtime.load(program).run(ab)["c"]
-    np.testing.assert_array_equal(both, runtime.load(program, by_address=True).run(ab)["c"])
+    shared = runtime.load(program).run(ab)["c"]
+    np.testing.assert_array_equal(shared, runtime.load(program, by_address=True).run(ab)["c"])
 
 
 def test_tensors_that_the_user_placed_share_their_bytes(ab: dict[str, np.ndarray]) -> None:
     """``z`` is read under another name at the same address."""
     program = addition()
     store = program.subgraphs[0].engines[Engine.sync][2].instruction
-    other = Tensor("w", F32, (128, 512), MemoryRegion.sbuf, (0, 4096), fixed=True)
-    store.operands["src"] = whole(other)
+    overlapping = Tensor("w", F32, (128, 512), MemoryRegion.sbuf, (0, 4096), fixed=True)
+    store.operands["src"] = whole(overlapping)
     np.testing.assert_array_equal(runtime.load(program).run(ab)["c"], ab["a"] + ab["b"])
 
 
@@ -311,12 +311,12 @@ def test_dynamic_faults_name_the_line() -> None:
 def test_strange_operands_are_coded(monkeypatch: pytest.MonkeyPatch) -> None:
     program = addition()
     program.subgraphs[0].engines[Engine.vector][0].instruction.operands["op"] = "frobnicate"
-    given = {"a": random(128, 512), "b": random(128, 512)}
+    inputs = {"a": random(128, 512), "b": random(128, 512)}
     with pytest.raises((KeyError, AttributeError)):  # suites and fuzzers see it as it is
-        runtime.load(program).run(given)
+        runtime.load(program).run(inputs)
     monkeypatch.delenv("NKI_HLO_UNGUARDED")
     with pytest.raises(NeffRuntimeError) as caught:
-        runtime.load(program).run(given)
+        runtime.load(program).run(inputs)
     assert caught.value.code == "NEFF-EXEC" and "please report it" in caught.value.remedy
 
 
@@ -378,16 +378,16 @@ def test_threads_may_share_a_model() -> None:
 def test_small_arrays_are_copied_and_closures_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     model = runtime.load(addition(8))
     first, second = ({"a": random(128, 8, seed=n), "b": random(128, 8, seed=n + 9)} for n in (1, 2))
-    one = model.run(first)["c"]
+    first_result = model.run(first)["c"]
     prepared: list[str] = []
     monkeypatch.setattr(Block, "_prepared", lambda self, step: prepared.append(step.op))
-    two = model.run(second)["c"]
-    given = np.zeros((128, 8), np.float32)
-    assert model.run(first, {"c": given})["c"] is given
+    second_result = model.run(second)["c"]
+    output = np.zeros((128, 8), np.float32)
+    assert model.run(first, {"c": output})["c"] is output
     assert not prepared
-    np.testing.assert_array_equal(one, first["a"] + first["b"])
-    np.testing.assert_array_equal(two, second["a"] + second["b"])
-    np.testing.assert_array_equal(given, one)
+    np.testing.assert_array_equal(first_result, first["a"] + first["b"])
+    np.testing.assert_array_equal(second_result, second["a"] + second["b"])
+    np.testing.assert_array_equal(output, first_result)
 
 
 def test_only_closures_over_other_arrays_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,24 +400,24 @@ ENTRY main { a = f32[128,512] parameter(0)
     model = runtime.load(compile_module(hlo_tools.load(text.encode()), target="trn2"))
     inputs = {f"input{n}": random(128, 512, seed=n) for n in range(2)}
     results = {f"output{n}": np.zeros((128, 512), np.float32) for n in range(2)}
-    made: list[str] = []
+    prepared: list[str] = []
     usual = Block._prepared
 
     def counting(self: Block, step: Instruction) -> object:
-        made.append(step.op)
+        prepared.append(step.op)
         return usual(self, step)
 
     monkeypatch.setattr(Block, "_prepared", counting)
     model.run(inputs, results)
-    everything = len(made)
-    made.clear()
+    everything = len(prepared)
+    prepared.clear()
     model.run(inputs, results)
-    assert not made
-    other = {**inputs, "input1": random(128, 512, seed=8)}
-    model.run(other, results)
-    assert 0 < len(made) < everything
+    assert not prepared
+    second_inputs = {**inputs, "input1": random(128, 512, seed=8)}
+    model.run(second_inputs, results)
+    assert 0 < len(prepared) < everything
     np.testing.assert_allclose(results["output0"], np.exp(inputs["input0"]), rtol=1e-5)
-    np.testing.assert_allclose(results["output1"], np.tanh(other["input1"]), rtol=1e-5)
+    np.testing.assert_allclose(results["output1"], np.tanh(second_inputs["input1"]), rtol=1e-5)
 
 
 def test_two_cores_meet() -> None:
@@ -513,8 +513,8 @@ ENTRY main {
 def test_a_tensor_that_outlives_others_still_clashes_with_a_later_one() -> None:
     """More tensors than the first array of live ones has rows; the first one lives throughout."""
     first, last = whole(sbuf("first", (4, 8))), whole(sbuf("last", (4, 8)))
-    others = [whole(sbuf(f"t{number}", (4, 8), 4096 + 64 * number)) for number in range(200)]
-    body = [copy(first, others[0]), *(copy(each, first) for each in others)]
-    body += [copy(last, others[-1]), copy(others[-1], first)]
-    found = [(clash.first, clash.second) for clash in clashes(body, addition())]
-    assert found == [("t0", UNWRITTEN), ("first", "last")]
+    fillers = [whole(sbuf(f"t{number}", (4, 8), 4096 + 64 * number)) for number in range(200)]
+    body = [copy(first, fillers[0]), *(copy(filler, first) for filler in fillers)]
+    body += [copy(last, fillers[-1]), copy(fillers[-1], first)]
+    pairs = [(clash.first, clash.second) for clash in clashes(body, addition())]
+    assert pairs == [("t0", UNWRITTEN), ("first", "last")]

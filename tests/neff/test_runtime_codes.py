@@ -1,4 +1,4 @@
-"""What a runtime is asked wrongly, and the files that a build cannot use: each has its code."""
+"""Wrong calls of a runtime, and files that a build cannot use, have codes."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def freed() -> None:
 
 
 def closed() -> None:
-    own = runtime()
-    own.close()
-    own.allocate_tensor(16)
+    closed_runtime = runtime()
+    closed_runtime.close()
+    closed_runtime.allocate_tensor(16)
 
 
 CALLS: list[tuple[str, Callable[[], object]]] = [
@@ -80,20 +80,20 @@ def test_the_runtime_refuses(code: str, call: Callable[[], object]) -> None:
 
 
 def test_an_unloaded_model(neff_file: Path) -> None:
-    own = runtime()
-    model = own.load_model(str(neff_file))
-    own.unload_model(model)
+    own_runtime = runtime()
+    model = own_runtime.load_model(str(neff_file))
+    own_runtime.unload_model(model)
     with pytest.raises(SpikeRuntimeError) as caught:
-        own.execute(model, {}, {})
+        own_runtime.execute(model, {}, {})
     assert caught.value.code == "NEFF-UNLOADED"
 
 
 def test_a_tensor_of_another_core(neff_file: Path) -> None:
     model = spike.SpikeModel.load_from_neff(neff_file)
     array = np.zeros((128, 512), np.float32)
-    one, other = (spike.SpikeTensor.from_numpy(array, core_id=core) for core in (0, 1))
+    first, second = (spike.SpikeTensor.from_numpy(array, core_id=core) for core in (0, 1))
     with pytest.raises(TensorMismatchError) as caught:
-        model({"a": one, "b": other})
+        model({"a": first, "b": second})
     assert caught.value.code == "NEFF-CORE"
 
 
@@ -140,8 +140,8 @@ def test_a_member_that_the_program_does_not_give(
     members_of = container.members_of
 
     def changed(program: Any) -> list[Member]:
-        first, *rest = members_of(program)
-        return [dataclasses.replace(first, pieces=(b"?",)), *rest]
+        first, *following = members_of(program)
+        return [dataclasses.replace(first, pieces=(b"?",)), *following]
 
     monkeypatch.setattr(container, "members_of", changed)
     assert main(["verify", str(neff_file)]) == 1

@@ -1,4 +1,4 @@
-"""What the runtime makes of a program before it runs: few, large steps with the same results."""
+"""The runtime simplifies a program into few, large steps with the same results."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ TARGETS = ("trn1", "trn2", "trn3")
 def steps(program: Program) -> Counter[str]:
     freed = free_names(order_of(program.subgraphs[0]), program)
     assert freed is not None
-    return Counter(each.op for each in walk(simplify(freed, program)[0]))
+    return Counter(inst.op for inst in walk(simplify(freed, program)[0]))
 
 
 def product(m: int, k: int, n: int, left: int, right: int, target: str, dtype: str) -> Program:
     """A dot that contracts dimension ``left`` of one operand and ``right`` of the other."""
-    one = f"{dtype}[{m},{k}]{{1,0}}" if left else f"{dtype}[{k},{m}]{{1,0}}"
-    other = f"{dtype}[{n},{k}]{{1,0}}" if right else f"{dtype}[{k},{n}]{{1,0}}"
+    left_shape = f"{dtype}[{m},{k}]{{1,0}}" if left else f"{dtype}[{k},{m}]{{1,0}}"
+    right_shape = f"{dtype}[{n},{k}]{{1,0}}" if right else f"{dtype}[{k},{n}]{{1,0}}"
     text = (
-        f"HloModule m\n\nENTRY main {{\n  a = {one} parameter(0)\n  b = {other} parameter(1)\n"
+        f"HloModule m\n\nENTRY main {{\n  a = {left_shape} parameter(0)\n  b = {right_shape} parameter(1)\n"
         f"  ROOT c = f32[{m},{n}]{{1,0}} dot(a, b), lhs_contracting_dims={{{left}}}, "
         f"rhs_contracting_dims={{{right}}}\n}}\n"
     )
@@ -55,13 +55,13 @@ def test_a_product_of_any_size_is_one_step_and_right(
     bound = k * 2.0**-24 * np.abs(a).max() * np.abs(b).max() * np.sqrt(k)
     for by_address in (False, True):
         model = runtime.load(program, by_address=by_address)
-        (found,) = model.run({"input0": a, "input1": b}).values()
-        assert np.abs(found - exact).max() <= bound
+        (actual,) = model.run({"input0": a, "input1": b}).values()
+        assert np.abs(actual - exact).max() <= bound
 
 
 def test_a_transposition_of_what_is_on_chip_stays_one() -> None:
     program = compile_kernel(traced(doubled_and_turned, (128, 64)))
     assert steps(program)["nc_transpose"] == 1
     x = np.random.default_rng(0).normal(size=(128, 64)).astype(np.float32)
-    (found,) = runtime.load(program).run({"values": x}).values()
-    np.testing.assert_array_equal(found, 2 * x.T)
+    (actual,) = runtime.load(program).run({"values": x}).values()
+    np.testing.assert_array_equal(actual, 2 * x.T)

@@ -64,9 +64,9 @@ def test_a_model_runs(package: Any, neff_file: Path) -> None:
     expected = inputs["a"].numpy() + inputs["b"].numpy()
     outputs = model(inputs=inputs)
     np.testing.assert_array_equal(outputs["c"].numpy(), expected)
-    given = model.allocate_output_tensors()[0]
-    assert model(inputs, {"c": given}) is None
-    np.testing.assert_array_equal(given.numpy(), expected)
+    output = model.allocate_output_tensors()[0]
+    assert model(inputs, {"c": output}) is None
+    np.testing.assert_array_equal(output.numpy(), expected)
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])
@@ -77,12 +77,12 @@ def test_scalars_are_reported_as_one_element(shape: tuple[int, ...], tmp_path: P
     write(compile_module(hlo_tools.load(text.encode()), target="trn2"), path)
     model = spike.SpikeModel.load_from_neff(path)
     assert model.output_tensors_info["output0"].shape == [1]
-    given = {
+    tensors = {
         name: spike.SpikeTensor.from_numpy(np.full(shape, 2.5, np.float32), name)
         for name in ("input0", "output0")
     }
-    model({"input0": given["input0"]}, {"output0": given["output0"]})
-    assert given["output0"].numpy().shape == shape and given["output0"].numpy() == -2.5
+    model({"input0": tensors["input0"]}, {"output0": tensors["output0"]})
+    assert tensors["output0"].numpy().shape == shape and tensors["output0"].numpy() == -2.5
     wrong = spike.SpikeTensor.from_numpy(np.zeros(2, np.float32), "input0")
     with pytest.raises(AssertionError, match="expected shape"):
         model({"input0": wrong})
@@ -94,12 +94,12 @@ def test_benchmark(neff_file: Path) -> None:
     assert (result.iterations, result.warmup_iterations, len(result.durations_ms)) == (3, 1, 3)
     assert repr(result).startswith("BenchmarkResult(mean=")
     inputs, out = tensors(spike), model.allocate_output_tensors()[0]
-    found = model.benchmark(inputs, {"c": out}, warmup_iter=0, benchmark_iter=2)
+    benchmark = model.benchmark(inputs, {"c": out}, warmup_iter=0, benchmark_iter=2)
     expected = estimate(neff.read(neff_file), statistic="benchmark").total
-    assert found.durations_ms == [expected.value / 1e6] * 2
-    assert found.std_dev_ms == 0.0
-    assert found.low_ms < found.mean_ms < found.high_ms
-    assert "estimated" in repr(found) and "estimated" not in repr(result)
+    assert benchmark.durations_ms == [expected.value / 1e6] * 2
+    assert benchmark.std_dev_ms == 0.0
+    assert benchmark.low_ms < benchmark.mean_ms < benchmark.high_ms
+    assert "estimated" in repr(benchmark) and "estimated" not in repr(result)
     np.testing.assert_array_equal(out.numpy(), inputs["a"].numpy() + inputs["b"].numpy())
     for wrong in ({"mode": "x"}, {"benchmark_iter": 0}):
         with pytest.raises(ValueError):
@@ -177,8 +177,8 @@ def test_low_level_tensors() -> None:
     assert (tensor.name, tensor.size, tensor.core_id) == ("unnamed_tensor", 8, 0)
     device.tensor_write(tensor, b"abcd", 2)
     assert device.tensor_read(tensor, 1, 4) == b"\0abc"
-    part = device.slice_from_tensor(tensor, 4, name="part")
-    assert device.tensor_read(part) == b"cd\0\0"
+    piece = device.slice_from_tensor(tensor, 4, name="part")
+    assert device.tensor_read(piece) == b"cd\0\0"
     target = bytearray(3)
     with pytest.raises(RuntimeError, match="Buffer too small"):
         device.tensor_read_to_pybuffer(tensor, target)
@@ -190,7 +190,7 @@ def test_low_level_tensors() -> None:
     device.free_tensor(tensor)
     with pytest.raises(spike.SpikeError, match="freed"):
         device.tensor_read(tensor)
-    assert device.tensor_read(part) == b"cd\0\0"
+    assert device.tensor_read(piece) == b"cd\0\0"
 
 
 def test_one_runtime_at_a_time() -> None:
@@ -236,9 +236,9 @@ def test_traces(neff_file: Path) -> None:
         session.drain_events()
     assert caught.value.code == "NEFF-TRACE-SESSION"
     model(inputs, save_trace=True)
-    made = neff_file.with_suffix(".profile")
-    assert json.loads((made / "summary.json").read_text())["estimated"] is True
-    assert (made / "profile.perfetto-trace").stat().st_size > 100
+    trace_folder = neff_file.with_suffix(".profile")
+    assert json.loads((trace_folder / "summary.json").read_text())["estimated"] is True
+    assert (trace_folder / "profile.perfetto-trace").stat().st_size > 100
     model(inputs, save_trace=True, ntff_name=str(neff_file.with_name("mine.ntff")))
     assert neff_file.with_name("mine.profile").is_dir()
 
@@ -287,15 +287,15 @@ def test_ranks_run_together(package: Any, ranks_file: Path) -> None:
     assert all(model.model_ref.is_collective for model in models)
 
     def run(rank: int, values: Any) -> Any:
-        made = tensor.from_numpy(values[rank], "input0", core_id=rank)
-        return models[rank]({"input0": made})["output0"].numpy()
+        tensor_input = tensor.from_numpy(values[rank], "input0", core_id=rank)
+        return models[rank]({"input0": tensor_input})["output0"].numpy()
 
     for turn in range(2):
         values = np.random.default_rng(turn).integers(-9, 9, (3, 4)).astype(np.float32)
         with ThreadPoolExecutor(3) as pool:
-            found = list(pool.map(run, range(3), [values] * 3))
-        for rank, one in enumerate(found):
-            np.testing.assert_array_equal(one, values.sum(0) * rank)
+            results = list(pool.map(run, range(3), [values] * 3))
+        for rank, result in enumerate(results):
+            np.testing.assert_array_equal(result, values.sum(0) * rank)
 
 
 def test_a_rank_that_never_comes_is_an_error(
@@ -371,17 +371,17 @@ def test_a_trace_of_a_runtime_of_ones_own(neff_file: Path) -> None:
     device = Spike()
     model = device.load_model(str(neff_file))
     info = device.get_tensor_info(model)
-    made = {
-        name: device.allocate_tensor(one.size, 0, name)
-        for name, one in (info.inputs | info.outputs).items()
+    tensors = {
+        name: device.allocate_tensor(info_row.size, 0, name)
+        for name, info_row in (info.inputs | info.outputs).items()
     }
     with spike.SystemTraceSession(0) as session:
         device.execute(
             model,
-            {name: made[name] for name in info.inputs},
-            {name: made[name] for name in info.outputs},
+            {name: tensors[name] for name in info.inputs},
+            {name: tensors[name] for name in info.outputs},
         )
         events = json.loads(session.fetch_events_json())["events"]
-    assert [one["phase"] for one in events] == ["start", "stop"]
+    assert [event["phase"] for event in events] == ["start", "stop"]
     device.close()
     spike.SystemTraceSession().stop()  # that of the session, now that none is open

@@ -45,7 +45,7 @@ def lane(program: Program, engine: str) -> list[Event]:
 def alone(*instructions: Instruction) -> Program:
     """A program of one engine without transfers."""
     program = on_trn2(addition())
-    programs = {instructions[0].engine.name: [Step(one) for one in instructions]}
+    programs = {instructions[0].engine.name: [Step(inst) for inst in instructions]}
     program.subgraphs[0].engines = engines(**programs)
     return program
 
@@ -143,13 +143,13 @@ def test_a_waiting_store_does_not_hold_up_loads() -> None:
 
 
 def test_loops_are_simulated_once_and_counted() -> None:
-    one, four, many = (estimate(counted(turns)) for turns in (1, 4, 1000))
-    turn = (many.total.value - four.total.value) / 996
-    assert turn == pytest.approx(one.total.value, rel=0.1)
+    single, four, thousand = (estimate(counted(turns)) for turns in (1, 4, 1000))
+    turn = (thousand.total.value - four.total.value) / 996
+    assert turn == pytest.approx(single.total.value, rel=0.1)
     assert four.cores[0].engines["vector"].events == 4
     assert four.cores[0].transfers == 8
-    assert len(many.cores[0].events) == len(four.cores[0].events)
-    assert many.is_complete
+    assert len(thousand.cores[0].events) == len(four.cores[0].events)
+    assert thousand.is_complete
 
 
 def test_loops_of_unknown_length() -> None:
@@ -164,13 +164,13 @@ def test_loops_of_unknown_length() -> None:
 
 
 def test_the_range_follows_from_the_parameters() -> None:
-    found = estimate(on_trn2(addition()))
-    assert found.total.low < found.total.value < found.total.high
+    estimated = estimate(on_trn2(addition()))
+    assert estimated.total.low < estimated.total.value < estimated.total.high
     sure = Parameters("trn2", {name: row.values["trn2"].value for name, row in PARAMETERS.items()})
     certain = estimate(on_trn2(addition()), parameters=sure).total
-    assert certain.low < certain.value == found.total.value < certain.high
+    assert certain.low < certain.value == estimated.total.value < certain.high
     without = estimate(on_trn2(addition()), parameters=sure).parameter_range
-    assert without.low == without.value == without.high == found.total.value
+    assert without.low == without.value == without.high == estimated.total.value
 
 
 def test_the_range_includes_the_error_of_the_model() -> None:
@@ -266,8 +266,10 @@ def test_turns_of_a_loop_count_once_in_the_measured_share(turns: int) -> None:
     profile = profile_of(program)
     events = profile.estimate.cores[0].events
     times = path_times(profile, 0)
-    known = sum(spent * events[index].measured_share for index, spent in times.items())
-    assert profile.estimate.measured_share == pytest.approx(known / sum(times.values()), abs=0.03)
+    measured_ns = sum(duration * events[index].measured_share for index, duration in times.items())
+    assert profile.estimate.measured_share == pytest.approx(
+        measured_ns / sum(times.values()), abs=0.03
+    )
 
 
 def test_an_overridden_parameter_is_used() -> None:
@@ -281,8 +283,8 @@ def test_overrides_of_a_project(tmp_path: Path) -> None:
     )
     below = tmp_path / "src"
     below.mkdir()
-    found = overrides_of(["dma.start_ns=1500"], below)
-    assert found == {"dma.issue_ns": 500.0, "dma.start_ns": 1500.0}
+    overrides = overrides_of(["dma.start_ns=1500"], below)
+    assert overrides == {"dma.issue_ns": 500.0, "dma.start_ns": 1500.0}
 
 
 @pytest.mark.parametrize("setting", ["dma.isue_ns=5", "dma.issue_ns=-1", "dma.issue_ns=fast",
@@ -348,9 +350,9 @@ def test_a_store_that_nobody_allows_is_a_deadlock() -> None:
 def test_the_compiler_could_import_it() -> None:
     allowed = {"errors", "program", "options", "timing"}
     used = {
-        top_module(other, "neff")
-        for one, other in edges("neff", typing=True)
-        if top_module(one, "neff") == "timing"
+        top_module(imported, "neff")
+        for importer, imported in edges("neff", typing=True)
+        if top_module(importer, "neff") == "timing"
     }
     assert used <= allowed
 

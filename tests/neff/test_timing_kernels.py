@@ -13,12 +13,12 @@ import pytest
 
 from nki_lang import jit
 
-HERE = Path(__file__).parents[2] / "scripts" / "timing" / "kernels.py"
+KERNELS_FILE = Path(__file__).parents[2] / "scripts" / "timing" / "kernels.py"
 
 
 @pytest.fixture(scope="module")
 def kernels() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("timing_kernels", HERE)
+    spec = importlib.util.spec_from_file_location("timing_kernels", KERNELS_FILE)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -50,12 +50,12 @@ def test_additions(kernels: ModuleType) -> None:
 
 def test_attention(kernels: ModuleType) -> None:
     q, k, v = normal(64, 32), normal(64, 32)[::-1].copy(), normal(64, 32) + 1
-    found = jit(kernels.attention_head)(q, k, v)
-    np.testing.assert_allclose(found, attention(q, k, v), rtol=1e-4, atol=1e-5)
-    heads = [np.stack([one, one * 2], axis=1) for one in (q, k, v)]
-    found = jit(kernels.attention_heads)(*heads)
+    actual = jit(kernels.attention_head)(q, k, v)
+    np.testing.assert_allclose(actual, attention(q, k, v), rtol=1e-4, atol=1e-5)
+    heads = [np.stack([array, array * 2], axis=1) for array in (q, k, v)]
+    actual = jit(kernels.attention_heads)(*heads)
     expected = np.stack([attention(q, k, v), attention(q * 2, k * 2, v * 2)], axis=1)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,11 @@ def test_attention(kernels: ModuleType) -> None:
 )
 def test_products(kernels: ModuleType, name: str, depth: int, rows: int, columns: int) -> None:
     lhs_t, rhs = (
-        one.astype(ml_dtypes.bfloat16) for one in (normal(depth, rows), normal(depth, columns))
+        array.astype(ml_dtypes.bfloat16) for array in (normal(depth, rows), normal(depth, columns))
     )
-    found = jit(getattr(kernels, name))(lhs_t, rhs)
+    actual = jit(getattr(kernels, name))(lhs_t, rhs)
     expected = lhs_t.astype(np.float32).T @ rhs.astype(np.float32)
-    error = np.abs(found.astype(np.float32) - expected).max() / np.abs(expected).max()
+    error = np.abs(actual.astype(np.float32) - expected).max() / np.abs(expected).max()
     assert error < 0.02
 
 

@@ -30,12 +30,12 @@ def test_steps_and_bytes(call: str) -> None:
     text = f"HloModule m\n{ADD}ENTRY e {{ p = f32[1024,8] parameter(0)\n ROOT r = {shape} {call} }}"
     program = compile(hlo_tools.load(text.encode()), target="trn2")
     (work,) = [
-        one
+        work
         for graph in program.subgraphs
         for run in graph.engines.values()
         for step in run
         if step.instruction.op in COLLECTIVES
-        for one in works_of(step.instruction)
+        for work in works_of(step.instruction)
     ]
     assert work == Fixed("link.latency_ns", nbytes, steps)
     ordinary, slow = (

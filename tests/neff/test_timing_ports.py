@@ -83,8 +83,8 @@ def test_the_time_is_that_of_the_sum_on_trn1_and_of_the_longer_on_trn2() -> None
         starts = [start for start, _ in passing(compiled(both, target), "gpsimd", 2.0)]
         turn = (starts[-1] - starts[1]) / 6
         alone = (1024 + 150) / clock
-        wanted = 1024 / clock + max(vector, 150 / clock) if together else alone
-        assert turn == pytest.approx(wanted, rel=1e-3), target
+        expected = 1024 / clock + max(vector, 150 / clock) if together else alone
+        assert turn == pytest.approx(expected, rel=1e-3), target
         assert copies == sorted(copies)
 
 
@@ -101,10 +101,10 @@ def test_a_port_without_an_own_time_changes_nothing() -> None:
 
 def test_the_profile_says_whom_an_engine_waits_for() -> None:
     splits = engine_splits(profile_of(compiled(both, "trn1")), 0)
-    waits = {one.engine: one.waiting_ns for one in splits}
+    waits = {split.engine: split.waiting_ns for split in splits}
     assert waits["vector"]["gpsimd"] > 1000
     later = engine_splits(profile_of(compiled(both, "trn2")), 0)
-    assert not any("gpsimd" in one.waiting_ns for one in later if one.engine == "vector")
+    assert not any("gpsimd" in split.waiting_ns for split in later if split.engine == "vector")
 
 
 def bank(name: str, offset: int, columns: int = 512) -> Tensor:
@@ -170,9 +170,9 @@ def test_banks_of_an_access() -> None:
                   for i in range(counts[0]) for j in range(counts[1])}  # fmt: skip
         start = tensor.address[1] if tensor.address else 0
         touched = {(start + 4 * place + byte) // 2048 for place in places for byte in range(4)}
-        wanted = set(range(min(touched), max(touched) + 1))
-        found = memories_of(Instruction("memset", {"dst": access}, Engine.vector))
-        assert set(found) == {"psum", *(f"psum.{number}" for number in wanted)}
+        expected = set(range(min(touched), max(touched) + 1))
+        memories = memories_of(Instruction("memset", {"dst": access}, Engine.vector))
+        assert set(memories) == {"psum", *(f"psum.{number}" for number in expected)}
 
 
 def test_replayed_streams_share_the_ports_of_their_target() -> None:
@@ -186,8 +186,8 @@ def test_replayed_streams_share_the_ports_of_their_target() -> None:
     assert later[1] == later[3] == 0
     first = {event.source: event.start for event in replay(stream, "trn1")}
     reduce, iota = sorted((first[0], first[1]))
-    spent = 512 / 1.12 if reduce == first[0] else 1024 / 1.4
-    assert iota == pytest.approx(reduce + spent)
+    duration = 512 / 1.12 if reduce == first[0] else 1024 / 1.4
+    assert iota == pytest.approx(reduce + duration)
     assert first[3] == 0 and first[2] >= 512 / 1.4
 
 
@@ -204,18 +204,18 @@ def test_random_streams_never_share_a_port_on_trn1() -> None:
                 StreamInstruction(index, engine, "CAST", "", f"fp32@{source}", "fp32@S",
                                   rng.choice((1, 64, 512)), waits_on=waits)
             )  # fmt: skip
-        found = {event.source: event for event in replay(stream, "trn1")}
-        assert len(found) == len(stream)
+        by_source = {event.source: event for event in replay(stream, "trn1")}
+        assert len(by_source) == len(stream)
         spans: dict[str, list[tuple[str, float, float]]] = {"sbuf": [], "psum": []}
         rates = {"Vector": 1 / 1.12, "Scalar": 1 / 1.4, "GpSimd": 2 / 1.4}
-        for one in stream:
-            start = found[one.index].start
-            end = start + one.elements * rates[one.engine]
-            if one.engine != "Scalar":
-                spans["sbuf"].append((one.engine, start, end))
-            if one.engine != "GpSimd" and one.src == "fp32@P":
-                spans["psum"].append((one.engine, start, end))
-        for held in spans.values():
-            for engine, start, end in held:
-                others = [(a, b) for other, a, b in held if other != engine]
-                assert overlap([(start, end)], others) < 1e-6
+        for row in stream:
+            start = by_source[row.index].start
+            end = start + row.elements * rates[row.engine]
+            if row.engine != "Scalar":
+                spans["sbuf"].append((row.engine, start, end))
+            if row.engine != "GpSimd" and row.src == "fp32@P":
+                spans["psum"].append((row.engine, start, end))
+        for spans_of_port in spans.values():
+            for engine, start, end in spans_of_port:
+                other_spans = [(a, b) for owner, a, b in spans_of_port if owner != engine]
+                assert overlap([(start, end)], other_spans) < 1e-6

@@ -21,8 +21,8 @@ def stream(*rows: str) -> list[Event]:
 
 def of(events: list[Event], index: int, opcode: str = "") -> Event:
     """The event of an instruction on its engine."""
-    found = [e for e in events if e.source == index and not e.lane.startswith(("dma", "desc"))]
-    return found[0]
+    own_events = [e for e in events if e.source == index and not e.lane.startswith(("dma", "desc"))]
+    return own_events[0]
 
 
 REDUCE = "Vector TENSOR_REDUCE op=MAX fp32@P fp32@S 512 - -"
@@ -130,15 +130,15 @@ def span(*rows: str) -> float:
 def test_spans_of_transfers() -> None:
     assert span("Sync DMA_DIRECT2D - H S - 128x512 -") == pytest.approx(425, rel=0.1)
     assert span("GpSimd DMA_DIRECT2D - H S - 128x4096 -") == pytest.approx(1432, rel=0.05)
-    three = ["GpSimd DMA_DIRECT2D - H S - 128x2048 -"] * 3
-    assert span(*three) == pytest.approx(3232, rel=0.1)
+    transfers = ["GpSimd DMA_DIRECT2D - H S - 128x2048 -"] * 3
+    assert span(*transfers) == pytest.approx(3232, rel=0.1)
 
 
 def test_total_of_a_stream_is_when_its_last_transfer_was_seen() -> None:
     rows = ["0 GpSimd DMA_DIRECT2D - S H - 4x512 -", "1 Vector COPY - fp32@P fp32@S 4 - -"]
-    given = read_stream(["\t".join(row.split()) for row in rows])
-    total = replay_total(given)
-    last = max(event.end for event in replay(given))
+    stream = read_stream(["\t".join(row.split()) for row in rows])
+    total = replay_total(stream)
+    last = max(event.end for event in replay(stream))
     assert total.value == pytest.approx(last + 415 - 35)
     assert total.low < total.value < total.high
 
@@ -172,17 +172,17 @@ def test_columns_may_be_missing_and_instructions_in_front_are_done() -> None:
     rows = ["7\tDVE\tCOPY\t-\tfp32@P\tfp32@S\t512", "8\tACT\tCOPY\t-\tfp32@P\tfp32@S\t512\t-\t2,7",
             "9\tSP\tNOP\t|\t17\t9\t0"]  # fmt: skip
     short = replay(read_stream(rows))
-    whole = replay(read_stream([
+    complete = replay(read_stream([
         "0\tVector\tCOPY\t-\tfp32@P\tfp32@S\t512\t-\t-", "1\tScalar\tCOPY\t-\tfp32@P\tfp32@S\t512\t-\t0",
         "2\tSync\tNOP\t-\t-\t-\t-\t-\t-",
     ]))  # fmt: skip
-    assert [event[1:-1] for event in short] == [event[1:-1] for event in whole]
+    assert [event[1:-1] for event in short] == [event[1:-1] for event in complete]
 
 
 def test_bytes_without_rows_are_one_row() -> None:
     cells = ["0", "Sync", "DMA_DIRECT2D", "-", "H", "S", "-", "65536", "-"]
-    one = read_stream(["\t".join(cells)])
-    assert (one[0].rows, one[0].row_bytes) == (1, 65536)
+    stream = read_stream(["\t".join(cells)])
+    assert (stream[0].rows, stream[0].row_bytes) == (1, 65536)
 
 
 def test_an_unknown_opcode_has_an_assumed_cost_and_a_warning() -> None:

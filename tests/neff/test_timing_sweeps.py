@@ -28,8 +28,8 @@ def instruction(
     for operand in spec.operands:
         if operand.role not in ("read", "write") or operand.optional:
             continue
-        wanted = source if operand.role == "read" else MemoryRegion.sbuf
-        buffer = wanted if wanted in operand.buffers else min(operand.buffers, key=str)
+        expected = source if operand.role == "read" else MemoryRegion.sbuf
+        buffer = expected if expected in operand.buffers else min(operand.buffers, key=str)
         place = (0, 0) if buffer in (MemoryRegion.sbuf, MemoryRegion.psum) else None
         tensor = Tensor(operand.name, BY_NAME[dtype], (128, columns), buffer, place)
         access = Access(tensor, 0, ((columns, 128), (1, columns)))
@@ -37,9 +37,9 @@ def instruction(
     return Instruction(spec.op, operands, engine)
 
 
-def checked(costs: dict[Side, InstructionCosts], one: Instruction) -> InstructionCost:
-    value, fast, slow = (costs[side].of(one) for side in Side)
-    where = (one.op, one.engine.name, one.operands)
+def checked(costs: dict[Side, InstructionCosts], inst: Instruction) -> InstructionCost:
+    value, fast, slow = (costs[side].of(inst) for side in Side)
+    where = (inst.op, inst.engine.name, inst.operands)
     assert 0 < fast.interval <= value.interval <= slow.interval, where
     assert 0 < fast.latency <= value.latency <= slow.latency, where
     assert value.interval <= value.latency and 0 <= value.measured_share <= 1, where
@@ -51,16 +51,16 @@ def test_every_instruction_grows_with_its_columns(target: str) -> None:
     costs = {side: InstructionCosts(Parameters(target), side=side) for side in Side}
     for op, dtype, source in itertools.product(TABLE, TYPES, PLACES):
         for engine in TABLE[op].engines[GENERATIONS[target]]:
-            found = [
+            costs_by_columns = [
                 checked(costs, instruction(TABLE[op], engine, dtype, source, columns))
                 for columns in COLUMNS
             ]
-            for before, after in itertools.pairwise(found):
+            for before, after in itertools.pairwise(costs_by_columns):
                 assert after.latency >= before.latency - 1e-6, (op, engine, dtype, source)
                 assert after.interval >= before.interval - 1e-6, (op, engine, dtype, source)
 
 
-ROWS = (1, 2, 15, 16, 17, 31, 64, 100, 127, 128, 129, 256, 1000, 1024, 1025, 4096)
+ROW_COUNTS = (1, 2, 15, 16, 17, 31, 64, 100, 127, 128, 129, 256, 1000, 1024, 1025, 4096)
 BYTES = (1, 4, 64, 255, 256, 511, 512, 1000, 1024, 1025, 2047, 2048, 3000, 4095, 4096)
 SHORTEST_FULL_WRITE = 512
 """Shorter writes to HBM are read, changed and written: a step down of some nanoseconds a packet."""
@@ -85,8 +85,8 @@ def test_transfers_grow_with_rows_and_bytes(target: str, descriptors: str) -> No
     sides = [Pricing(Parameters(target), side) for side in Side]
     kinds = itertools.product((False, True), (False, True), (False, True), (False, True), (0, 2, 4))
     for strided, to_hbm, from_hbm, casts, transposes in kinds:
-        known: dict[tuple[int, int], float] = {}
-        for rows, size in itertools.product(ROWS, BYTES):
+        latencies: dict[tuple[int, int], float] = {}
+        for rows, size in itertools.product(ROW_COUNTS, BYTES):
             work = Transfer(
                 descriptors, rows, size, strided, max(1, rows // 128), to_hbm, from_hbm, casts,
                 transposes,
@@ -94,10 +94,10 @@ def test_transfers_grow_with_rows_and_bytes(target: str, descriptors: str) -> No
             value, fast, slow = (pricing.cost(work) for pricing in sides)
             assert 0 < fast.moving <= value.moving <= slow.moving, work
             assert fast.latency <= value.latency <= slow.latency, work
-            known[rows, size] = costs._cost(work).latency  # pyright: ignore[reportPrivateUsage]
-        for rows, (less, more) in itertools.product(ROWS, itertools.pairwise(BYTES)):
-            least = known[rows, less] * allowed(descriptors, to_hbm, less, more)
-            assert known[rows, more] >= least - 1e-6, (rows, less, more)
-            assert more > 2 * less or known[rows, more] < 3 * known[rows, less]
-        for size, (less, more) in itertools.product(BYTES, itertools.pairwise(ROWS)):
-            assert known[more, size] >= 0.999 * known[less, size], (size, less, more)
+            latencies[rows, size] = costs._cost(work).latency  # pyright: ignore[reportPrivateUsage]
+        for rows, (less, more) in itertools.product(ROW_COUNTS, itertools.pairwise(BYTES)):
+            least = latencies[rows, less] * allowed(descriptors, to_hbm, less, more)
+            assert latencies[rows, more] >= least - 1e-6, (rows, less, more)
+            assert more > 2 * less or latencies[rows, more] < 3 * latencies[rows, less]
+        for size, (less, more) in itertools.product(BYTES, itertools.pairwise(ROW_COUNTS)):
+            assert latencies[more, size] >= 0.999 * latencies[less, size], (size, less, more)

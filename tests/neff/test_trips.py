@@ -20,7 +20,7 @@ from neff.timing import estimate
 from nki_lang import jit
 from tests.neff.programs import counted
 
-ROWS = 64
+ROW_COUNT = 64
 
 
 def _added(values: Any, count: Any, inner: bool) -> Any:
@@ -49,7 +49,7 @@ def triangle(values: Any, count: Any) -> Any:
 
 
 def arrays(count: int) -> dict[str, np.ndarray[Any, Any]]:
-    return {"values": np.zeros((ROWS, 8), np.float32), "count": np.array([[count]], np.int32)}
+    return {"values": np.zeros((ROW_COUNT, 8), np.float32), "count": np.array([[count]], np.int32)}
 
 
 def program(kernel: Callable[..., Any]) -> Program:
@@ -59,9 +59,9 @@ def program(kernel: Callable[..., Any]) -> Program:
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_a_loop_with_a_bound_from_memory(count: int) -> None:
     built = program(flat)
-    (found,) = trips_of(built, arrays(count))
-    assert list(found.values()) == [count]
-    run = estimate(built, trips=[found])
+    (trips,) = trips_of(built, arrays(count))
+    assert list(trips.values()) == [count]
+    run = estimate(built, trips=[trips])
     assert run.is_complete
     assert run.total == estimate(built, trips=count).total
     assert run.cores[0].engines["vector"].opcodes_ns.get("tensor_scalar", 0.0) > 0 or not count
@@ -70,9 +70,9 @@ def test_a_loop_with_a_bound_from_memory(count: int) -> None:
 def test_a_triangle_has_the_mean_of_its_inner_loop() -> None:
     """0 + 1 + ... + 8 copies in nine iterations."""
     built = program(triangle)
-    (found,) = trips_of(built, arrays(9))
-    assert sorted(found.values()) == [4.0, 9.0]
-    events = estimate(built, trips=[found]).cores[0].events
+    (trips,) = trips_of(built, arrays(9))
+    assert sorted(trips.values()) == [4.0, 9.0]
+    events = estimate(built, trips=[trips]).cores[0].events
     assert sum(event.turns for event in events if event.opcode == "activation") == 36
 
 

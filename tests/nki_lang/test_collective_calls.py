@@ -52,9 +52,9 @@ def test_every_collective_becomes_one_instruction():
         ncc.collective_permute_implicit_current_processing_rank_id(1, FOUR)
         return x[rank].storage and x
 
-    made = trace(kernel, spec(4, 4))
-    assert made.has_collectives and not trace(lambda x: x, spec(4, 4)).has_collectives
-    instructions = list(made.instructions())
+    traced = trace(kernel, spec(4, 4))
+    assert traced.has_collectives and not trace(lambda x: x, spec(4, 4)).has_collectives
+    instructions = list(traced.instructions())
     assert [i.op for i in instructions] == [
         "all_reduce", "all_gather", "all_gather_v", "reduce_scatter", "all_to_all",
         "all_to_all_v", "collective_permute", "collective_permute_implicit",
@@ -137,8 +137,8 @@ def swapped(first, second):
         out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
         core = nl.program_id(0)
         shape, dtype = (first, second)[core]
-        tile, other = nl.zeros(shape, dtype), nl.ndarray(shape, dtype, nl.sbuf)
-        nisa.sendrecv(tile, other, 1 - core, 1 - core, 0)
+        tile, received = nl.zeros(shape, dtype), nl.ndarray(shape, dtype, nl.sbuf)
+        nisa.sendrecv(tile, received, 1 - core, 1 - core, 0)
         nl.store(out, nl.load(x))
         return out
 
@@ -175,7 +175,7 @@ def returns_another(x):
 
 @pytest.mark.parametrize("kernel", [allocates_more(0), allocates_more(1), returns_another])
 def test_cores_that_diverge_are_told_in_both_ways(kernel):
-    made = jit(kernel)[2]
-    for run in (made, simulate(made)):
+    launched = jit(kernel)[2]
+    for run in (launched, simulate(launched)):
         with refused("NKI-CORES-DIVERGE"):
             run(np.zeros((4, 8), np.float32))

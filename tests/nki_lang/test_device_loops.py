@@ -88,12 +88,12 @@ def test_while_loops(how, kernel, count):
 
 
 def test_the_ir_keeps_the_loops():
-    made = trace(rows_doubled, spec(8, 4), spec(1, 1, dtype=nl.int32))
-    loops = [s for s in made.bodies[0] if isinstance(s, ForLoop)]
+    traced = trace(rows_doubled, spec(8, 4), spec(1, 1, dtype=nl.int32))
+    loops = [s for s in traced.bodies[0] if isinstance(s, ForLoop)]
     assert len(loops) == 1 and len(loops[0].body) == 3
     assert loops[0].stop != 8 and loops[0].step == 1 and loops[0].location is not None
-    made = trace(halved_until_small, spec(8, 4), spec(1, 1, dtype=nl.int32))
-    loops = [s for s in made.bodies[0] if isinstance(s, WhileLoop)]
+    traced = trace(halved_until_small, spec(8, 4), spec(1, 1, dtype=nl.int32))
+    loops = [s for s in traced.bodies[0] if isinstance(s, WhileLoop)]
     assert len(loops) == 1 and len(loops[0].body) == 3
 
 
@@ -111,8 +111,8 @@ def test_fori_loop_and_nesting():
         nl.store(out, nl.load(x))
         return out
 
-    made = trace(kernel, spec(8, 4))
-    loop = made.bodies[0][0]
+    traced = trace(kernel, spec(8, 4))
+    loop = traced.bodies[0][0]
     assert isinstance(loop, ForLoop) and (loop.start, loop.stop, loop.step) == (0, 8, 2)
     assert isinstance(loop.body[0], ForLoop)
     assert np.array_equal(nki_lang.jit(kernel)(X), X)
@@ -130,8 +130,8 @@ def test_two_while_loops_and_one_inside_another():
             nisa.register_move(a, 0)
         return halved_until_small(x, turns)
 
-    made = trace(kernel, spec(8, 4), spec(1, 1, dtype=nl.int32))
-    loops = [s for s in made.bodies[0] if isinstance(s, WhileLoop)]
+    traced = trace(kernel, spec(8, 4), spec(1, 1, dtype=nl.int32))
+    loops = [s for s in traced.bodies[0] if isinstance(s, WhileLoop)]
     assert len(loops) == 3
     assert [type(s).__name__ for s in loops[0].body] == [
         "Instruction", "WhileLoop", "Instruction",
@@ -260,8 +260,8 @@ def test_no_reorder_is_a_region_and_takes_no_device_loop():
         nl.store(out, tile)
         return out
 
-    made = trace(kernel, spec(4, 4))
-    assert isinstance(made.bodies[0][0], NoReorder) and len(made.bodies[0][0].body) == 2
+    traced = trace(kernel, spec(4, 4))
+    assert isinstance(traced.bodies[0][0], NoReorder) and len(traced.bodies[0][0].body) == 2
     assert np.array_equal(nki_lang.jit(kernel)(X), X + 1)
 
     with tracing(), nl.no_reorder():
@@ -281,15 +281,15 @@ def scheduled_kernel(x):
     return out
 
 
-def named(made):
-    return {i.name: i for i in made.instructions() if i.name}
+def named(traced):
+    return {i.name: i for i in traced.instructions() if i.name}
 
 
 def test_with_schedule_adds_dependencies():
     kernel = nki_lang.jit(scheduled_kernel)
     for edges in ([("plus1", "recip")], [("plus1", ["recip"])]):
-        made = kernel.with_schedule(edges).trace((spec(4, 4),))
-        assert named(made)["plus1"].depends_on == ("recip",)
+        traced = kernel.with_schedule(edges).trace((spec(4, 4),))
+        assert named(traced)["plus1"].depends_on == ("recip",)
     assert named(kernel.trace((spec(4, 4),)))["plus1"].depends_on == ()
     with refused("NKI-SCHEDULE", "'nothing'", "plus1"):
         kernel.with_schedule([("plus1", "nothing")]).trace((spec(4, 4),))

@@ -1,4 +1,4 @@
-"""What a kernel changes while it is traced is no input, and hides nothing beside it."""
+"""A value that a kernel changes while it is traced is no input, and hides no input."""
 
 from __future__ import annotations
 
@@ -149,13 +149,13 @@ def _array(array):
 
 
 def _set():
-    seen = set()
+    items = set()
 
     def read():
-        seen.add("name")
-        return next((item for item in seen if isinstance(item, float)), 0.0)
+        items.add("name")
+        return next((item for item in items if isinstance(item, float)), 0.0)
 
-    return read, lambda number: (seen.clear(), seen.add(number))
+    return read, lambda number: (items.clear(), items.add(number))
 
 
 FILLED = {

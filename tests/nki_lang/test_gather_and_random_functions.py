@@ -26,11 +26,11 @@ def test_gather_flattened(target, rows, columns, count):
 
     data = RANDOM.standard_normal((rows, columns)).astype(np.float32)
     indices = RANDOM.integers(0, columns, (rows, count)).astype(np.uint32)
-    found = simulate(kernel, target=target_of(target))(data, indices)
-    assert np.array_equal(found, data[np.arange(rows)[:, None], indices])
+    actual = simulate(kernel, target=target_of(target))(data, indices)
+    assert np.array_equal(actual, data[np.arange(rows)[:, None], indices])
 
 
-def drawn(seed, other):
+def drawn(seed, second_seed):
     @jit
     def kernel(first, second):
         out = nl.ndarray((2, 128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -39,7 +39,7 @@ def drawn(seed, other):
             nl.store(out[place], nl.rand((128, 64), dtype=nl.float32))
         return out
 
-    seeds = [np.array([[value]], np.int32) for value in (seed, other)]
+    seeds = [np.array([[value]], np.int32) for value in (seed, second_seed)]
     return simulate(kernel)(*seeds)
 
 
@@ -62,11 +62,11 @@ def test_static_range_and_versions():
     def kernel(x):
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
         tile = nl.load(x)
-        seen = []
+        iterations = []
         for i in nl.static_range(1, 6, 2):
-            seen.append(i)
+            iterations.append(i)
             nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=float(i))
-        assert seen == [1, 3, 5] and all(type(i) is int for i in seen)
+        assert iterations == [1, 3, 5] and all(type(i) is int for i in iterations)
         assert nisa.get_nc_version() == nisa.nc_version.gen3
         assert nisa.get_nc_version() >= 3 > nisa.nc_version.gen2
         nl.store(out, tile)

@@ -1,4 +1,4 @@
-"""What a kernel reads beside its arguments is noticed when it changes, and warned about."""
+"""Changes of values that a kernel reads besides its arguments are noticed and reported."""
 
 import functools
 import sys
@@ -64,10 +64,10 @@ def change(place, name, value):
     return lambda patch: patch.setattr(place, name, value)
 
 
-HERE = sys.modules[__name__]
+THIS_MODULE = sys.modules[__name__]
 CHANGES = {
-    "a global of a helper": (change(HERE, "FACTOR", 3.0), "helper"),
-    "a helper": (change(HERE, "helper", lambda tile: nisa.memset(tile, 5.0)), "helper"),
+    "a global of a helper": (change(THIS_MODULE, "FACTOR", 3.0), "helper"),
+    "a helper": (change(THIS_MODULE, "helper", lambda tile: nisa.memset(tile, 5.0)), "helper"),
     "an entry of a dict": (lambda patch: patch.setitem(TABLE, "a", 9.0), "TABLE"),
     "a name of a module": (change(settings, "SHIFT", 9.0), "settings.SHIFT"),
     "a method": (change(Amount, "total", lambda self: 50.0), "class Amount"),
@@ -130,18 +130,18 @@ def test_closures_are_read_by_content():
 
 
 def test_what_a_kernel_fills_is_no_input():
-    seen = []
+    shapes = []
 
     @jit
     def noting(x):
-        seen.append(x.shape)
+        shapes.append(x.shape)
         return added(x, 1.0)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(3):
             noting(X)
-    assert len(seen) == 1
+    assert len(shapes) == 1
 
 
 class Remembering:

@@ -40,17 +40,17 @@ def in_place(x, y):
 
 
 def test_names_come_from_arguments_and_variables():
-    made = trace(plus, spec(8, 4))
-    assert made.name == "plus" and [t.name for t in made.inputs] == ["x"]
-    assert made.outputs[0].name == "result.1"
-    names = [i.operands["dst"].tensor.name for i in made.instructions()]
+    traced = trace(plus, spec(8, 4))
+    assert traced.name == "plus" and [t.name for t in traced.inputs] == ["x"]
+    assert traced.outputs[0].name == "result.1"
+    names = [i.operands["dst"].tensor.name for i in traced.instructions()]
     assert names == ["tile.2", "tile.2", "result.1"]
-    assert made.target == "trn2" and made.lnc == 1 and made.grid == ()
+    assert traced.target == "trn2" and traced.lnc == 1 and traced.grid == ()
 
 
 def test_instructions_hold_every_parameter_and_the_line():
-    made = trace(plus, spec(8, 4))
-    instruction = list(made.instructions())[1]
+    traced = trace(plus, spec(8, 4))
+    instruction = list(traced.instructions())[1]
     assert instruction.operands == {
         "dst": instruction.operands["dst"], "data": instruction.operands["data"], "op0": "add",
         "operand0": 1.0, "reverse0": False, "op1": None, "operand1": None, "reverse1": False,
@@ -67,11 +67,11 @@ def test_user_names_are_kept_and_made_unique():
         nisa.memset(b, 0, name="clear")
         return x
 
-    made = trace(kernel, spec(8, 4))
-    assert [i.operands["dst"].tensor.name for i in made.instructions()] == [
+    traced = trace(kernel, spec(8, 4))
+    assert [i.operands["dst"].tensor.name for i in traced.instructions()] == [
         "weights", "weights.1",
     ]  # fmt: skip
-    assert [i.name for i in made.instructions()] == ["clear", "clear.1"]
+    assert [i.name for i in traced.instructions()] == ["clear", "clear.1"]
 
 
 @dataclasses.dataclass
@@ -84,24 +84,24 @@ def test_tensors_are_found_inside_tuples_dicts_and_objects():
     def kernel(pair, table, config, flag=True):
         out = nl.ndarray((8, 4), nl.float32, nl.shared_hbm)
         tile = nl.load(pair[0])
-        for other in (pair[1], table["w"], config.bias):
-            nisa.tensor_tensor(tile, tile, nl.load(other), nl.add)
+        for tensor in (pair[1], table["w"], config.bias):
+            nisa.tensor_tensor(tile, tile, nl.load(tensor), nl.add)
         nisa.tensor_scalar(tile, tile, nl.multiply, config.scale)
         nl.store(out, tile)
         return out
 
     config = Config(2.0, X)
-    made = trace(kernel, (X, X), {"w": X}, config)
-    assert [t.name for t in made.inputs] == ["pair_0", "pair_1", "table_w", "config_bias"]
+    traced = trace(kernel, (X, X), {"w": X}, config)
+    assert [t.name for t in traced.inputs] == ["pair_0", "pair_1", "table_w", "config_bias"]
     assert config.bias is X, "the caller's object is left alone"
     assert np.array_equal(nki_lang.jit(kernel)((X, X), {"w": X}, config), 8 * X)
 
 
 def test_in_place_writes_alias_inputs():
-    made = trace(in_place, spec(8, 4), spec(8, 4))
-    assert [t.name for t in made.outputs] == ["result.2", "x"] or made.outputs[1].name == "x"
-    assert made.aliases == {1: 0} and made.metadata["returned"] == 1
-    assert not made.returns_tuple
+    traced = trace(in_place, spec(8, 4), spec(8, 4))
+    assert [t.name for t in traced.outputs] == ["result.2", "x"] or traced.outputs[1].name == "x"
+    assert traced.aliases == {1: 0} and traced.metadata["returned"] == 1
+    assert not traced.returns_tuple
     x, y = X.copy(), X.copy()
     result = nki_lang.jit(in_place)(x, y)
     assert np.array_equal(result, X + 1) and np.array_equal(x, 2 * X) and np.array_equal(y, X)
@@ -114,8 +114,8 @@ def test_returning_an_argument_that_was_written():
         nl.store(x, tile)
         return (x,)
 
-    made = trace(kernel, spec(8, 4))
-    assert made.aliases == {0: 0} and made.returns_tuple
+    traced = trace(kernel, spec(8, 4))
+    assert traced.aliases == {0: 0} and traced.returns_tuple
     x = X.copy()
     (result,) = nki_lang.jit(kernel)(x)
     assert result is x and np.array_equal(x, X + 1)
@@ -147,10 +147,10 @@ def test_a_reshaped_result_has_one_shape_everywhere():
         nisa.dma_copy(out[nl.ds(register, 1), :], tile[0:1, :])
         return out.reshape((4, 8))
 
-    made = trace(kernel, spec(8, 4))
-    assert made.outputs[0].shape == (4, 8)
-    writes = [i.operands["dst"] for i in made.instructions() if i.op == "dma_copy"][1:]
-    assert all(access.tensor == made.outputs[0] for access in writes)
+    traced = trace(kernel, spec(8, 4))
+    assert traced.outputs[0].shape == (4, 8)
+    writes = [i.operands["dst"] for i in traced.instructions() if i.op == "dma_copy"][1:]
+    assert all(access.tensor == traced.outputs[0] for access in writes)
     assert writes[1].index_step == 4
     expected = X.copy()
     expected[2] = X[0]
@@ -173,9 +173,9 @@ def test_constants_travel_once():
         nl.store(out, a)
         return out
 
-    made = trace(kernel, spec(8, 4))
-    assert len(made.constants) == 1
-    assert np.array_equal(made.constants[0].value, np.eye(8))
+    traced = trace(kernel, spec(8, 4))
+    assert len(traced.constants) == 1
+    assert np.array_equal(traced.constants[0].value, np.eye(8))
     assert np.array_equal(nki_lang.jit(kernel)(X), 2 * np.eye(8))
 
 
@@ -218,19 +218,19 @@ def half_each(x):
     out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
     cores, core = nl.num_programs(), nl.program_id(0)
     rows = x.shape[0] // cores
-    mine = slice(core * rows, (core + 1) * rows)
-    tile = nl.load(x[mine, :])
+    own_rows = slice(core * rows, (core + 1) * rows)
+    tile = nl.load(x[own_rows, :])
     nisa.tensor_scalar(tile, tile, nl.add, float(core))
-    nl.store(out[mine, :], tile)
+    nl.store(out[own_rows, :], tile)
     return out
 
 
 def test_one_trace_a_core():
-    made = trace(half_each, spec(8, 4), grid=2)
-    assert made.lnc == 2 and made.grid == (2,) and len(made.bodies) == 2
-    outputs = {i.operands["dst"].tensor.name for i in made.instructions() if "out" in i.operands["dst"].tensor.name}  # fmt: skip
+    traced = trace(half_each, spec(8, 4), grid=2)
+    assert traced.lnc == 2 and traced.grid == (2,) and len(traced.bodies) == 2
+    outputs = {i.operands["dst"].tensor.name for i in traced.instructions() if "out" in i.operands["dst"].tensor.name}  # fmt: skip
     assert outputs == {"out.1"}, "shared HBM is the same tensor on both cores"
-    private = [{i.operands["dst"].tensor.name for i in body if isinstance(i, nki_lang.ir.Instruction)} - outputs for body in made.bodies]  # fmt: skip
+    private = [{i.operands["dst"].tensor.name for i in body if isinstance(i, nki_lang.ir.Instruction)} - outputs for body in traced.bodies]  # fmt: skip
     assert not private[0] & private[1], "private tensors have names of their own"
 
 
@@ -270,10 +270,10 @@ def test_barrier_is_the_core_barrier_of_all_cores():
         nisa.barrier()
         return out
 
-    one = trace(kernel, spec(8, 4))
-    two = trace(kernel, spec(8, 4), grid=2)
-    assert "core_barrier" not in ops(one) and ops(two).count("core_barrier") == 2
-    barrier = next(i for i in two.instructions() if i.op == "core_barrier")
+    single = trace(kernel, spec(8, 4))
+    double = trace(kernel, spec(8, 4), grid=2)
+    assert "core_barrier" not in ops(single) and ops(double).count("core_barrier") == 2
+    barrier = next(i for i in double.instructions() if i.op == "core_barrier")
     assert barrier.operands["cores"] == (0, 1)
 
 
@@ -359,17 +359,17 @@ def test_frameworks_are_asked_first():
     class Foreign:
         shape, dtype = (4, 4), "float32"
 
-    seen = []
+    calls = []
     register_framework(
-        "test", lambda value: isinstance(value, Foreign), lambda k, a, kw: seen.append((k, a, kw))
+        "test", lambda value: isinstance(value, Foreign), lambda k, a, kw: calls.append((k, a, kw))
     )
     try:
         kernel = nki_lang.jit(plus)
         foreign = Foreign()
         kernel(foreign, amount=2.0)
-        assert seen == [(kernel, (foreign,), {"amount": 2.0})]
+        assert calls == [(kernel, (foreign,), {"amount": 2.0})]
         kernel(X)
-        assert len(seen) == 1
+        assert len(calls) == 1
     finally:
         from nki_lang.kernel import _FRAMEWORK_CALLS
 
@@ -519,20 +519,20 @@ def test_methods_are_traced_once_for_equal_objects():
     x = np.ones((4, 8), np.float32)
     for make in (Scale, Slotted):
         del traced[:]
-        two, three = make(2.0), make(3.0)
+        doubling, tripling = make(2.0), make(3.0)
         for _ in range(3):
-            assert (two.apply(x) == 2).all()
-            assert (three.apply(x) == 3).all()
+            assert (doubling.apply(x) == 2).all()
+            assert (tripling.apply(x) == 3).all()
         assert traced == [2.0, 3.0]
-    two = Scale(2.0)
-    two.factor = 5.0
-    assert (two.apply(x) == 5).all()
+    doubling = Scale(2.0)
+    doubling.factor = 5.0
+    assert (doubling.apply(x) == 5).all()
     Scale.factor = 7.0
-    del two.factor
-    assert (two.apply(x) == 7).all()
+    del doubling.factor
+    assert (doubling.apply(x) == 7).all()
     Scale.factor = 8.0
     with pytest.warns(UserWarning, match=r"class .*Scale\.factor changed"):
-        assert (two.apply(x) == 8).all()
+        assert (doubling.apply(x) == 8).all()
 
 
 def test_what_a_prompt_shows_is_short():

@@ -31,13 +31,13 @@ def test_positional_dma_copy_of_0_3():
             nisa.dma_copy(
                 dst, src, nisa.oob_mode.error, nisa.dge_mode.hwdge, nisa.engine.sync, "load"
             )
-        made = last(builder)
-        assert made.operands["dge_mode"] == "hwdge" and made.engine is nisa.engine.sync
-        assert made.name == "load"
+        inst = last(builder)
+        assert inst.operands["dge_mode"] == "hwdge" and inst.engine is nisa.engine.sync
+        assert inst.name == "load"
         with pytest.warns(DeprecationWarning):
             nisa.dma_copy(dst, src, nisa.oob_mode.skip, dge_mode=nisa.dge_mode.swdge, name="n")
-        made = last(builder)
-        assert (made.operands["oob_mode"], made.operands["dge_mode"], made.name) == ("skip", "swdge", "n")  # fmt: skip
+        inst = last(builder)
+        assert (inst.operands["oob_mode"], inst.operands["dge_mode"], inst.name) == ("skip", "swdge", "n")  # fmt: skip
 
 
 def test_positional_dma_transpose_of_0_3():
@@ -45,9 +45,9 @@ def test_positional_dma_transpose_of_0_3():
         dst, src = tiles()
         with pytest.warns(DeprecationWarning):
             nisa.dma_transpose(dst, src, (1, 0), nisa.dge_mode.none, nisa.oob_mode.error, "t")
-        made = last(builder)
-        assert made.operands["dge_mode"] == "none" and made.name == "t"
-        assert made.operands["oob_mode"] == "error"
+        inst = last(builder)
+        assert inst.operands["dge_mode"] == "none" and inst.name == "t"
+        assert inst.operands["oob_mode"] == "error"
 
 
 def test_current_calls_do_not_warn():

@@ -20,14 +20,14 @@ NUMBERS = np.random.default_rng(3).standard_normal((32, 64)).astype(np.float32)
 @pytest.mark.parametrize("name", LANES)
 def test_an_array_made_for_a_packed_type_keeps_it(name):
     array = np.zeros((4, 8), dtype=getattr(nl, name))
-    for each in (
+    for packed in (
         array,
         array.copy(),
         array[1:, ::2],
         array.reshape(-1),
         np.ascontiguousarray(array.T),
     ):
-        assert dtype_of(each.dtype) == name
+        assert dtype_of(packed.dtype) == name
     assert array.dtype == ("u2" if name.startswith("float4") else "u4")
     assert dtype_of(np.uint32) == "uint32"
 
@@ -59,5 +59,5 @@ def test_a_kernel_sees_the_packed_type_and_gives_it_back(run, monkeypatch):
     data, scale = run(quantised)(x, data, np.zeros((32, 16), np.uint8))
     powers = np.exp2(scale[:4].astype(np.float32) - 127)
     spread = np.repeat(np.repeat(powers, 8, axis=0), 4, axis=1)
-    found = static_cast(data, np.float32) * spread
-    assert np.allclose(found, x.astype(np.float32), rtol=0.13, atol=0.02)
+    actual = static_cast(data, np.float32) * spread
+    assert np.allclose(actual, x.astype(np.float32), rtol=0.13, atol=0.02)

@@ -68,10 +68,10 @@ OURS = {
 
 @pytest.mark.parametrize(("module", "name", "text"), FUNCTIONS)
 def test_signature(module, name, text):
-    found = described(getattr(module, name), keywords="*, " in text)
-    for ours, theirs in OURS.items():
-        found = found.replace(ours, theirs)
-    assert found == text
+    signature = described(getattr(module, name), keywords="*, " in text)
+    for ours, vendor_text in OURS.items():
+        signature = signature.replace(ours, vendor_text)
+    assert signature == text
 
 
 @pytest.mark.parametrize("key", MODULES)
@@ -125,8 +125,8 @@ def test_every_row_of_the_table_has_the_operands_of_its_function():
             continue
         function = getattr(isa, op) if op in isa.__all__ else getattr(collectives, op)
         names = [p for p in inspect.signature(function).parameters if p not in ("engine", "name")]
-        own = [name for name in row.names if name != "dst" or "dst" in names]
-        assert own == names, op
+        operand_names = [name for name in row.names if name != "dst" or "dst" in names]
+        assert operand_names == names, op
 
 
 def test_nc_version_orders_against_integers():

@@ -1,4 +1,4 @@
-"""What kernels may return, and how callers get it."""
+"""The structures that kernels may return, and their form for callers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def returning(shape):
 def numbers(value):
     """The first element of each array, nested as they are."""
     if isinstance(value, tuple):
-        return tuple(numbers(part) for part in value)
+        return tuple(numbers(piece) for piece in value)
     return None if value is None else float(value[0, 0])
 
 

@@ -304,8 +304,8 @@ def test_an_index_tile_has_an_offset_for_each_column_of_its_groups():
                 if op == "copy":
                     nisa.tensor_copy(nl.ndarray((rows, count), nl.bfloat16), view)
                 else:
-                    made = nl.ndarray((count, 128), nl.float32, nl.psum)
-                    nisa.nc_matmul(made, view, tile)
+                    product = nl.ndarray((count, 128), nl.float32, nl.psum)
+                    nisa.nc_matmul(product, view, tile)
 
             issue(most)
             if most < index.size:
@@ -315,10 +315,10 @@ def test_an_index_tile_has_an_offset_for_each_column_of_its_groups():
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "given"), [(16, 3, False), (64, 8, True), (128, 4, True)]
+    ("rows", "columns", "has_count"), [(16, 3, False), (64, 8, True), (128, 4, True)]
 )
 def test_columns_are_gathered_in_snake_order_with_and_without_a_count(
-    rows, columns, given, monkeypatch
+    rows, columns, has_count, monkeypatch
 ):
     """Without a count, each of a single group's offsets is taken: published kernels write both."""
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn3")
@@ -328,18 +328,18 @@ def test_columns_are_gathered_in_snake_order_with_and_without_a_count(
     def gather(index, data):
         out = nl.ndarray((rows, number), data.dtype, nl.shared_hbm)
         tile, offsets = nl.load(data), nl.load(index)
-        taken = tile.indirect(offsets, num_elem=number) if given else tile.indirect(offsets)
-        made = nl.ndarray((rows, number), data.dtype)
-        nisa.tensor_copy(made, taken, engine=nisa.engine.vector)
-        nl.store(out, value=made)
+        gathered = tile.indirect(offsets, num_elem=number) if has_count else tile.indirect(offsets)
+        tile_result = nl.ndarray((rows, number), data.dtype)
+        nisa.tensor_copy(tile_result, gathered, engine=nisa.engine.vector)
+        nl.store(out, value=tile_result)
         return out
 
     random = np.random.default_rng(777)
-    wanted = random.integers(0, 200, number).astype(np.uint16)
-    index = np.tile(wanted.reshape(columns, 16).T, (rows // 16, 1))
+    expected = random.integers(0, 200, number).astype(np.uint16)
+    index = np.tile(expected.reshape(columns, 16).T, (rows // 16, 1))
     data = random.standard_normal((rows, 200)).astype(np.float32)
     for run in (simulate(gather), gather):
-        assert np.array_equal(np.asarray(run(index, data)), data[:, wanted])
+        assert np.array_equal(np.asarray(run(index, data)), data[:, expected])
 
 
 def test_a_pattern_with_an_integer_as_scalar_offset_and_a_second_index():
@@ -378,8 +378,8 @@ def test_views_reach_instructions():
         nl.store(out, tile[0:64, 8:40])
         return out
 
-    made = trace(kernel, TensorSpec((128, 64), nl.float32))
-    copy = list(made.instructions())[-1]
+    traced = trace(kernel, TensorSpec((128, 64), nl.float32))
+    copy = list(traced.instructions())[-1]
     assert copy.operands["src"].pattern == ((64, 64), (1, 32))
     assert spec(2, 3).shape == (2, 3)
 

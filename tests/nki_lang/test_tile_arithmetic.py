@@ -104,10 +104,10 @@ def refusal(function, run):
 @pytest.mark.parametrize("run", [lambda k: trace(k, (X,)), lambda k: simulate(k)(X)])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_name_what_to_write(name, run):
-    function, *wanted = OPERATORS[name]
+    function, *expected = OPERATORS[name]
     error = refusal(function, run)
     assert error.code == "NKI-ARITHMETIC"
-    assert all(part in error.remedy for part in wanted), error.remedy
+    assert all(piece in error.remedy for piece in expected), error.remedy
 
 
 @pytest.mark.parametrize("run", [lambda k: trace(k, (X,)), lambda k: simulate(k)(X)])
@@ -130,30 +130,30 @@ def test_the_simulator_shows_contents_and_says_that_only_it_can(name):
 
 
 def test_looking_at_contents_in_the_simulator_is_no_offence():
-    seen = []
+    looked_at = []
 
     def kernel(x):
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
         t = nl.load(x)
         assert nl.equal(t, t)
-        seen.append(np.asarray(t))
+        looked_at.append(np.asarray(t))
         nl.store(out, t)
         return out
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         simulate(kernel)(X)
-    assert np.array_equal(seen[0], X)
+    assert np.array_equal(looked_at[0], X)
 
 
 @pytest.mark.parametrize("run", [lambda k, *a: trace(k, a), lambda k, *a: simulate(k)(*a)])
 def test_a_whole_tensor_is_true_so_that_conditions_ask_for_its_presence(run):
-    seen = []
+    presence = []
 
     def kernel(x, mask=None):
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
         tile = None if mask is None else nl.load(mask)
-        seen.append(("masked" if mask else "plain", "tile" if tile else "none"))
+        presence.append(("masked" if mask else "plain", "tile" if tile else "none"))
         nl.store(out, nl.load(x))
         return out
 
@@ -161,7 +161,7 @@ def test_a_whole_tensor_is_true_so_that_conditions_ask_for_its_presence(run):
     with pytest.warns(UserWarning, match="is true as a condition") as caught:
         run(kernel, X, np.zeros_like(X))
     assert caught[0].filename == __file__
-    assert seen == [("plain", "none"), ("masked", "tile")]
+    assert presence == [("plain", "none"), ("masked", "tile")]
 
 
 def test_contents_of_a_tile_of_one_element_are_no_condition():

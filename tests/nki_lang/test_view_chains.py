@@ -53,8 +53,8 @@ def step(source, tensor, array, first):
         axis = source.choice(ones)
         return tensor.squeeze_dim(axis), array.squeeze(axis)
     if kind == "split":
-        part = factor(source, tensor.shape[dim])
-        parts = (part, tensor.shape[dim] // part)
+        extent = factor(source, tensor.shape[dim])
+        parts = (extent, tensor.shape[dim] // extent)
         shape = array.shape[:dim] + parts + array.shape[dim + 1 :]
         return tensor.reshape_dim(dim, parts), array.reshape(shape)
     if kind == "merge" and dim < rank - 1:
@@ -62,8 +62,8 @@ def step(source, tensor, array, first):
         return tensor.flatten_dims(dim, rank - 1), array.reshape(shape)
     if kind == "reshape":
         total = int(np.prod(tensor.shape[first:]))
-        part = factor(source, total)
-        shape = (*tensor.shape[:first], part, total // part)
+        extent = factor(source, total)
+        shape = (*tensor.shape[:first], extent, total // extent)
         return tensor.reshape(shape), array.reshape(shape)
     if kind == "view":
         name = source.choice(OTHER[tensor.dtype.name])
@@ -86,20 +86,20 @@ def test_chains_of_views_are_numpys(memory, seed):
             nisa.dma_copy(tensor, x)
         for _ in range(source.randint(1, 6)):
             try:
-                found = step(source, tensor, array, 1 if memory == "sbuf" else 0)
+                view_and_array = step(source, tensor, array, 1 if memory == "sbuf" else 0)
             except NkiValidationError as error:  # what a view cannot be without a copy
                 assert error.code in ("NKI-LAYOUT", "NKI-VIEW"), error
                 continue
-            if found is not None and len(found[0].shape) <= 5:
-                tensor, array = found
+            if view_and_array is not None and len(view_and_array[0].shape) <= 5:
+                tensor, array = view_and_array
                 assert tensor.shape == array.shape
         expected.append(array)
         out = nl.ndarray(tensor.shape, tensor.dtype, nl.shared_hbm)
         nisa.dma_copy(out, tensor)
         return out
 
-    found = Kernel(kernel)(base)
-    assert found.tobytes() == np.ascontiguousarray(expected[0]).tobytes()
+    actual = Kernel(kernel)(base)
+    assert actual.tobytes() == np.ascontiguousarray(expected[0]).tobytes()
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -116,11 +116,11 @@ def test_patterns_with_runtime_offsets(kind, seed):
     if kind == "vector":
         pattern = [[step_, rows], *pattern]
     extents = [count for _, count in pattern]
-    wanted = np.zeros(extents, np.int64)
+    expected = np.zeros(extents, np.int64)
     for place in np.ndindex(*extents):
-        own = index[place[0]] if kind == "vector" else index[0]
+        own_offset = index[place[0]] if kind == "vector" else index[0]
         inner = list(zip(place, pattern, strict=True))[1 if kind == "vector" else 0 :]
-        wanted[place] = offset + own * step_ + sum(i * s for i, (s, _) in inner)
+        expected[place] = offset + own_offset * step_ + sum(i * s for i, (s, _) in inner)
 
     def kernel(x, numbers):
         tile = nl.ndarray(numbers.shape, nl.int32, nl.sbuf)
@@ -136,8 +136,8 @@ def test_patterns_with_runtime_offsets(kind, seed):
 
     numbers = np.array(index, np.int32).reshape(-1, 1)
     for run in (Kernel(kernel), simulate(kernel)):
-        if wanted.max() >= base.size:
+        if expected.max() >= base.size:
             with pytest.raises(Exception, match=r"NKI-(OUT-OF|AP)-BOUNDS"):
                 run(base, numbers)
         else:
-            np.testing.assert_array_equal(run(base, numbers), wanted)
+            np.testing.assert_array_equal(run(base, numbers), expected)

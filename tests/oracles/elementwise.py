@@ -135,18 +135,18 @@ def tensor_scalar():
 def scalar_tensor_tensor():
     """A number or vector, then a tile."""
     for index, (name, second) in enumerate(itertools.pairwise([*BINARY, "add"])):
-        data, other = values("float32", 20, 21), values("float32", 20, 22, edges=False)
+        data, summand = values("float32", 20, 21), values("float32", 20, 22, edges=False)
         reverse = bool(index % 2)
         if name in TRN3 or second in TRN3:
             continue
         want = []
-        for x, z in zip(data, other, strict=True):
+        for x, z in zip(data, summand, strict=True):
             first = f32(BINARY[name](*((1.5, x) if reverse else (x, 1.5))))
             want.append(
                 rounded(f32(BINARY[second](*((z, first) if reverse else (first, z)))), "bfloat16")
             )
         yield Case("scalar_tensor_tensor", next(TARGETS), {"data": (rows(data, 10), "float32"),
-                   "operand1": (rows(other, 10), "float32", "psum")},
+                   "operand1": (rows(summand, 10), "float32", "psum")},
                    {"dst": ((2, 10), "bfloat16")}, {"dst": want},
                    {"op0": op_of(name), "operand0": 1.5, "op1": op_of(second),
                     "reverse0": reverse, "reverse1": reverse}, note=f"{name} {second}")  # fmt: skip
@@ -268,10 +268,10 @@ def memset():
     """A constant in every dtype."""
     for dtype in TYPES:
         for value in (0, 1, -3.7, 300.5, 1e30):
-            whole = isinstance(value, int)
+            is_integral = isinstance(value, int)
             yield Case("memset", next(TARGETS), {}, {"dst": ((3, 5), dtype, "sbuf")},
                        {"dst": [rounded(f32(value), dtype)] * 15},
-                       {"value": value if whole else float(value)}, note=str(value))  # fmt: skip
+                       {"value": value if is_integral else float(value)}, note=str(value))  # fmt: skip
 
 
 CASES = [activate2, activation, activation_reduce, exponential, memset, reciprocal,

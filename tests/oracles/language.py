@@ -70,13 +70,13 @@ def stored(tile):
 def run(call):
     """The result, interpreted eagerly and by the executor, which agree."""
 
-    def kernel(given):
-        return stored(call.call(*[nl.load(x) for x in given]))
+    def kernel(arrays):
+        return stored(call.call(*[nl.load(x) for x in arrays]))
 
     family = target_of(call.target)
     arrays = [array_of(entry, dtype) for entry, dtype in call.reads]
-    made = Kernel(kernel, target=family)
-    eager, fast = simulate(made, target=family)(arrays), made(arrays)
+    kernel_object = Kernel(kernel, target=family)
+    eager, fast = simulate(kernel_object, target=family)(arrays), kernel_object(arrays)
     assert np.array_equal(eager.astype(np.float64), fast.astype(np.float64), equal_nan=True)
     return eager
 
@@ -217,9 +217,9 @@ def creation():
     )
 
     def empty_like(x):
-        made = nl.empty_like(x)
-        nisa.tensor_copy(made, x)
-        return made
+        empty = nl.empty_like(x)
+        nisa.tensor_copy(empty, x)
+        return empty
 
     yield _call("empty_like", empty_like, [([[1, 2]], "int16")], [1, 2], "int16")
     yield _call(

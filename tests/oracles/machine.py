@@ -95,9 +95,9 @@ def kernel_of(case, layout):
     memories = {name: (*entry, "sbuf")[2] for name, entry in (*case.reads.items(),
                                                              *case.writes.items())}  # fmt: skip
 
-    def kernel(given, old):
+    def kernel(tensors, old):
         tiles = {}
-        for name, value in given.items():
+        for name, value in tensors.items():
             dtype = getattr(nl, case.reads[name][1])
             source = value.view(dtype) if dtype.kind == "packed" else value
             tiles[name] = tile_like(source, dtype, memories[name], layout)
@@ -111,7 +111,7 @@ def kernel_of(case, layout):
         options = dict(case.options)
         together = options.pop("gathered", None)
         if together is not None:  # one parameter takes all that is read, as a list
-            options[together] = [tiles.pop(name) for name in given]
+            options[together] = [tiles.pop(name) for name in tensors]
         getattr(nisa, case.op)(**{**tiles, **options})
         results = []
         for name, entry in case.writes.items():
@@ -129,14 +129,14 @@ def kernel_of(case, layout):
 
 
 def run(case, layout):
-    """What the instruction wrote, interpreted eagerly and by the fast executor, which agree."""
-    given = {name: array_of(entry[0], entry[1]) for name, entry in case.reads.items()}
+    """Return the values that the instruction wrote; the eager and the fast executor agree on them."""
+    arrays = {name: array_of(entry[0], entry[1]) for name, entry in case.reads.items()}
     old = {name: array_of(values, case.writes[name][1], case.writes[name][0])
            for name, values in case.old.items()}  # fmt: skip
     family = target_of(case.target)
     kernel = Kernel(kernel_of(case, layout), target=family)
-    eager = simulate(kernel, target=family)(given, old)
-    fast = kernel(given, old)
+    eager = simulate(kernel, target=family)(arrays, old)
+    fast = kernel(arrays, old)
     for first, second in zip(eager, fast, strict=True):
         assert first.tobytes() == second.tobytes() or np.array_equal(
             first.astype(np.float64), second.astype(np.float64), equal_nan=True
@@ -144,23 +144,25 @@ def run(case, layout):
     return dict(zip(case.writes, eager, strict=True))
 
 
-def compare(case, found):
+def compare(case, results):
     """Every element against the scalars."""
-    for name, wanted in case.expected.items():
-        got = found[name].reshape(-1)
+    for name, expected in case.expected.items():
+        got = results[name].reshape(-1)
         exact = got.astype(np.int64 if got.dtype.kind in "iu" else np.float64).tolist()
-        flat = np.asarray(wanted, dtype=object).reshape(-1).tolist()
+        flat = np.asarray(expected, dtype=object).reshape(-1).tolist()
         assert len(exact) == len(flat), (len(exact), len(flat))
-        for place, (one, other) in enumerate(zip(exact, flat, strict=True)):
-            assert same(one, other, case.close), f"{name}[{place}] is {one!r}, not {other!r}"
+        for place, (result, reference) in enumerate(zip(exact, flat, strict=True)):
+            assert same(result, reference, case.close), (
+                f"{name}[{place}] is {result!r}, not {reference!r}"
+            )
 
 
-def same(one, other, close):
+def same(actual, expected, close):
     """Equal numbers, or close ones; NaN equals NaN."""
-    if other is None:  # nobody says what it is
+    if expected is None:  # nobody says what it is
         return True
-    if math.isnan(one) or math.isnan(other):
-        return math.isnan(one) and math.isnan(other)
+    if math.isnan(actual) or math.isnan(expected):
+        return math.isnan(actual) and math.isnan(expected)
     if close:
-        return one == other or abs(one - other) <= close * max(abs(other), 1e-3)
-    return one == other
+        return actual == expected or abs(actual - expected) <= close * max(abs(expected), 1e-3)
+    return actual == expected

@@ -23,9 +23,9 @@ def number(register):
 
 
 def both_ways(kernel, *arrays, grid=(), target="trn2"):
-    """What the kernel gives, eagerly and by the executor, which agree."""
-    made = Kernel(kernel, target=target_of(target), grid=grid)
-    eager, fast = simulate(made)(*arrays), made(*arrays)
+    """Return the kernel's results; the eager simulator and the executor agree on them."""
+    kernel_object = Kernel(kernel, target=target_of(target), grid=grid)
+    eager, fast = simulate(kernel_object)(*arrays), kernel_object(*arrays)
     np.testing.assert_array_equal(eager, fast)
     return eager
 
@@ -52,10 +52,10 @@ def register_load():
     """One element of SBUF or HBM, sign included."""
 
     def kernel(x):
-        register, other = nisa.register_alloc(), nisa.register_alloc()
+        register, second = nisa.register_alloc(), nisa.register_alloc()
         nisa.register_load(register, nl.load(x)[0:1, 2:3])
-        nisa.register_load(other, x[0:1, 1:2])
-        return number(register * 100 + other)
+        nisa.register_load(second, x[0:1, 1:2])
+        return number(register * 100 + second)
 
     for kind in (np.int32, np.int8, np.uint16):
         x = np.array([[1, 3, 7]], kind)
@@ -111,7 +111,7 @@ def scalar_store():
 
 
 def core_barrier():
-    """What one core writes before the barrier, the other reads after it."""
+    """A core reads after the barrier what the other core wrote before it."""
 
     def kernel(x):
         out = nl.ndarray((2, 4), nl.float32, nl.shared_hbm)
@@ -135,11 +135,11 @@ def sendrecv():
     def kernel(x):
         out = nl.ndarray((2, 4), nl.float32, nl.shared_hbm)
         core = nl.program_id(0)
-        tile, other = (nl.ndarray((1, 4), nl.float32, nl.sbuf) for _ in range(2))
+        tile, received = (nl.ndarray((1, 4), nl.float32, nl.sbuf) for _ in range(2))
         nisa.dma_copy(tile, x[core : core + 1])
-        nisa.sendrecv(tile, other, 1 - core, 1 - core, 0)
-        nisa.tensor_tensor(other, other, tile, nl.subtract)
-        nisa.dma_copy(out[core : core + 1], other)
+        nisa.sendrecv(tile, received, 1 - core, 1 - core, 0)
+        nisa.tensor_tensor(received, received, tile, nl.subtract)
+        nisa.dma_copy(out[core : core + 1], received)
         return out
 
     x = np.array([[1, 2, 3, 4], [10, 20, 30, 40]], np.float32)
@@ -176,9 +176,9 @@ def set_rng_seed():
             nisa.dma_copy(out[8 * place : 8 * place + 8], tile)
         return out
 
-    found = both_ways(kernel, np.array([[5, 5, 6]], np.int32)).reshape(3, -1).tolist()
-    assert found[0] == found[1] != found[2]
-    assert len(set(found[0])) > 120
+    draws = both_ways(kernel, np.array([[5, 5, 6]], np.int32)).reshape(3, -1).tolist()
+    assert draws[0] == draws[1] != draws[2]
+    assert len(set(draws[0])) > 120
 
 
 def ranks(body, inputs, shape, target="trn2"):
@@ -186,11 +186,11 @@ def ranks(body, inputs, shape, target="trn2"):
 
     def kernel(x):
         out = nl.ndarray(shape, x.dtype, nl.shared_hbm)
-        own = nl.ndarray(x.shape, x.dtype, nl.hbm)
+        private = nl.ndarray(x.shape, x.dtype, nl.hbm)
         result = nl.ndarray(shape, x.dtype, nl.hbm)
-        nisa.dma_copy(own, x)
+        nisa.dma_copy(private, x)
         nisa.dma_copy(result, out_of(x.dtype, shape))
-        body(own, result)
+        body(private, result)
         nisa.dma_copy(out, result)
         return out
 
@@ -218,8 +218,8 @@ def all_reduce():
     """Element by element over the group."""
     inputs = tables(2)
     for op, fold in ((nl.add, sum), (nl.maximum, max), (nl.minimum, min)):
-        found = ranks(lambda a, b, op=op: ncc.all_reduce([a], [b], PAIR, op), inputs, (2, 2))
-        for rank, table in enumerate(found):
+        results = ranks(lambda a, b, op=op: ncc.all_reduce([a], [b], PAIR, op), inputs, (2, 2))
+        for rank, table in enumerate(results):
             parts = [inputs[r].tolist() for r in group_of(rank)]
             assert table == [[fold(p[i][j] for p in parts) for j in range(2)] for i in range(2)]
 
@@ -228,8 +228,8 @@ def all_gather():
     """One behind the other (groups of equal size here)."""
     group = ncc.ReplicaGroup([[0, 2], [3, 1]])
     inputs = tables(2)[:4]
-    found = ranks(lambda a, b: ncc.all_gather([a], [b], group, 0), inputs, (4, 2))
-    for rank, table in enumerate(found):
+    results = ranks(lambda a, b: ncc.all_gather([a], [b], group, 0), inputs, (4, 2))
+    for rank, table in enumerate(results):
         members = [0, 2] if rank in (0, 2) else [3, 1]
         assert table == [row for r in members for row in inputs[r].tolist()]
 
@@ -238,8 +238,8 @@ def reduce_scatter():
     """Each rank its part of the sum."""
     group = ncc.ReplicaGroup([[0, 1, 2]])
     inputs = tables(6)[:3]
-    found = ranks(lambda a, b: ncc.reduce_scatter([a], [b], group, 0, nl.add), inputs, (2, 2))
-    for rank, table in enumerate(found):
+    results = ranks(lambda a, b: ncc.reduce_scatter([a], [b], group, 0, nl.add), inputs, (2, 2))
+    for rank, table in enumerate(results):
         want = [
             [sum(x.tolist()[2 * rank + i][j] for x in inputs) for j in range(2)] for i in range(2)
         ]
@@ -250,38 +250,40 @@ def all_to_all():
     """Part j of rank i becomes part i of rank j."""
     group = ncc.ReplicaGroup([[0, 1, 2]])
     inputs = tables(6)[:3]
-    found = ranks(lambda a, b: ncc.all_to_all([a], [b], group, 0), inputs, (6, 2))
-    for rank, table in enumerate(found):
+    results = ranks(lambda a, b: ncc.all_to_all([a], [b], group, 0), inputs, (6, 2))
+    for rank, table in enumerate(results):
         assert table == [row for x in inputs for row in x.tolist()[2 * rank : 2 * rank + 2]]
 
 
 def collective_permute():
     """By pairs; who gets nothing keeps what it had."""
     inputs = tables(2)[:4]
-    found = ranks(lambda a, b: ncc.collective_permute([a], [b], [(0, 2), (2, 3), (3, 0)]), inputs,
+    results = ranks(lambda a, b: ncc.collective_permute([a], [b], [(0, 2), (2, 3), (3, 0)]), inputs,
                   (2, 2))  # fmt: skip
     source = {2: 0, 3: 2, 0: 3}
-    for rank, table in enumerate(found):
-        wanted = inputs[source[rank]].tolist() if rank in source else [[99, 99], [99, 99]]
-        assert table == wanted
+    for rank, table in enumerate(results):
+        expected = inputs[source[rank]].tolist() if rank in source else [[99, 99], [99, 99]]
+        assert table == expected
 
 
 def collective_permute_implicit():
     """Each gets what the one before it in the ring has."""
     group = ncc.ReplicaGroup([[0, 2, 1]])
     inputs = tables(2)[:3]
-    found = ranks(lambda a, b: ncc.collective_permute_implicit([[a]], [[b]], group), inputs, (2, 2))
+    results = ranks(
+        lambda a, b: ncc.collective_permute_implicit([[a]], [[b]], group), inputs, (2, 2)
+    )
     before = {2: 0, 1: 2, 0: 1}
-    assert found == [inputs[before[rank]].tolist() for rank in range(3)]
+    assert results == [inputs[before[rank]].tolist() for rank in range(3)]
 
 
 def collective_permute_implicit_reduce():
     """Each gets the sum of the two tensors of the one before it."""
     group = ncc.ReplicaGroup([[0, 1, 2]])
     inputs = tables(2)[:3]
-    found = ranks(lambda a, b: ncc.collective_permute_implicit_reduce([[a]], [[a]], [[b]], group, nl.add),
+    results = ranks(lambda a, b: ncc.collective_permute_implicit_reduce([[a]], [[a]], [[b]], group, nl.add),
                   inputs, (2, 2))  # fmt: skip
-    assert found == [
+    assert results == [
         [[2 * x for x in row] for row in inputs[rank - 1].tolist()] for rank in range(3)
     ]
 
@@ -295,9 +297,9 @@ def ring_number():
         return number(first * 10 + ncc.rank_id())
 
     traced = Kernel(kernel, target=target_of("trn2")).ir(np.zeros((1, 1), np.float32))
-    found = run_ranks(traced, [[np.zeros((1, 1), np.float32)]] * 3)
+    results = run_ranks(traced, [[np.zeros((1, 1), np.float32)]] * 3)
     before = {0: 1, 2: 0, 1: 2}
-    assert [r[0].item() for r in found] == [10 * before[rank] + rank for rank in range(3)]
+    assert [r[0].item() for r in results] == [10 * before[rank] + rank for rank in range(3)]
 
 
 def variable(call, counts, starts, length):
@@ -306,13 +308,13 @@ def variable(call, counts, starts, length):
     group = ncc.ReplicaGroup([list(range(size))])
 
     def kernel(x, metadata):
-        own = nl.ndarray(x.shape, x.dtype, nl.hbm)
+        private = nl.ndarray(x.shape, x.dtype, nl.hbm)
         table = nl.ndarray(metadata.shape, nl.uint32, nl.hbm)
         result = nl.ndarray((length * size,), x.dtype, nl.hbm)
-        nisa.dma_copy(own, x)
+        nisa.dma_copy(private, x)
         nisa.dma_copy(table, metadata)
         nisa.dma_copy(result, out_of(x.dtype, (length * size,)))
-        call([own], [result], group, table)
+        call([private], [result], group, table)
         out = nl.ndarray((length * size,), x.dtype, nl.shared_hbm)
         after = nl.ndarray(metadata.shape, nl.uint32, nl.shared_hbm)
         nisa.dma_copy(out, result)
@@ -328,8 +330,8 @@ def variable(call, counts, starts, length):
 def all_to_all_v():
     """Rank r sends counts[r][s] elements from starts[r][s] on to rank s, into slots."""
     counts, starts = [[2, 0, 3], [1, 4, 0], [3, 2, 1]], [[0, 5, 9], [3, 4, 0], [1, 6, 11]]
-    inputs, found = variable(ncc.all_to_all_v, counts, starts, 4)
-    for rank, (out, table) in enumerate(found):
+    inputs, results = variable(ncc.all_to_all_v, counts, starts, 4)
+    for rank, (out, table) in enumerate(results):
         want = [99.0] * 12
         for sender in range(3):
             begin, count = starts[sender][rank], counts[sender][rank]
@@ -341,8 +343,8 @@ def all_to_all_v():
 def all_gather_v():
     """Rank r sends one piece to all, into slots."""
     counts, starts = [[2, 0, 0], [4, 0, 0], [1, 0, 0]], [[3, 0, 0], [0, 0, 0], [11, 0, 0]]
-    inputs, found = variable(ncc.all_gather_v, counts, starts, 4)
-    for out, table in found:
+    inputs, results = variable(ncc.all_gather_v, counts, starts, 4)
+    for out, table in results:
         want = [99.0] * 12
         for sender in range(3):
             begin, count = starts[sender][0], counts[sender][0]

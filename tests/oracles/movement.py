@@ -60,8 +60,8 @@ def nc_stream_shuffle():
         data, old = values(dtype, 64 * 3, 121, False), values(dtype, 64 * 3, 122, False)
         want = []
         for row in range(64):
-            base, wanted = row // 32 * 32, mask[row % 32]
-            origin, line = (old, row) if wanted == 255 else (data, base + wanted)
+            base, source_row = row // 32 * 32, mask[row % 32]
+            origin, line = (old, row) if source_row == 255 else (data, base + source_row)
             want += origin[line * 3 : line * 3 + 3]
         yield Case("nc_stream_shuffle", next(TARGETS), {"src": (rows(data, 3), dtype)},
                    {"dst": ((64, 3), dtype)}, {"dst": want}, {"shuffle_mask": mask},
@@ -92,10 +92,10 @@ def dma_transpose():
             for index, extent in zip(old, shape, strict=True):
                 flat = flat * extent + index
             want.append(data[flat])
-        for given in (axes, None):
+        for permutation in (axes, None):
             yield Case("dma_transpose", next(TARGETS),
                        {"src": (np.array(data).reshape(shape).tolist(), "bfloat16")},
-                       {"dst": (tuple(new), "bfloat16")}, {"dst": want}, {"axes": given},
+                       {"dst": (tuple(new), "bfloat16")}, {"dst": want}, {"axes": permutation},
                        note=str(len(shape)))  # fmt: skip
 
 

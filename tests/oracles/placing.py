@@ -19,12 +19,12 @@ PATTERNS = [
 
 def ramp(partitions, pattern, offset, multiplier):
     """The stub's nested loops."""
-    found = []
+    numbers = []
     for channel in range(partitions):
         for place in itertools.product(*(range(count) for _, count in pattern)):
             steps = sum(index * step for index, (step, _) in zip(place, pattern, strict=True))
-            found.append(offset + channel * multiplier + steps)
-    return found
+            numbers.append(offset + channel * multiplier + steps)
+    return numbers
 
 
 def iota():
@@ -99,10 +99,10 @@ VALS = [[8.0, 8.0, 3.0, 100.0, 8.0, 8.0, 9.0, 2.0], [1.0, 1.0, 1.0, 4.0, 2.0, 0.
 def found_places(order):
     """Position of each value; equal values take one occurrence each, in ``order``."""
     places = []
-    for data, wanted in zip(DATA, VALS, strict=True):
-        free, line = {x: [i for i, y in enumerate(data) if y == x] for x in wanted}, [None] * 8
+    for data, expected in zip(DATA, VALS, strict=True):
+        free, line = {x: [i for i, y in enumerate(data) if y == x] for x in expected}, [None] * 8
         for column in order:
-            queue = free[wanted[column]]
+            queue = free[expected[column]]
             line[column] = queue.pop(0) if queue else None
         places.append(line)
     return places
@@ -182,14 +182,14 @@ def xorwow(state, count):
     """Marsaglia's generator, one lane, in Python's integers."""
     mask = 2**32 - 1
     x, y, z, w, v, d = state
-    found = []
+    numbers = []
     for _ in range(count):
         t = x ^ (x >> 2)
         x, y, z, w = y, z, w, v
         v = (v ^ (v << 4) ^ t ^ (t << 1)) & mask
         d = (d + 362437) & mask
-        found.append((d + v) & mask)
-    return found, [x, y, z, w, v, d]
+        numbers.append((d + v) & mask)
+    return numbers, [x, y, z, w, v, d]
 
 
 def _seeds(words):
@@ -203,10 +203,10 @@ def _set(seeds, engine):
     def step():
         tile = nl.ndarray((len(seeds), len(seeds[0])), nl.uint32, nl.sbuf)
         for row, line in enumerate(seeds):
-            part = nl.ndarray((1, len(line)), nl.uint32, nl.sbuf)
+            line_tile = nl.ndarray((1, len(line)), nl.uint32, nl.sbuf)
             for column, word in enumerate(line):
-                nisa.memset(part[:, column : column + 1], word)
-            nisa.dma_copy(tile[row : row + 1], part)
+                nisa.memset(line_tile[:, column : column + 1], word)
+            nisa.dma_copy(tile[row : row + 1], line_tile)
         nisa.rand_set_state(tile, engine=engine)
 
     return step
@@ -259,8 +259,8 @@ def dropout():
         for row, line in enumerate(seeds):
             streams = [xorwow(line[6 * g : 6 * g + 6], 2)[0] for g in range(4)]
             for place in range(6):
-                kept = (streams[place % 4][place // 4] >> 8) / 2**24 >= chance
-                want.append(data[row * 6 + place] if kept else 0.0)
+                is_kept = (streams[place % 4][place // 4] >> 8) / 2**24 >= chance
+                want.append(data[row * 6 + place] if is_kept else 0.0)
         yield Case("dropout", "trn3", {"data": (rows(data, 6), "float32")}, {"dst": ((4, 6), "float32")},
                    {"dst": want}, {"prob": chance}, before=_set(seeds, nisa.engine.vector),
                    note=str(chance))  # fmt: skip

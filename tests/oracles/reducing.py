@@ -57,9 +57,9 @@ def tensor_reduce():
         yield Case("tensor_reduce", "trn2", {"data": (edge, "float32")}, {"dst": ((4, 1), "float32")},
                    {"dst": [folded(name, row) for row in edge]}, {"op": op_of(name), "axis": 1},
                    note=f"edges {name}")  # fmt: skip
-    one = values("float32", 4, 203, False)
-    yield Case("tensor_reduce", "trn2", {"data": (rows(one, 1), "float32")},
-               {"dst": ((4, 1), "float32")}, {"dst": one}, {"op": nl.add, "axis": 1},
+    numbers = values("float32", 4, 203, False)
+    yield Case("tensor_reduce", "trn2", {"data": (rows(numbers, 1), "float32")},
+               {"dst": ((4, 1), "float32")}, {"dst": numbers}, {"op": nl.add, "axis": 1},
                note="one element")  # fmt: skip
     big = [float(x % 7 - 3) for x in range(128 * 512)]
     yield Case("tensor_reduce", "trn2", {"data": (rows(big, 512), "float32")},
@@ -168,9 +168,9 @@ def bn_stats():
         data = values("float32", 2 * width, 261, False)
         want = []
         for row in rows(data, width):
-            for part in (row[0::2], row[1::2]):
-                mean = math.fsum(part) / len(part) if part else 0.0
-                want += [float(len(part)), mean, math.fsum((x - mean) ** 2 for x in part)]
+            for half in (row[0::2], row[1::2]):
+                mean = math.fsum(half) / len(half) if half else 0.0
+                want += [float(len(half)), mean, math.fsum((x - mean) ** 2 for x in half)]
         yield Case("bn_stats", next(TARGETS), {"data": (rows(data, width), "float32")},
                    {"dst": ((2, 6), "float32")}, {"dst": want}, close=1e-4, note=str(width))  # fmt: skip
 
@@ -179,10 +179,10 @@ def bn_aggr():
     """Mean and variance of all elements from the statistics of parts."""
     parts = [[1.0, 2.0, 4.0, 8.0], [-3.0, 5.0], [0.5], [10.0, 11.0, 12.0]]
     triples, everything = [], []
-    for part in parts:
-        mean = sum(part) / len(part)
-        triples += [float(len(part)), mean, sum((x - mean) ** 2 for x in part)]
-        everything += part
+    for piece in parts:
+        mean = sum(piece) / len(piece)
+        triples += [float(len(piece)), mean, sum((x - mean) ** 2 for x in piece)]
+        everything += piece
     mean = sum(everything) / len(everything)
     variance = sum((x - mean) ** 2 for x in everything) / len(everything)
     for dtype in ("float32", "bfloat16"):

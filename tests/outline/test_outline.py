@@ -31,21 +31,21 @@ def called() -> Module:
 @pytest.mark.parametrize("form", FORMATS)
 def test_the_same_as_loaded(form: str) -> None:
     module = called()
-    found = load_outline(render(module, form))
-    assert found.name == "example" and found.instruction_count == 11
-    assert found.opcodes() == dict(
+    outline = load_outline(render(module, form))
+    assert outline.name == "example" and outline.instruction_count == 11
+    assert outline.opcodes() == dict(
         sorted(Counter(v.opcode for v in module.instructions).items(), key=lambda x: (-x[1], x[0]))
     )
     views = list(module.instructions)
-    assert [i.name for i in found.instructions] == [view.name for view in views]
-    assert [str(i.shape) for i in found.instructions] == [str(view.shape) for view in views]
-    [call] = found.custom_calls("k")
+    assert [i.name for i in outline.instructions] == [view.name for view in views]
+    assert [str(i.shape) for i in outline.instructions] == [str(view.shape) for view in views]
+    [call] = outline.custom_calls("k")
     assert call.proto.backend_config == b"config"
-    assert [c.name for c in found.computations] == ["region_0", "main"]
-    assert [len(c) for c in found.computations] == [3, 8]
-    assert [i.opcode for i in found.computations[0]] == ["parameter", "parameter", "add"]
-    assert [p.name for p in found.parameters(found.entry)] == ["x", "y"]
-    assert found.root(found.entry).name == "out"
+    assert [c.name for c in outline.computations] == ["region_0", "main"]
+    assert [len(c) for c in outline.computations] == [3, 8]
+    assert [i.opcode for i in outline.computations[0]] == ["parameter", "parameter", "add"]
+    assert [p.name for p in outline.parameters(outline.entry)] == ["x", "y"]
+    assert outline.root(outline.entry).name == "out"
 
 
 def test_shapes_are_counted_by_their_bytes() -> None:
@@ -56,8 +56,8 @@ def test_shapes_are_counted_by_their_bytes() -> None:
 
 def test_large_constants_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outline, "_LITERAL_OVER", 10)
-    found = load_outline(called().to_bytes())
-    [constant] = [one for one in found.instructions if one.opcode == "constant"]
+    loaded = load_outline(called().to_bytes())
+    [constant] = [inst for inst in loaded.instructions if inst.opcode == "constant"]
     assert constant.proto.literal.shape == constant.shape.proto
     assert not constant.proto.literal.f32s
 
@@ -80,28 +80,29 @@ def test_files_compressed_and_damaged(tmp_path: Path) -> None:
 def check_columns(data: bytes) -> None:
     """Names, ids, operands and calls are those that protobuf reads."""
     proto = schema.HloModuleProto.FromString(data)
-    found = load_outline(data)
+    outline = load_outline(data)
     rows = [row for body in proto.computations for row in body.instructions]
-    assert [(i.name, i.opcode) for i in found.instructions] == [(r.name, r.opcode) for r in rows]
-    assert [str(i.shape) for i in found.instructions] == [str(Shape(r.shape)) for r in rows]
-    assert found.ids.tolist() == [row.id for row in rows]
-    first, called = found.numbers(CALLED, CALLED_ONE)
+    assert [(i.name, i.opcode) for i in outline.instructions] == [(r.name, r.opcode) for r in rows]
+    assert [str(i.shape) for i in outline.instructions] == [str(Shape(r.shape)) for r in rows]
+    assert outline.ids.tolist() == [row.id for row in rows]
+    first, called = outline.numbers(CALLED, CALLED_ONE)
     assert called.tolist() == [n for row in rows for n in row.called_computation_ids]
     assert np.diff(first).tolist() == [len(row.called_computation_ids) for row in rows]
     expected: list[int] = []
-    for body, computation in zip(found.bodies, proto.computations, strict=True):
+    for body, computation in zip(outline.bodies, proto.computations, strict=True):
         place = {
-            r.id & LOCAL_MASK: body.first + at for at, r in enumerate(computation.instructions)
+            r.id & LOCAL_MASK: body.first + index
+            for index, r in enumerate(computation.instructions)
         }
         for row in computation.instructions:
             expected += [place.get(number & LOCAL_MASK, -1) for number in row.operand_ids]
-    assert found.operands[1].tolist() == expected
+    assert outline.operands[1].tolist() == expected
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_columns_are_what_protobuf_reads(draw: st.DataObject) -> None:
-    """Of modules with gaps in ids, long lists, missing operands, and names of any length."""
+    """Columns of modules with gaps in ids, long lists, missing operands, and names of any length."""
     number = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(0, 40) | st.integers(0, 1 << 40)
     proto = schema.HloModuleProto(name="m", entry_computation_id=draw.draw(number))
     for _ in range(draw.draw(st.integers(0, 30))):
@@ -131,13 +132,13 @@ def test_columns_of_fields_that_other_writers_order_otherwise(rows: int) -> None
 
 
 def test_a_part_is_a_module_of_some_instructions() -> None:
-    found = load_outline(called().to_bytes())
-    [call] = found.custom_calls("k")
-    part = found.part([call.row, found.root(found.entry).row])
-    assert [view.name for view in part.instructions] == ["out", call.name]
-    assert part.name == "example" and part.entry.name == "main"
-    assert part.entry.proto.program_shape == called().entry.proto.program_shape
-    assert part.proto.host_program_shape == example().host_program_shape
+    outline = load_outline(called().to_bytes())
+    [call] = outline.custom_calls("k")
+    extracted = outline.part([call.row, outline.root(outline.entry).row])
+    assert [view.name for view in extracted.instructions] == ["out", call.name]
+    assert extracted.name == "example" and extracted.entry.name == "main"
+    assert extracted.entry.proto.program_shape == called().entry.proto.program_shape
+    assert extracted.proto.host_program_shape == example().host_program_shape
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ def module_text(kind: str, root: str, lines: str) -> str:
                 "below": "-1",
             },
         )
-    body = [f"{name} = {shape} parameter({at})" for at, name in enumerate("xyz")]
+    body = [f"{name} = {shape} parameter({index})" for index, name in enumerate("xyz")]
     for name, text in numbers.items():
         if re.search(rf"\b{name}\b", root + lines):
             body.append(f"{name}_ = {kind}[] constant({text})")

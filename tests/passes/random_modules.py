@@ -34,18 +34,20 @@ class Builder:
         self.values: list[Instruction] = []
 
     def _reducer(self) -> Computation:
-        made = self.module.add_computation("sum")
+        computation = self.module.add_computation("sum")
         scalar = array_shape("f32")
-        parts = [made.add("parameter", scalar, name=f"s{n}", parameter_number=n) for n in (0, 1)]
-        made.set_root(made.add("add", scalar, parts))
-        return made
+        parts = [
+            computation.add("parameter", scalar, name=f"s{n}", parameter_number=n) for n in (0, 1)
+        ]
+        computation.set_root(computation.add("add", scalar, parts))
+        return computation
 
     def _callee(self) -> Computation:
-        made = self.module.add_computation("twice")
+        computation = self.module.add_computation("twice")
         shape = array_shape("f32", (2, 3))
-        x = made.add("parameter", shape, name="tx", parameter_number=0)
-        made.set_root(made.add("add", shape, [x, x]))
-        return made
+        x = computation.add("parameter", shape, name="tx", parameter_number=0)
+        computation.set_root(computation.add("add", shape, [x, x]))
+        return computation
 
     def pick(self, element: str = "f32", shape: tuple[int, ...] | None = None) -> Instruction:
         fitting = [
@@ -112,7 +114,7 @@ class Builder:
 
     def reshape(self) -> None:
         x = self.pick()
-        same = [each for each in SHAPES if np.prod(each) == x.shape.element_count]
+        same = [shape for shape in SHAPES if np.prod(shape) == x.shape.element_count]
         if same:
             self.add("reshape", array_shape("f32", self.chance.choice(same)), [x])
 
@@ -131,12 +133,12 @@ class Builder:
 
     def slice(self) -> None:
         x = self.pick()
-        made = schema.message("HloInstructionProto").SliceDimensions
+        slice_dimensions = schema.message("HloInstructionProto").SliceDimensions
         bounds = []
         for size in x.shape.dimensions:
             start = self.chance.randrange(size)
             bounds.append((start, self.chance.randrange(start + 1, size + 1)))
-        rows = [made(start=start, limit=limit, stride=1) for start, limit in bounds]
+        rows = [slice_dimensions(start=start, limit=limit, stride=1) for start, limit in bounds]
         shape = array_shape("f32", [limit - start for start, limit in bounds])
         self.add("slice", shape, [x], slice_dimensions=rows)
 
@@ -151,7 +153,7 @@ class Builder:
         x = self.pick()
         if x.shape.rank:
             axis = self.chance.randrange(x.shape.rank)
-            sizes = [n for at, n in enumerate(x.shape.dimensions) if at != axis]
+            sizes = [n for axis_number, n in enumerate(x.shape.dimensions) if axis_number != axis]
             start = self.constant("f32", ())
             called = [self.sum.id]
             self.add("reduce", array_shape("f32", sizes), [x, start], dimensions=[axis],
@@ -166,7 +168,7 @@ class Builder:
         numbers = schema.message("DotDimensionNumbers")(
             lhs_contracting_dimensions=[axis], rhs_contracting_dimensions=[0]
         )
-        sizes = [n for at, n in enumerate(x.shape.dimensions) if at != axis]
+        sizes = [n for axis_number, n in enumerate(x.shape.dimensions) if axis_number != axis]
         shape = array_shape("f32", (*sizes, 2))
         self.add("dot", shape, [x, y], dot_dimension_numbers=numbers)
 
@@ -185,9 +187,9 @@ class Builder:
 
     def tuple(self) -> None:
         parts = [self.pick(), self.pick(self.chance.choice(("f32", "s32")))]
-        whole = self.entry.add("tuple", tuple_shape([part.shape for part in parts]), parts)
-        at = self.chance.randrange(2)
-        self.add("get-tuple-element", parts[at].shape, [whole], tuple_index=at)
+        joined = self.entry.add("tuple", tuple_shape([piece.shape for piece in parts]), parts)
+        index = self.chance.randrange(2)
+        self.add("get-tuple-element", parts[index].shape, [joined], tuple_index=index)
 
 
 STEPS = (
@@ -199,17 +201,17 @@ STEPS = (
 
 def random_module(chance: random.Random, size: int = 14) -> Module:
     """A valid module with three parameters and two results."""
-    made = Builder(chance)
+    builder = Builder(chance)
     for number, (element, shape) in enumerate((("f32", (2, 3)), ("f32", (3,)), ("s32", (2, 3)))):
-        made.add("parameter", array_shape(element, shape), [], parameter_number=number)
+        builder.add("parameter", array_shape(element, shape), [], parameter_number=number)
     for _ in range(size):
-        made.step()
-    results = [made.values[-1], chance.choice(made.values)]
-    root = made.entry.add("tuple", tuple_shape([view.shape for view in results]), results)
-    made.entry.set_root(root)
-    for computation in made.module.computations:
+        builder.step()
+    results = [builder.values[-1], chance.choice(builder.values)]
+    root = builder.entry.add("tuple", tuple_shape([view.shape for view in results]), results)
+    builder.entry.set_root(root)
+    for computation in builder.module.computations:
         computation._changed = True
-    return Module(type(made.module.proto).FromString(made.module.to_bytes()))
+    return Module(type(builder.module.proto).FromString(builder.module.to_bytes()))
 
 
 def inputs_for(module: Module, seed: int = 0) -> list[np.ndarray[Any, Any]]:

@@ -39,10 +39,10 @@ def run(pipeline: str, module: Module) -> Module:
 def opcodes(body: str, pipeline: str, *inputs: np.ndarray) -> list[str]:
     """Opcodes of the entry afterwards, without parameters; results are the same bits."""
     text = f"HloModule m\n{BODIES}\nENTRY main {{\n{body}\n}}"
-    wanted = evaluate(Module(parse(text)), inputs) if inputs else []
+    expected = evaluate(Module(parse(text)), inputs) if inputs else []
     module = Module(parse(text))
     Pipeline.parse(f"{pipeline},dce").run(module, verify_each=True)
-    found = evaluate(module, inputs) if inputs else []
-    for one, other in zip(found, wanted, strict=True):
-        assert one.tobytes() == other.tobytes()
+    results = evaluate(module, inputs) if inputs else []
+    for result, reference in zip(results, expected, strict=True):
+        assert result.tobytes() == reference.tobytes()
     return [view.opcode for view in module.entry if view.opcode != "parameter"]

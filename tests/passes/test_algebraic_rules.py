@@ -22,7 +22,7 @@ COLLECTIVE = "replica_groups="
 
 def inputs_of(module: Module, seed: int, *, finite: bool) -> list[np.ndarray]:
     random = np.random.default_rng(seed)
-    found: list[np.ndarray] = []
+    arrays: list[np.ndarray] = []
     for view in module.entry.parameters:
         sizes = view.shape.dimensions
         if view.shape.element.name == "s32":
@@ -36,19 +36,19 @@ def inputs_of(module: Module, seed: int, *, finite: bool) -> list[np.ndarray]:
                 values = random.normal(0, 2, sizes).astype(np.float32)
                 special = random.choice(np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, 1e-41], np.float32), sizes)  # fmt: skip
                 values = np.where(random.random(sizes) < 0.5, special, values).astype(np.float32)
-        found.append(values)
+        arrays.append(values)
     # A divisor of 0 has no value of its own kind in integers.
     if module.entry.parameters[0].shape.element.name == "s32":
-        found[1] = np.where(found[1] == 0, 5, found[1])
-    return found
+        arrays[1] = np.where(arrays[1] == 0, 5, arrays[1])
+    return arrays
 
 
-def same_bits(one: np.ndarray, other: np.ndarray) -> bool:
+def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
     """Equal to the last bit, a NaN's bits left aside."""
-    if one.dtype.kind in "fc":
-        both = np.isnan(one) & np.isnan(other)
-        one, other = (np.where(both, 0, each).astype(one.dtype) for each in (one, other))
-    return one.shape == other.shape and one.tobytes() == other.tobytes()
+    if left.dtype.kind in "fc":
+        both_nan = np.isnan(left) & np.isnan(right)
+        left, right = (np.where(both_nan, 0, array).astype(left.dtype) for array in (left, right))
+    return left.shape == right.shape and left.tobytes() == right.tobytes()
 
 
 def rewritten(text: str, pipeline: str) -> Module:
@@ -75,20 +75,24 @@ def test_rule(kind: str, row: tuple[str, str, str], exact: bool) -> None:
     devices = 2 if COLLECTIVE in text else 1
     for seed in range(6):
         inputs = inputs_of(before, seed, finite=not exact)
-        for wanted, found in zip(
+        for reference, actual in zip(
             values(before, inputs, devices), values(after, inputs, devices), strict=True
         ):
             if exact:
-                assert same_bits(wanted, found), (inputs, wanted, found)
+                assert same_bits(reference, actual), (inputs, reference, actual)
             else:
-                np.testing.assert_allclose(wanted, found, rtol=2e-5, atol=1e-6)
+                np.testing.assert_allclose(reference, actual, rtol=2e-5, atol=1e-6)
 
 
 def values(module: Module, inputs: list[np.ndarray], devices: int) -> list[np.ndarray]:
     """The results of each device; all have the same inputs."""
     if devices == 1:
         return evaluate(module, inputs)
-    return [one for each in evaluate_devices(module, [inputs] * devices) for one in each]
+    return [
+        array
+        for device_results in evaluate_devices(module, [inputs] * devices)
+        for array in device_results
+    ]
 
 
 @pytest.mark.jax
@@ -96,7 +100,7 @@ def test_rules_with_xla() -> None:
     """The programs before and after, each compiled by XLA; arithmetic of XLA's own in both."""
     from hlo_tools.evaluate.jaxlib_child import execute
 
-    chosen = [case for at, case in enumerate(CASES) if at % 6 == 0]
+    chosen = [case for number, case in enumerate(CASES) if number % 6 == 0]
     for kind, name, (root, lines, _), exact in chosen:
         text = module_text(kind, root, lines)
         if COLLECTIVE in text:
@@ -104,13 +108,13 @@ def test_rules_with_xla() -> None:
         before = Module(parse(text))
         after = rewritten(text, "algebraic-simplification" + ("" if exact else "{fast}"))
         inputs = inputs_of(before, 1, finite=not exact)
-        wanted = execute(before.module_bytes(), inputs)
-        found = execute(after.module_bytes(), inputs)
-        for one, other in zip(wanted, found, strict=True):
-            if exact and one.dtype.kind != "f":
-                assert same_bits(one, other), (name, inputs, one, other)
+        expected = execute(before.module_bytes(), inputs)
+        actual = execute(after.module_bytes(), inputs)
+        for reference, result in zip(expected, actual, strict=True):
+            if exact and reference.dtype.kind != "f":
+                assert same_bits(reference, result), (name, inputs, reference, result)
             else:  # XLA's CPU backend flushes subnormal numbers, and approximates functions
-                np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6, err_msg=name)
+                np.testing.assert_allclose(reference, result, rtol=2e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("element", ["u8", "s8", "u32", "s64", "u16"])
@@ -146,5 +150,5 @@ ENTRY e {
     merged = rewritten(text, "algebraic-simplification{fast}")
     assert [view.opcode for view in merged.entry].count("add") == 1
     x = np.array([0.5, 1, 2, -3], ml_dtypes.bfloat16)
-    (found,) = evaluate(merged, [x])
-    np.testing.assert_allclose(found.astype("f4"), x.astype("f4") + 1.0078125, rtol=1e-2)
+    (actual,) = evaluate(merged, [x])
+    np.testing.assert_allclose(actual.astype("f4"), x.astype("f4") + 1.0078125, rtol=1e-2)

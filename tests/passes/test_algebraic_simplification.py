@@ -30,9 +30,9 @@ def reduce(body: str, init: str, dimensions: str) -> str:
     ],
 )
 def test_reductions_of_single_elements(body: str, init: str, exact: bool, fast: bool) -> None:
-    one = reduce(body, init, "0")
-    assert ("reduce" not in opcodes(one, "algebraic-simplification", VALUES)) == exact
-    assert ("reduce" not in opcodes(one, "algebraic-simplification{fast}")) == fast
+    reduction = reduce(body, init, "0")
+    assert ("reduce" not in opcodes(reduction, "algebraic-simplification", VALUES)) == exact
+    assert ("reduce" not in opcodes(reduction, "algebraic-simplification{fast}")) == fast
     assert "reduce" in opcodes(reduce(body, init, "1"), "algebraic-simplification{fast}")
 
 
@@ -43,7 +43,7 @@ ROOT o = f32[2] reduce(i, c), dimensions={1}, to_apply=OTHER"""
 
 
 @pytest.mark.parametrize(
-    ("body", "other", "init", "exact", "fast"),
+    ("body", "outer_body", "init", "exact", "fast"),
     [
         ("max", "max", "-inf", 1, 1),
         ("add", "add", "0", 2, 1),
@@ -51,8 +51,10 @@ ROOT o = f32[2] reduce(i, c), dimensions={1}, to_apply=OTHER"""
         ("add", "max", "0", 2, 2),
     ],
 )
-def test_reductions_of_reductions(body: str, other: str, init: str, exact: int, fast: int) -> None:
-    text = TWICE.replace("BODY", body).replace("OTHER", other).replace("INIT", init)
+def test_reductions_of_reductions(
+    body: str, outer_body: str, init: str, exact: int, fast: int
+) -> None:
+    text = TWICE.replace("BODY", body).replace("OTHER", outer_body).replace("INIT", init)
     x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
     assert opcodes(text, "algebraic-simplification", x).count("reduce") == exact
     assert opcodes(text, "algebraic-simplification{fast}").count("reduce") == fast
@@ -75,7 +77,7 @@ def test_bounds_beyond_which_there_is_nothing(operation: str, bound: str, left: 
 
 
 @pytest.mark.parametrize(
-    ("way", "known", "left"),
+    ("way", "constant", "left"),
     [
         ("EQ", "true", []),
         ("NE", "false", []),
@@ -84,9 +86,9 @@ def test_bounds_beyond_which_there_is_nothing(operation: str, bound: str, left: 
         ("GT", "false", ["constant", "compare"]),
     ],
 )
-def test_truth_compared_with_what_is_known(way: str, known: str, left: list[str]) -> None:
+def test_truth_compared_with_what_is_known(way: str, constant: str, left: list[str]) -> None:
     body = (
-        f"p = pred[] parameter(0)\nk = pred[] constant({known})\n"
+        f"p = pred[] parameter(0)\nk = pred[] constant({constant})\n"
         f"ROOT r = pred[] compare(p, k), direction={way}"
     )
     for value in (False, True):

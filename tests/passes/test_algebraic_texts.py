@@ -23,7 +23,7 @@ from tests.passes.algebraic_cases import CASES, module_text
 
 GOLDEN = Path(__file__).parent / "golden" / "rules"
 BRIEF = replace(SHORT_PARSABLE, layouts=False)
-PLAIN = re.compile(r"  [xyz] = \S+ parameter\(\d\)$")
+PARAMETER_LINE = re.compile(r"  [xyz] = \S+ parameter\(\d\)$")
 KINDS = {"integer": ("s32", True), "float": ("f32", True), "real": ("f32", False)}
 
 
@@ -37,17 +37,17 @@ class Recorded(Rules):
 
     def apply(self, view: Instruction) -> Instruction | None:
         for number, rule in enumerate(self._alone):
-            found = rule.apply(view)
-            if found is not None:
+            replacement = rule.apply(view)
+            if replacement is not None:
                 self.applied.add(number)
-                return found
+                return replacement
         return None
 
 
 def cases(kind: str) -> Iterator[tuple[str, str]]:
-    wanted = KINDS[kind]
+    expected = KINDS[kind]
     for element, name, (root, lines, _), exact in CASES:
-        if (element, exact) == wanted:
+        if (element, exact) == expected:
             yield name, module_text(element, root, lines)
 
 
@@ -55,7 +55,7 @@ def entry(module: Module) -> str:
     """The lines of the entry but for the parameters x, y and z."""
     text = print_module(module, BRIEF).partition("\nENTRY ")[2]
     lines = text.partition("{\n")[2].rpartition("}")[0].splitlines()
-    return "\n".join(line for line in lines if not PLAIN.match(line))
+    return "\n".join(line for line in lines if not PARAMETER_LINE.match(line))
 
 
 def rewritten(text: str, *, fast: bool) -> Module:
@@ -66,15 +66,15 @@ def rewritten(text: str, *, fast: bool) -> Module:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_before_and_after(kind: str, update_golden: bool) -> None:
-    found = "".join(
+    text = "".join(
         f"// {name}\n{entry(Module(parse(text)))}\n// becomes\n"
         f"{entry(rewritten(text, fast=kind == 'real'))}\n\n"
         for name, text in cases(kind)
     )
     golden = GOLDEN / f"{kind}.txt"
     if update_golden:
-        golden.write_text(found)
-    assert found == golden.read_text()
+        golden.write_text(text)
+    assert text == golden.read_text()
 
 
 def test_every_rule_has_a_case(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What runs asynchronously stays one operation, and its start and end stay together."""
+"""An asynchronous operation stays one operation, and its start and done stay together."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ PASSES = ["algebraic-simplification", "algebraic-simplification{fast=true}", "co
 @pytest.mark.parametrize("passes", PASSES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[2])
 def test_one_operation_stays_one(passes: str, case: tuple[str, str, str]) -> None:
-    given, result, operation = case
-    module = hlo_tools.load(MODULE.format(given=given, result=result, operation=operation).encode())
+    operand, result, operation = case
+    module = hlo_tools.load(
+        MODULE.format(given=operand, result=result, operation=operation).encode()
+    )
     shape = module.entry.parameters[0].shape
     numbers = np.arange(np.prod(shape.dimensions)).reshape(shape.dimensions) * 3 - 7
     x = numbers.astype(shape.element.dtype)
-    [wanted] = evaluate(module, [x])
+    [expected] = evaluate(module, [x])
     Pipeline.parse(passes).run(module, verify_each=True)
-    [found] = evaluate(module, [x])
-    assert np.array_equal(found, wanted)
+    [actual] = evaluate(module, [x])
+    assert np.array_equal(actual, expected)
 
 
 def test_a_parameter_replaces_what_it_equals() -> None:
@@ -50,7 +52,7 @@ def test_a_parameter_replaces_what_it_equals() -> None:
         MODULE.format(given="f32[3]", result="f32[3]", operation="reshape(p)").encode()
     )
     Pipeline.parse("reshape-transpose-cleaning").run(module, verify_each=True)
-    body = next(one for one in module.computations if one.name == "body")
+    body = next(computation for computation in module.computations if computation.name == "body")
     assert body.is_asynchronous and not module.entry.is_asynchronous
     assert body.root is body.parameters[0]
 
@@ -75,15 +77,17 @@ def test_what_is_outlined_together(size: int) -> None:
     for names in combinations(NAMES, size):
         module = hlo_tools.load(CHAIN.encode())
         pipeline = Pipeline.parse(f"outlining{{instructions={','.join(names)}}}")
-        apart = any(0 < len(one & {*names}) < len(one) for one in ({"s", "u", "d"}, {"cs", "cd"}))
-        if apart:
+        is_split = any(
+            0 < len(group & {*names}) < len(group) for group in ({"s", "u", "d"}, {"cs", "cd"})
+        )
+        if is_split:
             with pytest.raises(HloError, match=r"belongs to it") as caught:
                 pipeline.run(module)
             assert caught.value.code == "HLO-EDIT"
         elif NAMES.index(names[-1]) - NAMES.index(names[0]) == size - 1:
             pipeline.run(module, verify_each=True)
-            [found] = evaluate(module, [GIVEN])
-            assert np.array_equal(found, np.exp(-np.abs(GIVEN)))
+            [actual] = evaluate(module, [GIVEN])
+            assert np.array_equal(actual, np.exp(-np.abs(GIVEN)))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -91,6 +95,6 @@ def test_what_is_outlined_together(size: int) -> None:
 @pytest.mark.parametrize("users", range(3))
 def test_what_is_cut_out_together(name: str, operands: int, users: int) -> None:
     start = hlo_tools.load(CHAIN.encode()).entry.find(name)
-    part = extract_slice(grow([start], operands=operands, users=users), targets=[start])
-    check(part.module)
-    assert part.outputs and all(view.shape.dimensions == (3,) for view in part.outputs)
+    extracted = extract_slice(grow([start], operands=operands, users=users), targets=[start])
+    check(extracted.module)
+    assert extracted.outputs and all(view.shape.dimensions == (3,) for view in extracted.outputs)

@@ -1,4 +1,4 @@
-"""What casts do to numbers, types and control edges."""
+"""Effects of casts on numbers, types and control edges."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ ROUNDINGS = {
 def test_cast_products_sum_rounded_operands(kind: str) -> None:
     generator = np.random.default_rng(3)
     x, y = (generator.normal(size=size).astype(F4) for size in ((5, 7), (7, 3)))
-    [found] = evaluate(run(f"auto-cast{{type={kind}}}", entry_of(DOT)), [x, y])
+    [actual] = evaluate(run(f"auto-cast{{type={kind}}}", entry_of(DOT)), [x, y])
     rounded = ROUNDINGS[kind]
-    np.testing.assert_allclose(found, rounded(x) @ rounded(y), rtol=1e-6, atol=1e-6)
-    assert np.abs(found - x @ y).max() > 1e-5
+    np.testing.assert_allclose(actual, rounded(x) @ rounded(y), rtol=1e-6, atol=1e-6)
+    assert np.abs(actual - x @ y).max() > 1e-5
 
 
 def test_cast_all_rounds_after_every_operation() -> None:
     body = "x = f32[64] parameter(0)\nt = f32[64] tanh(x)\nROOT m = f32[64] multiply(t, x)"
     x = np.random.default_rng(1).normal(size=64).astype(F4)
-    [found] = evaluate(run("auto-cast{which=all}", entry_of(body)), [x])
+    [actual] = evaluate(run("auto-cast{which=all}", entry_of(body)), [x])
     small = ROUNDINGS["bf16"]
-    np.testing.assert_array_equal(found, small(small(np.tanh(small(x))) * small(x)))
+    np.testing.assert_array_equal(actual, small(small(np.tanh(small(x))) * small(x)))
 
 
 def test_cast_in_loops_and_not_in_reducers() -> None:
@@ -71,15 +71,15 @@ def test_cast_in_loops_and_not_in_reducers() -> None:
     assert cast.computation("body").root.shape == "f32[4]{0}"
     added = next(view for view in cast.computation("body") if view.opcode == "add")
     assert added.shape == "bf16[4]{0}"
-    [found] = evaluate(cast, [np.ones(4, F4)])
-    np.testing.assert_array_equal(found, np.full(4, 32, F4))
+    [actual] = evaluate(cast, [np.ones(4, F4)])
+    np.testing.assert_array_equal(actual, np.full(4, 32, F4))
 
 
 def test_sizes_of_complex_numbers_stay_float32() -> None:
     body = "x = c64[4] parameter(0)\na = f32[4] abs(x)\nROOT n = f32[4] negate(a)"
-    found = run("auto-cast{which=all}", entry_of(body))
-    assert found.entry.find("a").shape.element.name == "f32"
-    assert "bf16" in {view.shape.element.name for view in found.entry}
+    cast = run("auto-cast{which=all}", entry_of(body))
+    assert cast.entry.find("a").shape.element.name == "f32"
+    assert "bf16" in {view.shape.element.name for view in cast.entry}
 
 
 def test_casts_leave_instructions_with_control_edges() -> None:

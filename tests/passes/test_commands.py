@@ -23,20 +23,20 @@ ENTRY main {
   ROOT out = f32[2] add(a, b)
 }
 """
-SECOND = """HloModule second
+SECOND_TEXT = """HloModule second
 
 ENTRY main {
   x = f32[] parameter(0)
   ROOT out = f32[] copy(x)
 }
 """
-BOTH = f"// header\n// -----\n{TEXT}\n// -----\n\n{SECOND}// -----\n"
+BOTH_TEXTS = f"// header\n// -----\n{TEXT}\n// -----\n\n{SECOND_TEXT}// -----\n"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "one.hlo").write_text(TEXT)
-    (tmp_path / "both.hlo").write_text(BOTH)
+    (tmp_path / "both.hlo").write_text(BOTH_TEXTS)
     hlo_tools.load(TEXT.encode()).save(tmp_path / "one.pb")
     return tmp_path
 
@@ -63,8 +63,12 @@ def test_format_follows_the_name(folder: Path, name: str, start: bytes) -> None:
 
 def test_standard_output_has_what_came_in(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert opt("-p", "cse", folder / "one.hlo") == 0
-    found = capsys.readouterr()
-    assert found.out.startswith("HloModule first") and found.out.endswith("}\n") and not found.err
+    captured = capsys.readouterr()
+    assert (
+        captured.out.startswith("HloModule first")
+        and captured.out.endswith("}\n")
+        and not captured.err
+    )
 
 
 def test_proto_through_pipes(folder: Path, python_environment: dict[str, str]) -> None:
@@ -84,7 +88,7 @@ def test_without_passes_a_proto_stays_byte_for_byte(folder: Path) -> None:
 def test_several_modules_in_one_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert opt("-p", "cse", folder / "both.hlo", "-o", folder / "out.hlo") == 0
     parts = split_modules((folder / "out.hlo").read_text())
-    assert [parse(part).name for part in parts] == ["first", "second"]
+    assert [parse(piece).name for piece in parts] == ["first", "second"]
     assert opt("-p", "cse", folder / "both.hlo") == 0
     assert capsys.readouterr().out == (folder / "out.hlo").read_text()
     assert opt("-p", "cse", folder / "both.hlo", "-o", folder / "m{}.pb") == 0
@@ -96,9 +100,12 @@ def test_several_modules_in_one_text(folder: Path, capsys: pytest.CaptureFixture
 def test_errors_in_separated_text_have_the_line_of_the_file(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "bad.hlo").write_text(BOTH.replace("copy(x)", "copy(y)"))
+    (folder / "bad.hlo").write_text(BOTH_TEXTS.replace("copy(x)", "copy(y)"))
     assert opt("-p", "cse", folder / "bad.hlo") == 3
-    line = BOTH.replace("copy(x)", "copy(y)").splitlines().index("  ROOT out = f32[] copy(y)") + 1
+    line = (
+        BOTH_TEXTS.replace("copy(x)", "copy(y)").splitlines().index("  ROOT out = f32[] copy(y)")
+        + 1
+    )
     assert f"bad.hlo:{line}:" in capsys.readouterr().err
 
 
@@ -115,10 +122,12 @@ def test_times_and_texts_go_to_standard_error(
 ) -> None:
     words = ("--time-passes", "--print-between", "--verify-each")
     assert opt("-p", "dce,cse", folder / "one.hlo", "-o", folder / "o.hlo", *words) == 0
-    found = capsys.readouterr()
-    assert found.out == ""
-    assert "ms  dce: nothing" in found.err and "ms  cse: 4 -> 3 instructions" in found.err
-    assert "// before the first pass\nHloModule" in found.err and "// after cse\n" in found.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "ms  dce: nothing" in captured.err and "ms  cse: 4 -> 3 instructions" in captured.err
+    assert (
+        "// before the first pass\nHloModule" in captured.err and "// after cse\n" in captured.err
+    )
 
 
 def test_json_tells_every_step(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,8 +159,8 @@ def test_wrong_words(
     folder: Path, capsys: pytest.CaptureFixture[str],
     words: tuple[str, ...], exit_code: int, shown: str,
 ) -> None:  # fmt: skip
-    given = [str(folder / word) if word.endswith(".hlo") else word for word in words]
-    assert opt(*given) == exit_code
+    arguments = [str(folder / word) if word.endswith(".hlo") else word for word in words]
+    assert opt(*arguments) == exit_code
     assert shown in capsys.readouterr().err
 
 
@@ -180,7 +189,7 @@ def test_one_pass_in_full(capsys: pytest.CaptureFixture[str]) -> None:
 def test_passes_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["opt", "--list", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    [cast] = [each for each in document["passes"] if each["name"] == "auto-cast"]
+    [cast] = [pass_row for pass_row in document["passes"] if pass_row["name"] == "auto-cast"]
     assert cast["arguments"][0] == {"name": "which", "takes": "matmult|all", "default": "matmult"}
     assert {"requires", "ensures", "origin", "value", "does"} <= set(cast)
 

@@ -1,4 +1,4 @@
-"""What is merged, and what is not."""
+"""Instructions that are merged, and instructions that are not."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def test_what_waits_for_others_is_not_merged() -> None:
 def test_views_that_someone_holds_stay_good() -> None:
     body = "x = f32[] parameter(0)\ny = f32[] sine(x)\nz = f32[] sine(x)\nROOT s = f32[] add(y, z)"
     module = entry_of(body)
-    root, kept = module.entry.root, module.entry.find("y")
-    assert kept.users
+    root, held_view = module.entry.root, module.entry.find("y")
+    assert held_view.users
     Pipeline.parse("cse").run(module)
-    assert root.operands == (kept, kept) and kept.users == (root,)
-    root.replace_operand(1, module.entry.add("negate", kept.shape, [kept]))
+    assert root.operands == (held_view, held_view) and held_view.users == (root,)
+    root.replace_operand(1, module.entry.add("negate", held_view.shape, [held_view]))
     assert [view.opcode for view in run("dce", module).entry][-1] == "add"
 
 

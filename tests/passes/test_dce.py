@@ -1,4 +1,4 @@
-"""What follows when instructions are removed: schedules, ids, constants left in the file."""
+"""Effects of removed instructions on schedules, ids and constants left in the file."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def test_schedules_and_ids_follow_removal(ids: str) -> None:
     [sequence] = module.proto.schedule.sequences.values()
     assert list(sequence.instruction_ids) == [view.id for view in module.entry]
     assert [view.name for view in module.entry] == ["x", "a", "s"]
-    [found] = evaluate(module, [np.ones(2, F4)])
-    np.testing.assert_allclose(found, 2 * np.sin(np.ones(2)), rtol=1e-6)
+    [actual] = evaluate(module, [np.ones(2, F4)])
+    np.testing.assert_allclose(actual, 2 * np.sin(np.ones(2)), rtol=1e-6)
 
 
 def test_large_constants_left_in_the_file_follow() -> None:
-    made = Module.new("m")
-    entry = made.add_computation("main")
+    source = Module.new("m")
+    entry = source.add_computation("main")
     shape = array_shape("f32", (1000,))
     table = literal_of(np.arange(1000, dtype=F4)).proto
     views = [entry.add("constant", shape, literal=table) for _ in range(3)]
     entry.set_root(entry.add("add", shape, views[1:]))
-    module = hlo_tools.load(made.to_bytes(), leave_constants=100)
+    module = hlo_tools.load(source.to_bytes(), leave_constants=100)
     assert module.has_kept_constants
     Pipeline.parse("dce,cse").run(module)
     again = hlo_tools.load(module.to_bytes())
     assert [view.opcode for view in again.entry] == ["constant", "add"]
-    [found] = evaluate(again, [])
-    np.testing.assert_array_equal(found, 2 * np.arange(1000, dtype=F4))
+    [actual] = evaluate(again, [])
+    np.testing.assert_array_equal(actual, 2 * np.arange(1000, dtype=F4))
 
 
 @pytest.mark.parametrize("ids", ["wide", "legacy"])
@@ -63,12 +63,12 @@ def test_files_whose_instructions_stand_in_any_order(ids: str) -> None:
     module = run(f"renumber{{ids={ids}}}", entry_of(body))
     proto = module.proto
     rows = proto.computations[-1].instructions
-    place = {row.id: at for at, row in enumerate(rows)}
+    place = {row.id: position for position, row in enumerate(rows)}
     rows.sort(key=lambda row: -place[row.id])
     turned = hlo_tools.load(proto.SerializeToString())
     assert [view.name for view in turned.entry] == ["s", "dead", "b", "a", "x"]
     Pipeline.parse("dce,cse").run(turned)
     again = hlo_tools.load(turned.to_bytes())
     assert sorted(view.opcode for view in again.entry) == ["multiply", "parameter", "sine"]
-    [found] = evaluate(again, [np.ones(2, F4)])
-    np.testing.assert_allclose(found, np.sin(np.ones(2)) ** 2, rtol=1e-6)
+    [actual] = evaluate(again, [np.ones(2, F4)])
+    np.testing.assert_allclose(actual, np.sin(np.ones(2)) ** 2, rtol=1e-6)

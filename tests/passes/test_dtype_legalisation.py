@@ -35,9 +35,9 @@ def test_narrow_types_compute_alike(boundary: str) -> None:
     assert inside == {"f32", "s32"}
     if boundary == "change":
         x, i = x.astype("f4"), i.astype("i4")
-    for one, other in zip(expected, evaluate(narrow, [x, i]), strict=True):
-        assert (other.dtype == one.dtype) == (boundary == "keep")
-        np.testing.assert_allclose(one, other, rtol=1e-6)
+    for reference, result in zip(expected, evaluate(narrow, [x, i]), strict=True):
+        assert (result.dtype == reference.dtype) == (boundary == "keep")
+        np.testing.assert_allclose(reference, result, rtol=1e-6)
     assert not Pipeline.parse(f"dtype-legalisation{{boundary={boundary}}}").run(narrow).modified
 
 
@@ -68,11 +68,11 @@ def test_custom_calls_keep_their_types() -> None:
     assert call.shape == "s64[2]{0}" and call.operands[0].operands[0].shape == "s32[2]{0}"
 
 
-SMALL = ["s2", "s4", "u2", "u4", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn", "f8e3m4", "f8e8m0fnu",
+SMALL_TYPES = ["s2", "s4", "u2", "u4", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn", "f8e3m4", "f8e8m0fnu",
          "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fn"]  # fmt: skip
 
 
-@pytest.mark.parametrize("element", SMALL)
+@pytest.mark.parametrize("element", SMALL_TYPES)
 def test_small_types_that_a_target_lacks_become_wider_ones(element: str) -> None:
     body = f"""
     x = {element}[2,2] parameter(0)
@@ -90,15 +90,15 @@ def test_small_types_that_a_target_lacks_become_wider_ones(element: str) -> None
     x = np.array([[1, 0.5], [1, 2]]).astype(dtype)
     x = np.abs(x.astype(F4)).astype(dtype)
     p = np.array([[True, False], [True, True]])
-    wanted = evaluate(module, [x, p])[0]
-    kept = run("dtype-legalisation", module)
-    assert evaluate(kept, [x, p])[0].tolist() == wanted.tolist()
-    assert kept.entry.result_shape.tuple_shapes[1].element.name == element
+    expected = evaluate(module, [x, p])[0]
+    legalised = run("dtype-legalisation", module)
+    assert evaluate(legalised, [x, p])[0].tolist() == expected.tolist()
+    assert legalised.entry.result_shape.tuple_shapes[1].element.name == element
     changed = run("dtype-legalisation{boundary=change}", entry_of(body))
     names = {view.shape.element.name for view in changed.entry if view.shape.is_array}
     assert names == {"f32", "pred", {"s": "s8", "u": "u8", "f": "bf16"}[element[0]]}
     wide = x.astype(F4).astype(changed.entry.find("x").shape.dtype)
-    assert evaluate(changed, [wide, p])[0].tolist() == wanted.tolist()
+    assert evaluate(changed, [wide, p])[0].tolist() == expected.tolist()
     assert "element_size" not in str(changed.proto)
     assert not Pipeline.parse("dtype-legalisation{boundary=change}").run(changed).modified
 
@@ -119,7 +119,7 @@ def test_what_lint_says_of_types_is_gone_afterwards(target: str) -> None:
         for n, name in enumerate(name for name in REPLACED[target] if name != "c128")
     ]
     body = "\n".join(rows) + "\nROOT z = f32[] constant(0)"
-    before = {one.code for one in lint(entry_of(body), target=target)}
+    before = {hit.code for hit in lint(entry_of(body), target=target)}
     assert {"NCC_ESPP004", "NCC_ESPP047", "NCC_EVRF005"} <= before
     legal = run(f"dtype-legalisation{{target={target} boundary=change}}", entry_of(body))
     assert lint(legal, target=target) == []
@@ -144,8 +144,8 @@ ENTRY main { x = f64[4] parameter(0)
 def test_a_bitcast_of_one_type_gets_the_other_as_a_reshape_does() -> None:
     module = legal(BITCAST)
     assert str(module.computation("cast").root.shape) == "f32[2,2]{1,0}"
-    [found] = evaluate(module, [np.arange(4.0)])
-    assert found.dtype == np.float64 and found.tolist() == [[0, -1], [-2, -3]]
+    [actual] = evaluate(module, [np.arange(4.0)])
+    assert actual.dtype == np.float64 and actual.tolist() == [[0, -1], [-2, -3]]
 
 
 BITS = """
@@ -180,5 +180,5 @@ ENTRY main { i = s64[4] parameter(0)
 def test_conversions_that_do_nothing_any_more_are_gone() -> None:
     module = legal(NARROWED, "dtype-legalisation{boundary=change}")
     assert [view.opcode for view in module.entry] == ["parameter", "add", "multiply"]
-    [found] = evaluate(module, [np.arange(4, dtype=np.int32)])
-    assert found.tolist() == [0, 4, 16, 36]
+    [actual] = evaluate(module, [np.arange(4, dtype=np.int32)])
+    assert actual.tolist() == [0, 4, 16, 36]

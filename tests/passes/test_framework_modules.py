@@ -47,13 +47,13 @@ def jax_steps() -> dict[str, bytes]:
         return jax.nn.softmax(x).at[n].add(1.0), jax.lax.top_k(x, 3)
 
     step = jax.jit(lambda w, xs: w - 0.1 * jax.grad(recurrent)(w, xs))
-    given = {
+    lowered_steps = {
         "recurrent": step.lower(np.ones((8, 8), "f4"), np.ones((5, 4, 8), "f4")),
         "branches": jax.jit(branches).lower(np.ones((4, 8), "f4"), np.int32(1)),
     }
     return {
         name: lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
-        for name, lowered in given.items()
+        for name, lowered in lowered_steps.items()
     }
 
 
@@ -67,23 +67,23 @@ def rewritings(data: bytes) -> Iterator[tuple[str, Module]]:
 
 def positive(inputs: list[Any]) -> list[Any]:
     """As second moments of an optimizer are."""
-    return [np.abs(each) if each.dtype.kind == "f" else each for each in inputs]
+    return [np.abs(tensor) if tensor.dtype.kind == "f" else tensor for tensor in inputs]
 
 
 def keeps_results(data: bytes) -> None:
     module = hlo_tools.load(data)
     prover, close = (Prover(module, runs=1, tolerance=most) for most in (0.0, 2e-4))
-    found = dict(rewritings(data))
-    assert len(found) >= 6
-    for text, rewritten in found.items():
+    rewritten_modules = dict(rewritings(data))
+    assert len(rewritten_modules) >= 6
+    for text, rewritten in rewritten_modules.items():
         (prover if text in EXACT else close).compare(rewritten)
-    rewritten = found[ALL]
+    rewritten = rewritten_modules[ALL]
     inputs = positive(random_inputs(module, 3))
-    wanted = run_with_jaxlib(module, inputs)
-    for one, other in zip(run_with_jaxlib(rewritten, inputs), wanted, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
-    for one, other in zip(evaluate(rewritten, inputs), wanted, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
+    expected = run_with_jaxlib(module, inputs)
+    for result, reference in zip(run_with_jaxlib(rewritten, inputs), expected, strict=True):
+        np.testing.assert_allclose(result, reference, rtol=2e-4, atol=1e-5)
+    for result, reference in zip(evaluate(rewritten, inputs), expected, strict=True):
+        np.testing.assert_allclose(result, reference, rtol=2e-3, atol=1e-4)
 
 
 @pytest.mark.jax

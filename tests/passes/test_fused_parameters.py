@@ -40,11 +40,11 @@ def test_fusions_within_fusions_pass_what_is_used(passes: str) -> None:
     Pipeline.parse(passes).run(module, verify_each=True)
     module = hlo_tools.load(module.to_bytes())
     check(module)
-    inner = next(one for one in module.computations if one.name == "inner")
-    assert [one.name for one in inner.parameters] == ["w"]
+    inner = next(computation for computation in module.computations if computation.name == "inner")
+    assert [parameter.name for parameter in inner.parameters] == ["w"]
     (fusion,) = module.callers_of(inner)
     ((alias,),) = (fusion.proto.output_operand_aliasing,)
-    assert [one.name for one in fusion.operands] == ["b"] and alias.operand_index == 0
-    assert [one.name for one in module.entry.root.operands] == ["y"]
+    assert [operand.name for operand in fusion.operands] == ["b"] and alias.operand_index == 0
+    assert [operand.name for operand in module.entry.root.operands] == ["y"]
     empty, negated = evaluate(module, arrays)
     assert empty.shape == (0, 3) and negated.tolist() == [-1.0, 2.0]

@@ -27,8 +27,8 @@ ON_KERNELS = {"embed", "expand", "replace", "swap"}
 
 def rewritten(case: str) -> str:
     """A case with the text that the pipeline makes of it now."""
-    head, _, rest = case.strip().partition("\n")
-    before = rest.partition(BECOMES)[0]
+    head, _, tail = case.strip().partition("\n")
+    before = tail.partition(BECOMES)[0]
     assert head.startswith("// -p "), head
     module = Module(parse(before))
     Pipeline.parse(head.removeprefix("// -p ")).run(module, verify_each=True)
@@ -36,9 +36,9 @@ def rewritten(case: str) -> str:
     return f"{head}\n{before}{BECOMES}\n{after}\n"
 
 
-def described(found: re.Match[str]) -> str:
+def described(match: re.Match[str]) -> str:
     """A call's configuration in words, without the folder of the kernel's file."""
-    config = decode(found[1])
+    config = decode(match[1])
     embedded = config.extra_binary.get("nki_hlo_embedded", {}).get("files", {})
     inside = f", with {' and '.join(embedded)} inside" if embedded else ""
     return f"backend_config=<{config.func_name} of {Path(config.binary).name}{inside}>"
@@ -49,10 +49,10 @@ def test_before_and_after(file: Path, update_golden: bool, request: pytest.Fixtu
     if file.stem in ON_KERNELS:
         request.getfixturevalue("folder")
     cases = file.read_text().split(SEPARATOR + "\n")
-    found = f"\n{SEPARATOR}\n".join(rewritten(case) for case in cases)
+    text = f"\n{SEPARATOR}\n".join(rewritten(case) for case in cases)
     if update_golden:
-        file.write_text(found)
-    assert found == file.read_text()
+        file.write_text(text)
+    assert text == file.read_text()
 
 
 def test_every_pass_has_a_file() -> None:

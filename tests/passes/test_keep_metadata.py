@@ -13,6 +13,6 @@ def test_shared_metadata_is_stripped_too() -> None:
     proto.payloads.append(shared.SerializeToString())
     module.entry.root.proto.metadata.metadata_payload.id = 0
     module.touch()
-    kept = run("keep-metadata", module)
-    assert kept.entry.root.metadata.op_name == "f/neg"
-    assert not kept.entry.root.metadata.source_file
+    stripped = run("keep-metadata", module)
+    assert stripped.entry.root.metadata.op_name == "f/neg"
+    assert not stripped.entry.root.metadata.source_file

@@ -1,4 +1,4 @@
-"""What is outlined, what is refused."""
+"""Instructions that are outlined, and refusals."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def test_outlined_scopes_compute_alike() -> None:
     ROOT c = f32[4] add(b, a), metadata={op_name="f/add"}
     """
     x = np.arange(4, dtype=F4)
-    whole, parts = entry_of(body), run("outlining{scope=f/g}", entry_of(body))
+    complete, parts = entry_of(body), run("outlining{scope=f/g}", entry_of(body))
     assert "call" in [view.opcode for view in parts.entry]
-    np.testing.assert_array_equal(evaluate(whole, [x]), evaluate(parts, [x]))
+    np.testing.assert_array_equal(evaluate(complete, [x]), evaluate(parts, [x]))
     assert run("call-inlining,algebraic-simplification,dce", parts).entry.root.opcode == "subtract"
 
 

@@ -26,8 +26,8 @@ PAIR = "x = f32[2] parameter(0)\ny = f32[2] parameter(1)\n"
 
 @pytest.mark.parametrize("order", ["negate(x)", "y"])
 def test_operands_of_a_commuting_pattern_stand_in_either_order(order: str) -> None:
-    other = "n, y" if order == "y" else "y, n"
-    module = entry_of(PAIR + f"n = f32[2] negate(x)\nROOT s = f32[2] add({other})")
+    operands = "n, y" if order == "y" else "y, n"
+    module = entry_of(PAIR + f"n = f32[2] negate(x)\nROOT s = f32[2] add({operands})")
     rule = (
         op("add", "a", op("negate", "b"), commutes=True),
         lambda it, a, b: plain(it, "subtract", it.shape, [a, b]),
@@ -99,9 +99,9 @@ def test_many_uses_of_one_constant_cost_in_proportion() -> None:
         body = ["x = f32[] parameter(0)", "one = f32[] constant(1)", "v0 = f32[] sine(x)"]
         body += [f"v{n + 1} = f32[] multiply(v{n}, one)" for n in range(length)]
         module = entry_of("\n".join([*body, f"ROOT r = f32[] negate(v{length})"]))
-        made = calls_made(lambda: AlgebraicSimplification().run(module))
+        calls = calls_made(lambda: AlgebraicSimplification().run(module))
         assert opcodes(module) == ["parameter", "sine", "negate"]
-        return made
+        return calls
 
     rewritten(2)
     assert rewritten(200) < 2.2 * rewritten(100)

@@ -253,8 +253,8 @@ def test_passes_of_one_pipeline_do_as_they_do_alone(seed: int) -> None:
     )
     together, alone = (random_module(random.Random(seed), size=40) for _ in range(2))
     Pipeline.parse(text).run(together)
-    for one in Pipeline.parse(text).passes:
-        Pipeline((one,)).run(alone)
+    for pass_name in Pipeline.parse(text).passes:
+        Pipeline((pass_name,)).run(alone)
     assert together.to_bytes() == alone.to_bytes()
 
 

@@ -29,7 +29,7 @@ class NoPass:
 
 
 @pytest.fixture
-def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
+def pass_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     """Entry points that an installed package would have."""
     points: list[EntryPoint] = []
     monkeypatch.setattr(
@@ -51,15 +51,15 @@ def test_all_of_ours_load_and_are_documented() -> None:
         assert kind.__doc__.splitlines()[0].endswith(".")
 
 
-def test_a_pass_of_another_package(others: list[EntryPoint]) -> None:
-    others.append(point("nothing", "Nothing"))
+def test_a_pass_of_another_package(pass_points: list[EntryPoint]) -> None:
+    pass_points.append(point("nothing", "Nothing"))
     assert Pipeline.parse("nothing,dce").passes[0] == Nothing()
     assert list(registered_passes())[-1] == "nothing"
     assert registered_passes()["nothing"].origin == "an unknown distribution"
 
 
-def test_a_name_twice_is_an_error(others: list[EntryPoint]) -> None:
-    others.append(point("dce", "Nothing"))
+def test_a_name_twice_is_an_error(pass_points: list[EntryPoint]) -> None:
+    pass_points.append(point("dce", "Nothing"))
     with pytest.raises(PassError, match="two passes are called dce") as caught:
         find_pass("cse")
     assert caught.value.code == "HLO-PASS-CLASH"
@@ -74,9 +74,9 @@ def test_a_name_twice_is_an_error(others: list[EntryPoint]) -> None:
     ],
 )
 def test_broken_passes_are_named(
-    others: list[EntryPoint], name: str, attribute: str, message: str
+    pass_points: list[EntryPoint], name: str, attribute: str, message: str
 ) -> None:
-    others.append(point(name, attribute))
+    pass_points.append(point(name, attribute))
     with pytest.raises(PassError, match=message) as caught:
         find_pass(name)
     assert caught.value.code == "HLO-PASS-BROKEN"
@@ -91,5 +91,9 @@ def test_passes_without_arguments_are_those_that_run_without() -> None:
         except PassError as error:
             assert error.code == "HLO-PASS-ARGUMENT"
             refused.add(name)
-    assert refused == {name for name, one in registered_passes().items() if one.needs_arguments}
+    assert refused == {
+        name
+        for name, registered_pass in registered_passes().items()
+        if registered_pass.needs_arguments
+    }
     assert refused == {"outlining", "replace", "swap"}

@@ -16,9 +16,9 @@ def test_numbers_along_a_dimension_that_are_repeated() -> None:
     body = "i = s32[3] iota(), iota_dimension=0\nROOT b = s32[2,3,4] broadcast(i), dimensions={1}"
     assert opcodes(body, "reshape-transpose-cleaning") == ["iota"]
     module = Module(parse(f"HloModule m\nENTRY e {{\n{body}\n}}"))
-    wanted = evaluate(module, [])
+    expected = evaluate(module, [])
     Pipeline.parse("reshape-transpose-cleaning").run(module)
-    np.testing.assert_array_equal(evaluate(module, [])[0], wanted[0])
+    np.testing.assert_array_equal(evaluate(module, [])[0], expected[0])
 
 
 @pytest.mark.parametrize(("order", "left"), [("0,3,1,2", 1), ("0,2,1,3", 2), ("0,1,3,2", 2)])
@@ -35,8 +35,8 @@ def test_the_transpose_of_a_product_is_the_product_the_other_way(order: str, lef
     module = Module(parse(f"HloModule m\nENTRY e {{\n{body}\n}}"))
     generator = np.random.default_rng(0)
     inputs = [generator.normal(size=s).astype(np.float32) for s in ((5, 2, 3, 7), (5, 7, 4))]
-    wanted = evaluate(module, inputs)
+    expected = evaluate(module, inputs)
     Pipeline.parse("reshape-transpose-cleaning").run(module, verify_each=True)
-    np.testing.assert_allclose(evaluate(module, inputs)[0], wanted[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(evaluate(module, inputs)[0], expected[0], rtol=1e-5, atol=1e-5)
     if left == 1:
         assert "operand_precision={highest,high}" in module.to_text()

@@ -57,10 +57,14 @@ def test_results_keep_their_bits(pipeline: str, chance: random.Random) -> None:
     module = random_module(chance)
     inputs = inputs_for(module)
     rewritten = run(pipeline, module)
-    for one, other in zip(evaluate(module, inputs), evaluate(rewritten, inputs), strict=True):
-        np.testing.assert_array_equal(one, other, err_msg=print_module(module.proto))
-        if one.dtype.kind == "f":
-            np.testing.assert_array_equal(np.signbit(one[one == 0]), np.signbit(other[one == 0]))
+    for reference, result in zip(
+        evaluate(module, inputs), evaluate(rewritten, inputs), strict=True
+    ):
+        np.testing.assert_array_equal(reference, result, err_msg=print_module(module.proto))
+        if reference.dtype.kind == "f":
+            np.testing.assert_array_equal(
+                np.signbit(reference[reference == 0]), np.signbit(result[reference == 0])
+            )
 
 
 @pytest.mark.parametrize("pipeline", REORDERED)
@@ -70,8 +74,10 @@ def test_results_stay_close(pipeline: str, chance: random.Random) -> None:
     module = random_module(chance)
     inputs = inputs_for(module)
     rewritten = run(pipeline, module)
-    for one, other in zip(evaluate(module, inputs), evaluate(rewritten, inputs), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    for reference, result in zip(
+        evaluate(module, inputs), evaluate(rewritten, inputs), strict=True
+    ):
+        np.testing.assert_allclose(reference, result, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("pipeline", [text for text in (*EXACT, *REORDERED) if "," not in text])
@@ -96,7 +102,9 @@ def test_casts_leave_valid_modules_of_the_same_signature(
 
 
 def test_every_pass_is_tried_here() -> None:
-    tried = {each.name for text in (*EXACT, *REORDERED) for each in Pipeline.parse(text).passes}
+    tried = {
+        pass_name.name for text in (*EXACT, *REORDERED) for pass_name in Pipeline.parse(text).passes
+    }
     assert set(registered_passes()) - tried - ON_KERNELS == {"auto-cast", "outlining"}
 
 

@@ -22,6 +22,6 @@ def test_tuples_flatten_to_the_same_results() -> None:
     module = entry_of(body)
     a, b, c = np.arange(2, dtype=F4), np.ones(2, F4), np.asarray(3, "i4")
     s, first, inner, number = evaluate(module, [(a, (b, c))])
-    found = evaluate(run("tuple-flattening", module), [a, b, c])
-    for one, other in zip((s, first, inner, number), found, strict=True):
-        np.testing.assert_array_equal(one, other)
+    results = evaluate(run("tuple-flattening", module), [a, b, c])
+    for reference, result in zip((s, first, inner, number), results, strict=True):
+        np.testing.assert_array_equal(reference, result)

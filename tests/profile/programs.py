@@ -87,13 +87,13 @@ def _scaled(x: Any, factor: float) -> Any:
 
 def two_kernels(folder: Path) -> Program:
     """An HLO module that calls two kernels and adds."""
-    one = written(traced(double, (64, 32)), folder)
-    two = written(traced(triple, (64, 32)), folder)
+    doubled = written(traced(double, (64, 32)), folder)
+    tripled = written(traced(triple, (64, 32)), folder)
     text = f"""HloModule m
         ENTRY main {{
           a = f32[64,32]{{1,0}} parameter(0)
-          k = {CALL.format(operands="a", config=one)}
-          l = {CALL.format(operands="k", config=two)}
+          k = {CALL.format(operands="a", config=doubled)}
+          l = {CALL.format(operands="k", config=tripled)}
           ROOT sum = f32[64,32]{{1,0}} add(l, a), metadata={{op_name="jit(f)/add"}}
         }}"""
     return compile(hlo_tools.load(text.encode()), target="trn2", root=folder)

@@ -341,7 +341,7 @@ def products_in_turn(good: bool) -> Kernel:
 
     def kernel(q: Any, k: Any, v: Any) -> Any:
         out = hbm((2048, 128), nl.float32)
-        query, key, value = (load(one, (128, 2048)) for one in (q, k, v))
+        query, key, value = (load(tensor, (128, 2048)) for tensor in (q, k, v))
 
         def first(i: int) -> Any:
             bank, scores = psum((128, 128)), sbuf((128, 128), nl.bfloat16)
@@ -410,11 +410,11 @@ def one_queue(good: bool) -> Kernel:
             result = sbuf((128, 64), x.dtype)
             for k in range(4):
                 left, right = sbuf((128, 256), x.dtype), sbuf((128, 256), x.dtype)
-                other = (
+                options = (
                     {"engine": nisa.scalar_engine, "dge_mode": nisa.dge_mode.hwdge} if good else {}
                 )
                 nisa.dma_copy(dst=left, src=columns(rows(x, i), k, 256))
-                nisa.dma_copy(dst=right, src=columns(rows(y, i), k, 256), **other)
+                nisa.dma_copy(dst=right, src=columns(rows(y, i), k, 256), **options)
                 nisa.tensor_tensor(
                     dst=left, data1=left, data2=right, op=nl.add, engine=nisa.vector_engine
                 )

@@ -25,20 +25,20 @@ TOLERANCE = 0.2
 
 
 def advice(program: Program) -> dict[str, Advice]:
-    return {one.code: one for one in advice_of(profile_of(program))}
+    return {entry.code: entry for entry in advice_of(profile_of(program))}
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_gain_is_that_of_the_mended_kernel(name: str) -> None:
     """Simulated from the slow program alone; within a fifth of what the other source shows."""
-    one = PAIRS[name]
-    slow, mended = one.slow(), one.mended()
-    found = advice(slow)
-    assert one.code in found
+    pair = PAIRS[name]
+    slow, mended = pair.slow(), pair.mended()
+    by_code = advice(slow)
+    assert pair.code in by_code
     before, after = (estimate(program).total.value for program in (slow, mended))
-    assert found[one.code].gain_ns == pytest.approx(before - after, rel=TOLERANCE)
-    assert found[one.code].place.partition(":")[0].endswith("slow_kernels.py")
-    assert one.code not in advice(mended)
+    assert by_code[pair.code].gain_ns == pytest.approx(before - after, rel=TOLERANCE)
+    assert by_code[pair.code].place.partition(":")[0].endswith("slow_kernels.py")
+    assert pair.code not in advice(mended)
 
 
 def test_a_fault_that_others_hide_is_named_behind_them() -> None:
@@ -60,14 +60,14 @@ def test_a_fault_that_others_hide_is_named_behind_them() -> None:
         return out
 
     arrays = np.ones((128, 128), HALF), np.ones((128, 4096), HALF)
-    found = advice(compile_kernel(jit(kernel).trace(arrays, target="trn2")))
-    assert not found["PERF-HBM-ROUND-TRIP"].behind
-    assert "PERF-HBM-ROUND-TRIP" in found["PERF-PSUM-BUFFER"].behind
-    assert found["PERF-PSUM-BUFFER"].later_ns > 3 * found["PERF-PSUM-BUFFER"].gain_ns
+    by_code = advice(compile_kernel(jit(kernel).trace(arrays, target="trn2")))
+    assert not by_code["PERF-HBM-ROUND-TRIP"].behind
+    assert "PERF-HBM-ROUND-TRIP" in by_code["PERF-PSUM-BUFFER"].behind
+    assert by_code["PERF-PSUM-BUFFER"].later_ns > 3 * by_code["PERF-PSUM-BUFFER"].gain_ns
 
 
 def test_each_rule_has_a_slow_kernel() -> None:
-    assert {one.code for one in PAIRS.values()} >= set(RULES)
+    assert {pair.code for pair in PAIRS.values()} >= set(RULES)
 
 
 def test_a_program_from_a_file_gets_the_same_advice(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the documents of a profile share, against plain loops over its events."""
+"""The shared analysis of a profile agrees with plain loops over its events."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def test_a_profile_is_analysed_once(
     for name in ONCE:
         inner = getattr(module, name)
 
-        def counted(*given: object, inner: object = inner, name: str = name) -> object:
+        def counted(*arguments: object, inner: object = inner, name: str = name) -> object:
             calls[name] += 1
-            return inner(*given)  # type: ignore[operator]
+            return inner(*arguments)  # type: ignore[operator]
 
         monkeypatch.setattr(module, name, counted)
     monkeypatch.setattr(write, "MAX_EVENTS_FOR_ADVICE", 0)  # which profiles programs of its own
-    found = Analysis(profile)
-    by(found, "line")
-    write_files(found, summary(found), tmp_path)
+    analysis = Analysis(profile)
+    by(analysis, "line")
+    write_files(analysis, summary(analysis), tmp_path)
     assert calls == dict.fromkeys(ONCE, 1)
     document, trace = summary(profile), io.BytesIO()
     write_trace(profile, trace)
-    assert summary(found) == document
+    assert summary(analysis) == document
     assert (tmp_path / "profile.perfetto-trace").read_bytes() == trace.getvalue()
 
 
@@ -61,10 +61,10 @@ def test_waits_are_the_gaps_of_each_engine(profile: Profile) -> None:
         if event.lane in ENGINES and event.start > until and event.waits_for >= 0:
             waits[index] = event.start - min(max(event.since, until), event.start)
         last[event.lane] = max(until, event.end)
-    assert wait_before(profile, 0) == {index: spent for index, spent in waits.items() if spent}
-    waited = sum(spent * events[index].turns for index, spent in waits.items())
+    assert wait_before(profile, 0) == {index: wait for index, wait in waits.items() if wait}
+    waited = sum(wait * events[index].turns for index, wait in waits.items())
     splits = engine_splits(profile, 0)
-    assert sum(sum(one.waiting_ns.values()) for one in splits) == pytest.approx(waited)
+    assert sum(sum(split.waiting_ns.values()) for split in splits) == pytest.approx(waited)
 
 
 def test_self_times_of_overlapping_events() -> None:

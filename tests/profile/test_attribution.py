@@ -46,16 +46,16 @@ def test_every_grouping_adds_up_to_the_same(program: Program, grouping: str) -> 
 @pytest.mark.parametrize("make", [softmax, matmul, addition])
 def test_the_critical_path_is_the_whole_time(make: Callable[[], Program]) -> None:
     profile = profile_of(make())
-    spent = sum(step.path_ns for step in critical_path(profile, 0))
-    assert spent == pytest.approx(profile.estimate.total.value)
+    path_ns = sum(step.path_ns for step in critical_path(profile, 0))
+    assert path_ns == pytest.approx(profile.estimate.total.value)
 
 
 def test_the_critical_path_of_a_loop_counts_its_turns() -> None:
     for turns in (1, 2, 3, 100):
         profile = profile_of(counted(turns))
-        spent = sum(step.path_ns for step in critical_path(profile, 0))
+        path_ns = sum(step.path_ns for step in critical_path(profile, 0))
         meetings = 2 * profile.parameters["control.loop_ns"].value
-        assert abs(spent - profile.estimate.total.value) <= meetings
+        assert abs(path_ns - profile.estimate.total.value) <= meetings
 
 
 def test_parts_of_an_engines_time_add_up(program: Program) -> None:
@@ -104,9 +104,9 @@ def test_lines_of_two_kernels(tmp_path: Path) -> None:
 
 
 def test_an_unknown_grouping() -> None:
-    with pytest.raises(NeffError, match="cannot be attributed by 'colour'") as found:
+    with pytest.raises(NeffError, match="cannot be attributed by 'colour'") as caught:
         by(profile_of(addition()), "colour")
-    assert found.value.code == "NEFF-GROUPING"
+    assert caught.value.code == "NEFF-GROUPING"
 
 
 def test_what_if_scales_what_it_names() -> None:
@@ -121,14 +121,14 @@ def test_what_if_scales_what_it_names() -> None:
 
 def test_what_if_twice_the_rate_is_the_parameter_set_twice_as_high() -> None:
     program = softmax()
-    given = Parameters("trn2")
-    clock = given["vector.clock_ghz"].value
+    parameters = Parameters("trn2")
+    clock = parameters["vector.clock_ghz"].value
     by_hand = estimate(program, parameters=Parameters("trn2", {"vector.clock_ghz": 2 * clock}))
     assert what_if(program, {"vector": 2.0}).total.value == by_hand.total.value
 
 
 @pytest.mark.parametrize("text", ["", "dma", "dma=0x", "dma=-1", "dma=nan", "wheel=2x", "dma=x"])
 def test_what_if_refuses(text: str) -> None:
-    with pytest.raises(NeffError) as found:
+    with pytest.raises(NeffError) as caught:
         changes_of(text)
-    assert found.value.code == "NEFF-WHAT-IF"
+    assert caught.value.code == "NEFF-WHAT-IF"

@@ -20,15 +20,15 @@ from tests.profile.programs import softmax, softmax_kernel, two_kernels
 
 def checks(**limits: object) -> dict[str, Check]:
     program = addition()
-    found = check_budget(program, profile_of(program), budget_of(**limits))  # type: ignore[arg-type]
-    return {check.name: check for check in found}
+    all_checks = check_budget(program, profile_of(program), budget_of(**limits))  # type: ignore[arg-type]
+    return {check.name: check for check in all_checks}
 
 
 def test_latency_is_that_of_the_estimate() -> None:
     total = profile_of(addition()).estimate.total.value / 1e3
-    found = checks(max_latency=f"{total * 1.01:.3f}us")["latency"]
-    assert found.is_kept
-    assert found.found == pytest.approx(total)
+    check = checks(max_latency=f"{total * 1.01:.3f}us")["latency"]
+    assert check.is_kept
+    assert check.found == pytest.approx(total)
     assert not checks(max_latency=f"{total * 0.99:.3f} us")["latency"].is_kept
     assert checks(max_latency="1s")["latency"].limit == 1e6
 
@@ -36,8 +36,8 @@ def test_latency_is_that_of_the_estimate() -> None:
 def test_memory_by_hand() -> None:
     """Three tiles of 512 float32 a partition; three variables of [128, 512] in HBM."""
     size = 3 * 512 * 4 * 128
-    kept = checks(max_sbuf="768KiB", max_hbm="0.75MiB")
-    assert [(kept[name].found, kept[name].is_kept) for name in ("sbuf", "hbm")] == [
+    by_name = checks(max_sbuf="768KiB", max_hbm="0.75MiB")
+    assert [(by_name[name].found, by_name[name].is_kept) for name in ("sbuf", "hbm")] == [
         (size, True)
     ] * 2
     exceeded = checks(max_sbuf="767KiB", max_hbm="0.74MiB")
@@ -50,9 +50,9 @@ def test_memory_by_hand() -> None:
 
 
 def test_utilisation() -> None:
-    found = checks(min_utilisation=("vector=0.1%", "tensor=1%"))
-    assert found["utilisation of vector"].is_kept
-    assert not found["utilisation of tensor"].is_kept
+    by_name = checks(min_utilisation=("vector=0.1%", "tensor=1%"))
+    assert by_name["utilisation of vector"].is_kept
+    assert not by_name["utilisation of tensor"].is_kept
 
 
 def test_a_baseline_may_be_exceeded_by_the_tolerance(
@@ -145,7 +145,7 @@ def test_budgets_of_a_project(
 def test_budgets_of_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a folder, NEFFs that the project has no limit for are left out."""
+    """NEFFs of a folder for which the project has no limit are left out."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     (tmp_path / "neffs").mkdir()
@@ -169,7 +169,7 @@ def test_a_budget_for_a_kernel_of_a_module(
     write(program, tmp_path / "m.neff")
     assert main(["budget", "m.neff", "--github", "--json"]) == 1
     (row,) = json.loads(capsys.readouterr().out)["checks"]
-    (share,) = [one for one in by(profile_of(program), "kernel") if one.name == "k0 double"]
+    (share,) = [share for share in by(profile_of(program), "kernel") if share.name == "k0 double"]
     assert row["name"] == "latency of double (k0)"
     assert row["found"] == pytest.approx(share.path_ns / 1e3)
     assert row["place"].startswith("programs.py:")
@@ -223,8 +223,8 @@ def test_info_has_the_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str
     write(softmax(), tmp_path / "a.neff")
     total = profile_of(softmax()).estimate.total.value / 1e3
     assert main(["info", str(tmp_path / "a.neff"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["estimate"]
-    assert found["estimated"] is True
-    assert found["total_us"] == pytest.approx(total, abs=1e-3)
+    estimate = json.loads(capsys.readouterr().out)["estimate"]
+    assert estimate["estimated"] is True
+    assert estimate["total_us"] == pytest.approx(total, abs=1e-3)
     assert main(["info", str(tmp_path / "a.neff")]) == 0
     assert "(estimated)" in capsys.readouterr().out

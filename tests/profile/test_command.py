@@ -34,10 +34,10 @@ def test_source_has_the_cost_beside_each_line(
     assert main(["profile", str(file), "--source", "--source-root", str(root)]) == 0
     line = line_of("nisa.reciprocal(")
     (row,) = [row for row in capsys.readouterr().out.splitlines() if f" {line} | " in row]
-    own, path, number, *rest = row.split()
-    assert float(own) > 0
+    own_time, path, number, *fields = row.split()
+    assert float(own_time) > 0
     assert float(path) > 0
-    assert (number, rest[1]) == (str(line), "nisa.reciprocal(dst=total,")
+    assert (number, fields[1]) == (str(line), "nisa.reciprocal(dst=total,")
 
 
 def test_source_that_is_not_there_is_named(
@@ -57,8 +57,8 @@ def test_documents(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)["profile"] == summary
     assert summary["estimated"] is True
     assert summary["what_if"]["total_us"] < summary["total_us"]
-    spent = sum(row["path_us"] for row in summary["by"]["line"])
-    assert spent == pytest.approx(summary["total_us"], abs=0.05)
+    path_us = sum(row["path_us"] for row in summary["by"]["line"])
+    assert path_us == pytest.approx(summary["total_us"], abs=0.05)
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,11 @@ def fetched(x: Any) -> Any:
 
 def calling(x: Any, y: Any) -> Any:
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    one = fetched(x)  # first
-    two = fetched(y)  # second
+    left = fetched(x)  # first
+    right = fetched(y)  # second
     with nl.no_reorder():  # the region
-        nisa.tensor_tensor(dst=one, data1=one, data2=two, op=nl.add)
-    move(out, one)  # third
+        nisa.tensor_tensor(dst=left, data1=left, data2=right, op=nl.add)
+    move(out, left)  # third
     return out
 
 
@@ -64,7 +64,7 @@ def descending(x: Any, depth: int = 60) -> Any:
 
 def line(text: str) -> int:
     lines = Path(__file__).read_text().splitlines()
-    return next(number for number, one in enumerate(lines, 1) if one.endswith(f"  # {text}"))
+    return next(number for number, line in enumerate(lines, 1) if line.endswith(f"  # {text}"))
 
 
 def place(text: str) -> str:
@@ -78,20 +78,20 @@ def traced(kernel: Any = calling, count: int = 2) -> KernelIR:
 
 @pytest.fixture
 def profile(tmp_path: Path) -> Profile:
-    """Of the program as a file has it."""
+    """Return the profile of a program after a round trip through a file."""
     write(compile_kernel(traced()), tmp_path / "calling.neff")
     return profile_of(read(tmp_path / "calling.neff"))
 
 
 def test_a_location_has_the_calls_up_to_the_kernel() -> None:
-    first, second, region, third = [one.location for one in traced().bodies[0]]
+    first, second, region, third = [statement.location for statement in traced().bodies[0]]
     assert first and second and region and third
     assert (first.line, first.function) == (line("the transfer"), "move")
-    assert [(one.line, one.function) for one in first.callers] == [
+    assert [(caller.line, caller.function) for caller in first.callers] == [
         (line("in fetched"), "fetched"), (line("first"), "calling"),
     ]  # fmt: skip
-    assert [one.line for one in second.callers] == [line("in fetched"), line("second")]
-    assert [one.line for one in third.callers] == [line("third")]
+    assert [caller.line for caller in second.callers] == [line("in fetched"), line("second")]
+    assert [caller.line for caller in third.callers] == [line("third")]
     assert (region.file, region.line, region.caller) == (__file__, line("the region"), None)
 
 
@@ -99,24 +99,26 @@ def test_a_deep_recursion_keeps_the_innermost_calls() -> None:
     (statement,) = traced(descending, 1).bodies[0]
     assert statement.location
     assert len(statement.location.callers) == MAX_CALLERS
-    whole = klir.dumps(traced(descending, 1))
-    again = klir.loads(whole.klir, whole.companion, whole.constants)
+    files = klir.dumps(traced(descending, 1))
+    again = klir.loads(files.klir, files.companion, files.constants)
     assert len(again.bodies[0][0].location.callers) == MAX_CALLERS  # type: ignore[union-attr]
 
 
 def test_kernel_files_and_texts_keep_them() -> None:
     kernel = traced()
-    whole = klir.dumps(kernel)
-    again = klir.loads(whole.klir, whole.companion, whole.constants)
-    wanted = [
-        (str(one), *(f"{frame} {frame.function}" for frame in one.callers))
-        for one in (statement.location for statement in kernel.bodies[0])
-        if one
+    files = klir.dumps(kernel)
+    again = klir.loads(files.klir, files.companion, files.constants)
+    expected = [
+        (str(location), *(f"{frame} {frame.function}" for frame in location.callers))
+        for location in (statement.location for statement in kernel.bodies[0])
+        if location
     ]
-    short = [tuple(text.replace(str(Path(__file__).parent) + "/", "") for text in one) for one in wanted]  # fmt: skip
-    found = [statement.location for statement in again.bodies[0]]
+    short = [tuple(text.replace(str(Path(__file__).parent) + "/", "") for text in texts) for texts in expected]  # fmt: skip
+    locations = [statement.location for statement in again.bodies[0]]
     assert [
-        (str(one), *(f"{frame} {frame.function}" for frame in one.callers)) for one in found if one
+        (str(location), *(f"{frame} {frame.function}" for frame in location.callers))
+        for location in locations
+        if location
     ] == short
     text = to_text(kernel)
     assert f'from @"{__file__}":{line("in fetched")} in fetched from' in text
@@ -135,32 +137,32 @@ def _plain(x: Any) -> Any:
     [
         ([["k.py", 1, "f", -1, 0]], []),
         ([["k.py", 1, "f", -1, -2]], []),
-        ([["k.py", 1, "f", -1, at - 1] for at in range(MAX_CALLERS + 2)], []),
+        ([["k.py", 1, "f", -1, number - 1] for number in range(MAX_CALLERS + 2)], []),
         ([], [[1, 0]]),
     ],
 )
 def test_damaged_calls_of_a_kernel_file_are_refused(frames: list[Any], runs: list[Any]) -> None:
-    with pytest.raises(NkiFileError) as found:
+    with pytest.raises(NkiFileError) as caught:
         CallerReader({"frames": frames, "runs": runs})
-    assert found.value.code == "NKI-FILE-COMPANION"
+    assert caught.value.code == "NKI-FILE-COMPANION"
 
 
 @pytest.mark.parametrize(
-    "callers", [[[0, 0]], [[0, 1]], [[1, -1]], [[1]], [["a", 0]], 3, [[at + 1, at] for at in range(40)]]
+    "callers", [[[0, 0]], [[0, 1]], [[1, -1]], [[1]], [["a", 0]], 3, [[number + 1, number] for number in range(40)]]
 )  # fmt: skip
 def test_damaged_calls_of_a_program_are_refused(callers: object) -> None:
-    rows = [[0, 1 + at, -1, 0] for at in range(50)]
+    rows = [[0, 1 + number, -1, 0] for number in range(50)]
     document = {"files": ["k.py"], "functions": ["f"], "locations": rows, "callers": callers}
-    with pytest.raises(NeffFileError) as found:
+    with pytest.raises(NeffFileError) as caught:
         SourceTable.from_json(document, "x")
-    assert found.value.code == "NEFF-SOURCES"
+    assert caught.value.code == "NEFF-SOURCES"
 
 
 def test_the_table_of_a_program_keeps_each_call_once() -> None:
     table = SourceTable()
     kernel = SourceLocation("/a/k.py", 9, "kernel")
-    for at in range(3):
-        table.number(SourceLocation("/a/k.py", at + 1, "helper", -1, kernel))
+    for number in range(3):
+        table.number(SourceLocation("/a/k.py", number + 1, "helper", -1, kernel))
     document = table.to_json()
     assert (len(document["locations"]), document["callers"]) == (4, [[1, 0], [2, 0], [3, 0]])
     again = SourceTable.from_json(document, "x")
@@ -171,20 +173,20 @@ def test_the_table_of_a_program_keeps_each_call_once() -> None:
 def test_lines_cost_what_they_call(profile: Profile) -> None:
     rows = {share.name: share for share in by(profile, "line")}
     transfer, total = rows[place("the transfer")], profile.estimate.total.value
-    calls = [rows[place(one)] for one in ("first", "second", "third")]
-    assert sum(one.cumulative_ns for one in calls) == pytest.approx(transfer.self_ns)
-    assert sum(one.cumulative_path_ns for one in calls) == pytest.approx(transfer.path_ns)
-    assert all(one.cumulative_ns > 0 and one.self_ns == one.events == 0 for one in calls)
+    calls = [rows[place(name)] for name in ("first", "second", "third")]
+    assert sum(call.cumulative_ns for call in calls) == pytest.approx(transfer.self_ns)
+    assert sum(call.cumulative_path_ns for call in calls) == pytest.approx(transfer.path_ns)
+    assert all(call.cumulative_ns > 0 and call.self_ns == call.events == 0 for call in calls)
     inner = rows[place("in fetched")]
     assert inner.cumulative_ns == pytest.approx(calls[0].cumulative_ns + calls[1].cumulative_ns)
-    assert sum(one.path_ns for one in rows.values()) == pytest.approx(total)
+    assert sum(row.path_ns for row in rows.values()) == pytest.approx(total)
     assert {share.name for share in by(profile, "op")} == {"calling"}
 
 
 def test_a_recursive_line_counts_once(tmp_path: Path) -> None:
     profile = profile_of(compile_kernel(traced(descending, 1)))
     total = sum(share.path_ns for share in by(profile, "line"))
-    assert max(one.cumulative_path_ns for one in by(profile, "line")) == pytest.approx(total)
+    assert max(share.cumulative_path_ns for share in by(profile, "line")) == pytest.approx(total)
 
 
 def test_source_shows_the_cost_of_a_call(
@@ -195,9 +197,9 @@ def test_source_shows_the_cost_of_a_call(
     assert main([*words, "--source-root", str(Path(__file__).parent)]) == 0
     out = capsys.readouterr().out
     assert "path with calls µs" in out
-    (row,) = [one for one in out.splitlines() if one.endswith("# second")]
-    own, path, with_calls, path_with_calls = map(float, row.split()[:4])
-    assert own == path == 0 < min(with_calls, path_with_calls)
+    (row,) = [line for line in out.splitlines() if line.endswith("# second")]
+    own_time, path, with_calls, path_with_calls = map(float, row.split()[:4])
+    assert own_time == path == 0 < min(with_calls, path_with_calls)
 
 
 def test_the_call_of_a_kernel_in_a_module_is_a_frame(tmp_path: Path) -> None:
@@ -210,11 +212,13 @@ def test_the_call_of_a_kernel_in_a_module_is_a_frame(tmp_path: Path) -> None:
           b = f32[128,64]{{1,0}} parameter(1)
           ROOT k = {call}, metadata={{op_name="jit(f)/k" source_file="/home/me/model.py" source_line=7}}
         }}"""
-    found = profile_of(compile(hlo_tools.load(text.encode()), target="trn2", root=tmp_path))
-    rows = {share.name: share for share in by(found, "line")}
-    spent = sum(share.path_ns for share in rows.values())
-    assert rows["model.py:7"].cumulative_path_ns == pytest.approx(spent)
-    assert rows[place("first")].cumulative_path_ns < spent
+    called_profile = profile_of(
+        compile(hlo_tools.load(text.encode()), target="trn2", root=tmp_path)
+    )
+    rows = {share.name: share for share in by(called_profile, "line")}
+    path_ns = sum(share.path_ns for share in rows.values())
+    assert rows["model.py:7"].cumulative_path_ns == pytest.approx(path_ns)
+    assert rows[place("first")].cumulative_path_ns < path_ns
 
 
 def test_documents_have_the_calls(profile: Profile, tmp_path: Path) -> None:
@@ -234,20 +238,22 @@ def test_documents_have_the_calls(profile: Profile, tmp_path: Path) -> None:
 
 def test_stacks_in_the_vendors_tables(profile: Profile, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    found = {
+    by_table = {
         path.stem: parquet.read_table(path).to_pylist() for path in write_parquet(profile, tmp_path)
     }
-    frames = {row["stack_frame_id"]: row for row in found["KernelStackFrames"]}
+    frames = {row["stack_frame_id"]: row for row in by_table["KernelStackFrames"]}
     (start,) = [
-        row for row in found["KernelInstructions"]
+        row for row in by_table["KernelInstructions"]
         if row["line_number"] == line("the transfer") and row["stack_frame_depth"] == 2
         and frames[frames[row["stack_frame_id"]]["parent_stack_frame_id"]]["line_number"] == line("in fetched")
     ][:1]  # fmt: skip
     names: list[str] = []
-    at: int | None = start["stack_frame_id"]
-    while at is not None:
-        names.append(f"{frames[at]['fully_qualified_function_name']}:{frames[at]['line_number']}")
-        at = frames[at]["parent_stack_frame_id"]
+    frame_id: int | None = start["stack_frame_id"]
+    while frame_id is not None:
+        names.append(
+            f"{frames[frame_id]['fully_qualified_function_name']}:{frames[frame_id]['line_number']}"
+        )
+        frame_id = frames[frame_id]["parent_stack_frame_id"]
     assert names[:2] == [f"move:{line('the transfer')}", f"fetched:{line('in fetched')}"]
     assert names[2] in {f"calling:{line('first')}", f"calling:{line('second')}"}
 
@@ -262,8 +268,8 @@ def repeated(x: Any) -> Any:
 
 def test_advice_names_the_call_behind_the_line() -> None:
     x = np.ones((128, 2048), np.float32)
-    found = advice_of(profile_of(compile_kernel(jit(repeated).trace((x,), target="trn2"))))
-    (reload,) = [one for one in found if one.code == "PERF-RELOAD"]
+    entries = advice_of(profile_of(compile_kernel(jit(repeated).trace((x,), target="trn2"))))
+    (reload,) = [entry for entry in entries if entry.code == "PERF-RELOAD"]
     assert reload.place.endswith(place("the transfer"))
-    names = [Path(one).name for one in reload.lines]
+    names = [Path(line).name for line in reload.lines]
     assert names == [place("the transfer"), *sorted([place("in fetched"), place("the reload")])]

@@ -20,36 +20,44 @@ from tests.profile.slow_kernels import PAIRS
 def test_tiles_of_a_product_by_hand() -> None:
     """[128, 64] and [128, 512] go in, [64, 512] is copied out of one bank."""
     profile = profile_of(matmul())
-    held = {one.name.rpartition(".")[0]: one for one in holdings(profile) if one.memory != "hbm"}
-    assert (held["k0.left"].partitions, held["k0.left"].size) == (128, 64 * 4)
-    assert (held["k0.bank"].memory, held["k0.bank"].partitions) == ("psum", 64)
-    assert held["k0.bank"].size == 512 * 4
-    assert held["k0.bank"].start_ns < held["k0.result"].end_ns
-    assert held["k0.left"].end_ns <= held["k0.result"].end_ns
-    assert held["k0.result"].start_ns >= held["k0.bank"].start_ns
+    by_name = {
+        holding.name.rpartition(".")[0]: holding
+        for holding in holdings(profile)
+        if holding.memory != "hbm"
+    }
+    assert (by_name["k0.left"].partitions, by_name["k0.left"].size) == (128, 64 * 4)
+    assert (by_name["k0.bank"].memory, by_name["k0.bank"].partitions) == ("psum", 64)
+    assert by_name["k0.bank"].size == 512 * 4
+    assert by_name["k0.bank"].start_ns < by_name["k0.result"].end_ns
+    assert by_name["k0.left"].end_ns <= by_name["k0.result"].end_ns
+    assert by_name["k0.result"].start_ns >= by_name["k0.bank"].start_ns
 
 
 def test_the_peak_is_the_sum_of_what_is_held_then() -> None:
     profile = profile_of(PAIRS["two_passes"].mended())
-    found = holdings(profile)
-    most = peak(profile, found, "sbuf", 0)
-    assert most.used == sum(one.nbytes for one in most.holders)
-    moments = [one.start_ns for one in found]
-    at = [
-        sum(o.nbytes for o in found if o.memory == "sbuf" and o.start_ns <= t < o.end_ns)
+    held_tensors = holdings(profile)
+    most = peak(profile, held_tensors, "sbuf", 0)
+    assert most.used == sum(holder.nbytes for holder in most.holders)
+    moments = [holding.start_ns for holding in held_tensors]
+    totals = [
+        sum(o.nbytes for o in held_tensors if o.memory == "sbuf" and o.start_ns <= t < o.end_ns)
         for t in moments
     ]
-    assert most.used == max(at)
+    assert most.used == max(totals)
     assert most.used <= most.capacity
     assert most.holders[0].place.partition(":")[0].endswith("slow_kernels.py")
 
 
 def test_variables_are_held_in_hbm_all_the_time() -> None:
     profile = profile_of(PAIRS["two_passes"].slow())
-    held = {one.name: one for one in holdings(profile) if one.memory == "hbm"}
+    by_name = {holding.name: holding for holding in holdings(profile) if holding.memory == "hbm"}
     total = profile.estimate.total.value
-    assert (held["x"].start_ns, held["x"].end_ns, held["x"].nbytes) == (0.0, total, 1024 * 1024 * 4)
-    (scratch,) = (one for name, one in held.items() if name not in ("x", "output_0"))
+    assert (by_name["x"].start_ns, by_name["x"].end_ns, by_name["x"].nbytes) == (
+        0.0,
+        total,
+        1024 * 1024 * 4,
+    )
+    (scratch,) = (holding for name, holding in by_name.items() if name not in ("x", "output_0"))
     assert 0 < scratch.start_ns < scratch.end_ns < total
 
 
@@ -88,5 +96,9 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "FLOPs a byte" in text
     assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)["profile"]
-    assert {one["memory"] for one in document["memory"]["peaks"]} == {"sbuf", "psum", "hbm"}
+    assert {peak_row["memory"] for peak_row in document["memory"]["peaks"]} == {
+        "sbuf",
+        "psum",
+        "hbm",
+    }
     assert document["roofline"]["kernel"][0]["bytes"] == 2 * 128 * 512 * 4

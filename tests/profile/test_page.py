@@ -31,9 +31,9 @@ BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 def columns(profile: Profile) -> dict[str, np.ndarray[Any, Any]]:
     """The packed columns as the page's program reads them."""
-    found = columns_of(profile)
-    raw = np.frombuffer(zlib.decompress(base64.b64decode(found.packed), -15), np.uint8)
-    planes = raw.reshape(len(NAMES), 4, found.count)
+    packed_columns = columns_of(profile)
+    raw = np.frombuffer(zlib.decompress(base64.b64decode(packed_columns.packed), -15), np.uint8)
+    planes = raw.reshape(len(NAMES), 4, packed_columns.count)
     numbers = np.ascontiguousarray(planes.transpose(0, 2, 1)).view("<i4")[..., 0]
     return dict(zip(NAMES, numbers, strict=True))
 
@@ -41,15 +41,23 @@ def columns(profile: Profile) -> dict[str, np.ndarray[Any, Any]]:
 def test_columns_hold_every_event() -> None:
     profile = profile_of(matmul())
     events = profile.estimate.cores[0].events
-    found, given = columns_of(profile), columns(profile)
-    at, seen = 0, []
-    for _, lane, _, count in found.tracks:
-        starts = np.cumsum(given["start"][at : at + count])
-        for k, start in enumerate(starts, at):
-            opcode = found.opcodes[given["opcode"][k]]
-            seen.append((lane, opcode, int(start), int(given["length"][k]), int(given["bytes"][k])))
-        at += count
-    wanted = [
+    table, raw_columns = columns_of(profile), columns(profile)
+    start_row, rows = 0, []
+    for _, lane, _, count in table.tracks:
+        starts = np.cumsum(raw_columns["start"][start_row : start_row + count])
+        for k, start in enumerate(starts, start_row):
+            opcode = table.opcodes[raw_columns["opcode"][k]]
+            rows.append(
+                (
+                    lane,
+                    opcode,
+                    int(start),
+                    int(raw_columns["length"][k]),
+                    int(raw_columns["bytes"][k]),
+                )
+            )
+        start_row += count
+    expected = [
         (
             "tensor weights" if event.opcode == "load_weights" else event.lane,
             event.opcode,
@@ -59,26 +67,28 @@ def test_columns_hold_every_event() -> None:
         )
         for event in events
     ]
-    assert sorted(seen) == sorted(wanted)
+    assert sorted(rows) == sorted(expected)
 
 
 def test_waits_lead_to_the_event_that_was_waited_for() -> None:
     profile = profile_of(softmax())
     events = profile.estimate.cores[0].events
-    found, given = columns_of(profile), columns(profile)
-    opcodes = [found.opcodes[number] for number in given["opcode"]]
-    seen = sorted((opcodes[k], opcodes[k - step]) for k, step in enumerate(given["waits"]) if step)
-    wanted = sorted((e.opcode, events[e.waits_for].opcode) for e in events if e.waits_for >= 0)
-    assert wanted
-    assert seen == wanted
+    table, raw_columns = columns_of(profile), columns(profile)
+    opcodes = [table.opcodes[number] for number in raw_columns["opcode"]]
+    waits = sorted(
+        (opcodes[k], opcodes[k - step]) for k, step in enumerate(raw_columns["waits"]) if step
+    )
+    expected = sorted((e.opcode, events[e.waits_for].opcode) for e in events if e.waits_for >= 0)
+    assert expected
+    assert waits == expected
 
 
 def test_the_page_holds_source_advice_and_nothing_from_elsewhere() -> None:
     page = render_page([profile_of(PAIRS["two_passes"].slow())], root=Path(__file__).parent)
-    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    (document,) = json.loads(found[1])["profiles"]
-    assert [one["code"] for one in document["advice"]] == ["PERF-HBM-ROUND-TRIP"]
+    match = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    (document,) = json.loads(match[1])["profiles"]
+    assert [advice["code"] for advice in document["advice"]] == ["PERF-HBM-ROUND-TRIP"]
     (lines,) = document["sources"].values()
     assert any("activation" in line for line in lines)
     assert not re.findall(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", page)
@@ -93,9 +103,9 @@ def test_text_of_a_program_does_not_end_the_script_element() -> None:
 
 
 def test_two_profiles_in_one_page(tmp_path: Path) -> None:
-    one = PAIRS["functions_in_turn"]
-    write(one.slow(), tmp_path / "old.neff")
-    write(one.mended(), tmp_path / "new.neff")
+    pair = PAIRS["functions_in_turn"]
+    write(pair.slow(), tmp_path / "old.neff")
+    write(pair.mended(), tmp_path / "new.neff")
     words = ["profile", str(tmp_path / "new.neff"), "--compare", str(tmp_path / "old.neff")]
     assert main([*words, "-o", str(tmp_path)]) == 0
     page = (tmp_path / "profile.html").read_text()
@@ -124,22 +134,22 @@ def test_counters_are_those_of_the_trace() -> None:
     rows = {str(row["name"]): row for row in counter_rows(profile, 1.0)}
     assert {"SBUF", "DMA bandwidth", "vector", "scalar", "sync"} <= set(rows)
     assert "PSUM" not in rows  # nothing is held there
-    (given,) = counters(profile)
-    for one in given:
-        if any(value for _, value in one.samples):
-            row = rows[one.name.removesuffix(" utilisation")]
-            assert list(zip(row["at"], row["values"], strict=True)) == one.samples  # type: ignore[call-overload]
+    (all_counters,) = counters(profile)
+    for counter in all_counters:
+        if any(value for _, value in counter.samples):
+            row = rows[counter.name.removesuffix(" utilisation")]
+            assert list(zip(row["at"], row["values"], strict=True)) == counter.samples  # type: ignore[call-overload]
     assert rows["SBUF"]["full"] == 128 * 212_984
     assert max(rows["vector"]["values"]) <= rows["vector"]["full"] == 1000  # type: ignore[call-overload]
 
 
 def test_a_long_counter_keeps_the_peak_of_each_part() -> None:
-    samples = [(at, at % 7) for at in range(0, 100_000, 3)] + [(100_000, 0)]
-    found = fewer(samples)
-    assert len(found) <= 2002
-    assert found[-1] == samples[-1]
+    samples = [(number, number % 7) for number in range(0, 100_000, 3)] + [(100_000, 0)]
+    shortened = fewer(samples)
+    assert len(shortened) <= 2002
+    assert shortened[-1] == samples[-1]
     width = 100_000 / 2000
-    for time, value in found[1:-1:97]:
+    for time, value in shortened[1:-1:97]:
         within = [v for t, v in samples if time - 4 <= t < time + width + 1]
         assert value == max(within)
 
@@ -170,12 +180,12 @@ def test_each_tab_opens_in_a_browser(tab: str, tmp_path: Path) -> None:
     assert "data-ready=" in done.stdout
     shown = re.search(rf'<section id="{tab}" class="on">(.*?)</section>', done.stdout, re.DOTALL)
     assert shown is not None
-    wanted = {
+    expected = {
         "timeline": "critical path", "advice": "No rule found", "source": "activation_reduce",
         "tables": f"programs.py:{line_of('nisa.reciprocal(')}", "memory": "tensors held then",
         "roofline": "share of the roof",
     }  # fmt: skip
-    assert wanted[tab] in shown[1]
+    assert expected[tab] in shown[1]
 
 
 def test_several_programs_in_one_page_are_no_comparison() -> None:

@@ -20,32 +20,32 @@ from tests.profile.programs import line_of, matmul, softmax
 
 def fields(data: bytes) -> dict[int, list[Any]]:
     """Field number -> values of a message."""
-    found: dict[int, list[Any]] = defaultdict(list)
-    at = 0
+    by_number: dict[int, list[Any]] = defaultdict(list)
+    position = 0
 
     def varint() -> int:
-        nonlocal at
+        nonlocal position
         shift = value = 0
         while True:
-            byte = data[at]
-            at += 1
+            byte = data[position]
+            position += 1
             value |= (byte & 127) << shift
             shift += 7
             if byte < 128:
                 return value
 
-    while at < len(data):
+    while position < len(data):
         key = varint()
         if key & 7 == 0:
-            found[key >> 3].append(varint())
+            by_number[key >> 3].append(varint())
             continue
         length = 8 if key & 7 == 1 else varint()
         assert key & 7 in (1, 2)
-        piece = data[at : at + length]
+        piece = data[position : position + length]
         assert len(piece) == length
-        at += length
-        found[key >> 3].append(int.from_bytes(piece, "little") if key & 7 == 1 else piece)
-    return found
+        position += length
+        by_number[key >> 3].append(int.from_bytes(piece, "little") if key & 7 == 1 else piece)
+    return by_number
 
 
 class Trace:
@@ -88,12 +88,12 @@ class Trace:
                 begin, first = pending.pop(track)
                 self.slices.append((
                     track, begin, time, self.names[2][first[10][0]],
-                    dict(self.argument(fields(one)) for one in first[4]), first[47], first[48],
+                    dict(self.argument(fields(annotation)) for annotation in first[4]), first[47], first[48],
                 ))  # fmt: skip
 
-    def argument(self, one: dict[int, list[Any]]) -> tuple[str, Any]:
-        value = one[4][0] if 4 in one else self.names[29][one[17][0]]
-        return self.names[3][one[1][0]], value
+    def argument(self, annotation: dict[int, list[Any]]) -> tuple[str, Any]:
+        value = annotation[4][0] if 4 in annotation else self.names[29][annotation[17][0]]
+        return self.names[3][annotation[1][0]], value
 
 
 def traced(program: Program) -> tuple[Any, Trace]:
@@ -106,8 +106,8 @@ def traced(program: Program) -> tuple[Any, Trace]:
 def test_every_event_is_one_slice(make: Callable[[], Program]) -> None:
     profile, trace = traced(make())
     events = profile.estimate.cores[0].events
-    wanted = sorted((round(event.start), round(event.end), event.opcode) for event in events)
-    assert sorted(slice[1:4] for slice in trace.slices) == wanted
+    expected = sorted((round(event.start), round(event.end), event.opcode) for event in events)
+    assert sorted(slice[1:4] for slice in trace.slices) == expected
     assert all(track in trace.tracks for track, *_ in trace.slices)
 
 
@@ -132,15 +132,15 @@ def test_tracks_are_lanes_below_a_core_that_says_estimated() -> None:
 def test_flows_are_the_semaphores_that_were_waited_for() -> None:
     profile, trace = traced(softmax())
     events = profile.estimate.cores[0].events
-    wanted = {
+    expected = {
         (round(events[event.waits_for].start), round(event.start))
         for event in events
         if event.waits_for >= 0
     }
     begins = {flow: slice[1] for slice in trace.slices for flow in slice[5]}
-    found = {(begins[flow], slice[1]) for slice in trace.slices for flow in slice[6]}
-    assert found == wanted
-    assert all(begin < end for begin, end in found)
+    flows = {(begins[flow], slice[1]) for slice in trace.slices for flow in slice[6]}
+    assert flows == expected
+    assert all(begin < end for begin, end in flows)
 
 
 def test_arguments() -> None:
@@ -160,7 +160,7 @@ def test_folded_turns_of_a_loop_are_said() -> None:
 
 
 def counter(trace: Trace, name: str) -> list[tuple[int, int]]:
-    (track,) = [uuid for uuid, (own, _) in trace.tracks.items() if own == name]
+    (track,) = [uuid for uuid, (track_name, _) in trace.tracks.items() if track_name == name]
     return trace.samples[track]
 
 
@@ -192,8 +192,8 @@ def test_utilisation_is_busy_time() -> None:
             value * (later - time) / 1e3
             for (time, value), (later, _) in itertools.pairwise(samples)
         )
-        found = profile.estimate.cores[0].engines[engine].occupied_ns
-        assert busy == pytest.approx(found, rel=0.05)
+        busy_ns = profile.estimate.cores[0].engines[engine].occupied_ns
+        assert busy == pytest.approx(busy_ns, rel=0.05)
 
 
 def test_samples_follow_each_other() -> None:

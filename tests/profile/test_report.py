@@ -113,9 +113,9 @@ def test_every_program_of_a_script(tmp_path: Path) -> None:
     assert first["profile"]["complete"] is True
     scalars = [row for row in first["profile"]["by"]["opcode"] if row["name"] == "tensor_scalar"]
     assert scalars[0]["events"] == 5
-    made = tmp_path / "made" / first["folder"]
-    assert neff.read(made / "program.neff").target == "trn2"
-    assert json.loads((made / "summary.json").read_text()) == first["profile"]
+    folder = tmp_path / "made" / first["folder"]
+    assert neff.read(folder / "program.neff").target == "trn2"
+    assert json.loads((folder / "summary.json").read_text()) == first["profile"]
 
 
 def test_a_script_without_programs(tmp_path: Path) -> None:

@@ -43,11 +43,11 @@ def test_self_times_add_up_to_what_each_lane_was_busy() -> None:
     for program in (softmax(), matmul(), counted(5)):
         profile = profile_of(program)
         core = profile.estimate.cores[0]
-        found: dict[str, float] = {}
-        for event, own in zip(core.events, profile.self_ns[0], strict=True):
-            found[event.lane] = found.get(event.lane, 0.0) + own * event.turns
+        by_lane: dict[str, float] = {}
+        for event, self_ns in zip(core.events, profile.self_ns[0], strict=True):
+            by_lane[event.lane] = by_lane.get(event.lane, 0.0) + self_ns * event.turns
         for lane, time in {**core.engines, **core.queues}.items():
-            assert found.get(lane, 0.0) == pytest.approx(time.occupied_ns)
+            assert by_lane.get(lane, 0.0) == pytest.approx(time.occupied_ns)
 
 
 def test_lines_of_the_users_kernel() -> None:
@@ -68,7 +68,7 @@ def test_kernels_and_operations_of_a_module(tmp_path: Path) -> None:
 
 
 def test_frames_of_inlined_functions() -> None:
-    """Those of the script, without the launcher that ran it."""
+    """The frames of the script, without the launcher that ran it."""
     text = b"""HloModule m
         FileNames
         1 "/home/me/model.py"
@@ -91,7 +91,7 @@ def test_frames_of_inlined_functions() -> None:
           ROOT sum = f32[64,32]{1,0} add(a, a), metadata={op_name="jit(step)/layer/add" stack_frame_id=3}
         }"""
     program = compile(hlo_tools.load(text), target="trn2")
-    (site,) = [one for one in profile_of(program).sites if one.opcode == "tensor_tensor"]
+    (site,) = [site for site in profile_of(program).sites if site.opcode == "tensor_tensor"]
     assert (site.place, site.frames) == ("model.py:7", ("train.py:40",))
     assert site.scope == "jit(step)/layer/add"
     assert {share.name for share in by(profile_of(program), "scope")} >= {"jit(step)/layer/add"}

@@ -44,57 +44,57 @@ def test_layout_and_types(tmp_path: Path) -> None:
 
 
 def test_it_is_marked_as_simulated(tmp_path: Path) -> None:
-    found = tables(softmax(), tmp_path)
-    (metadata,) = found["Metadata"]
+    by_table = tables(softmax(), tmp_path)
+    (metadata,) = by_table["Metadata"]
     assert (metadata["is_simulation"], metadata["profile_schema_version"]) == (True, "7.4.0")
-    assert "estimated" in found["Warning"][0]["message"]
+    assert "estimated" in by_table["Warning"][0]["message"]
 
 
 def test_instructions_and_transfers_are_the_events(tmp_path: Path) -> None:
-    found = tables(softmax(), tmp_path)
+    by_table = tables(softmax(), tmp_path)
     events = profile_of(softmax()).estimate.cores[0].events
     engines = [event for event in events if event.lane in ("vector", "scalar", "sync", "gpsimd")]
-    rows = found["Instruction"]
+    rows = by_table["Instruction"]
     assert [row["start_ts"] for row in rows] == [round(event.start) for event in engines]
     line = line_of("nisa.reciprocal(")
     (row,) = [row for row in rows if row["opcode"] == "reciprocal"]
     assert row["nki_source_location"].endswith(f"programs.py:{line}")
-    frames = {one["stack_frame_id"]: one for one in found["KernelStackFrames"]}
+    frames = {frame["stack_frame_id"]: frame for frame in by_table["KernelStackFrames"]}
     (kernel,) = [
-        one for one in found["KernelInstructions"]
-        if one["kernel_instruction_name"] == row["kernel_instruction_name"]
+        row_of_table for row_of_table in by_table["KernelInstructions"]
+        if row_of_table["kernel_instruction_name"] == row["kernel_instruction_name"]
     ]  # fmt: skip
     assert frames[kernel["stack_frame_id"]]["line_number"] == line
-    moved = found["DmaPacketAggregated"]
+    moved = by_table["DmaPacketAggregated"]
     assert [row["transfer_bytes"] for row in moved] == [128 * 512 * 4] * 2
     assert [(row["source"], row["dest"]) for row in moved] == [("HBM", "SBUF"), ("SBUF", "HBM")]
     ids = {row["id"] for row in rows} | {row["id"] for row in moved}
-    assert all({flow["in_id"], flow["out_id"]} <= ids for flow in found["Flow"])
+    assert all({flow["in_id"], flow["out_id"]} <= ids for flow in by_table["Flow"])
 
 
 def test_totals_of_a_product_by_hand() -> None:
     """[128, 64]^T @ [128, 512] in fp32 on trn2: one core of 2 x 128 x 128 x 2.4 GHz."""
     profile = profile_of(matmul())
-    found, seconds = totals(profile), profile.estimate.total.value / 1e9
+    sums, seconds = totals(profile), profile.estimate.total.value / 1e9
     flops, nbytes = 2 * 128 * 64 * 512, 4 * (128 * 64 + 128 * 512 + 64 * 512)
     peak, stack = 2 * 128 * 128 * 2.4e9, 750e9
-    assert found["model_flops"] == found["hardware_flops"] == flops
-    assert found["adjusted_hardware_flops"] == 4 * flops
-    assert found["dma_transfer_total_bytes"] == nbytes
-    assert found["hbm_read_bytes"] + found["hbm_write_bytes"] == nbytes
-    assert found["mm_arithmetic_intensity"] == pytest.approx(flops / nbytes)
-    assert found["mfu_estimated_percent"] == pytest.approx(flops / peak / seconds)
-    assert found["mbu_estimated_percent"] == pytest.approx(nbytes / stack / seconds)
+    assert sums["model_flops"] == sums["hardware_flops"] == flops
+    assert sums["adjusted_hardware_flops"] == 4 * flops
+    assert sums["dma_transfer_total_bytes"] == nbytes
+    assert sums["hbm_read_bytes"] + sums["hbm_write_bytes"] == nbytes
+    assert sums["mm_arithmetic_intensity"] == pytest.approx(flops / nbytes)
+    assert sums["mfu_estimated_percent"] == pytest.approx(flops / peak / seconds)
+    assert sums["mbu_estimated_percent"] == pytest.approx(nbytes / stack / seconds)
     reachable = flops / nbytes / (peak / stack)
-    assert found["mfu_max_achievable_estimated_percent"] == pytest.approx(reachable)
-    assert found["matmul_instruction_count"] == 2
-    assert found["output_queue_bytes"] == 4 * 64 * 512
+    assert sums["mfu_max_achievable_estimated_percent"] == pytest.approx(reachable)
+    assert sums["matmul_instruction_count"] == 2
+    assert sums["output_queue_bytes"] == 4 * 64 * 512
 
 
 def test_totals_count_every_iteration() -> None:
-    four, many = (totals(profile_of(counted(turns))) for turns in (4, 64))
+    four, sixty_four = (totals(profile_of(counted(turns))) for turns in (4, 64))
     for name in ("vector_engine_instruction_count", "dma_transfer_count"):
-        assert many[name] == 16 * four[name]
+        assert sixty_four[name] == 16 * four[name]
     assert four["dma_transfer_total_bytes"] == 2 * 128 * 64 * 4
 
 

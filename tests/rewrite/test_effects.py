@@ -27,9 +27,9 @@ ENTRY main {
 def test_what_an_instruction_calls_counts() -> None:
     module = Module(parse(TEXT))
     effectful = effectful_computations(module)
-    known: dict[int, bool] = {}
-    found = {view.name: has_effect_within(view, known) for view in module.entry.instructions}
-    assert [name for name, acts in found.items() if acts] == ["x", "two", "five"]
-    assert all((number in effectful) == acts for number, acts in known.items())
+    effects: dict[int, bool] = {}
+    by_name = {view.name: has_effect_within(view, effects) for view in module.entry.instructions}
+    assert [name for name, acts in by_name.items() if acts] == ["x", "two", "five"]
+    assert all((number in effectful) == acts for number, acts in effects.items())
     alone = {view.name: has_effect_within(view, {}) for view in module.entry.instructions}
-    assert alone == found
+    assert alone == by_name

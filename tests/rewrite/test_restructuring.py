@@ -60,8 +60,8 @@ def test_meaning_stays(edit: str, scheme: str) -> None:
     EDITS[edit](module)
     again = hlo_tools.load(module.to_bytes())
     assert again.id_scheme == scheme
-    for found, wanted in zip(run(again), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for actual, reference in zip(run(again), expected, strict=True):
+        np.testing.assert_array_equal(actual, reference)
 
 
 def test_outlined_computation(module: Module) -> None:
@@ -165,7 +165,7 @@ def test_many_edits_look_at_the_list_once(module: Module, monkeypatch: pytest.Mo
     entry = module.entry
     looked: list[int] = []
     sweep = editing.sweep
-    monkeypatch.setattr(editing, "sweep", lambda *given: looked.append(1) or sweep(*given))
+    monkeypatch.setattr(editing, "sweep", lambda *arguments: looked.append(1) or sweep(*arguments))
     views = [entry.add("negate", F32, [entry.find("x")]) for _ in range(50)]
     for view in views:
         entry.add("abs", F32, view.operands, like=view)
@@ -223,8 +223,8 @@ def test_inlining_hands_on_control_edges() -> None:
     module = hlo_tools.load(CONTROL.encode())
     inline_call(module.entry.find("call"))
     remove_unreachable(module)
-    wanted = {("exponential", "negate"), ("negate", "cosine"), ("add", "log")}
-    assert control_edges(module) == wanted
+    expected = {("exponential", "negate"), ("negate", "cosine"), ("add", "log")}
+    assert control_edges(module) == expected
     assert verify(module) == []
 
 
@@ -295,10 +295,10 @@ def new_fusion(module: Module) -> None:
     body = module.add_computation("fused_again")
     x = body.add("parameter", entry.root.shape, parameter_number=0)
     body.set_root(body.add("cosine", x.shape, [x]))
-    made = entry.add(
+    fusion = entry.add(
         "fusion", x.shape, [entry.root], called_computation_ids=[body.id], fusion_kind="kLoop"
     )
-    entry.set_root(made)
+    entry.set_root(fusion)
 
 
 def clone_function(module: Module) -> None:

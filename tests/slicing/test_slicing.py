@@ -56,9 +56,9 @@ NAMES = ("x", "w", "dot", "twos", "scaled", "squared", "total", "back", "shifted
 
 @pytest.fixture(params=["wide", "legacy"])
 def module(request: pytest.FixtureRequest) -> Module:
-    made = Module(parse(TEXT))
-    set_ids(made, request.param)
-    return made
+    built = Module(parse(TEXT))
+    set_ids(built, request.param)
+    return built
 
 
 def all_values(module: Module) -> dict[str, Any]:
@@ -80,21 +80,23 @@ def all_values(module: Module) -> dict[str, Any]:
 
 def leaves(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
-        return [leaf for part in value for leaf in leaves(part)]
+        return [leaf for piece in value for leaf in leaves(piece)]
     return [value]
 
 
 def check_slice(module: Module, names: list[str], operands: int | None, users: int) -> None:
     targets = find_targets(module, names)
-    part = extract_slice(grow(targets, operands=operands, users=users), targets=targets)
-    assert verify(part.module) == []
+    extracted = extract_slice(grow(targets, operands=operands, users=users), targets=targets)
+    assert verify(extracted.module) == []
     values = all_values(module)
-    found = Evaluator(part.module).run([values[view.name] for view in part.inputs])
-    expected = [values[view.name] for view in part.outputs]
-    for mine, theirs in zip(leaves(found), leaves(expected), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-    reparsed = load(part.module.to_bytes())
-    assert [i.name for i in reparsed.instructions] == [i.name for i in part.module.instructions]
+    results = Evaluator(extracted.module).run([values[view.name] for view in extracted.inputs])
+    expected = [values[view.name] for view in extracted.outputs]
+    for result, reference in zip(leaves(results), leaves(expected), strict=True):
+        np.testing.assert_array_equal(result, reference)
+    reparsed = load(extracted.module.to_bytes())
+    assert [i.name for i in reparsed.instructions] == [
+        i.name for i in extracted.module.instructions
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -115,37 +117,37 @@ def test_a_slice_computes_the_same(
 
 
 def test_everything_an_instruction_needs(module: Module) -> None:
-    part = extract_slice(grow(find_targets(module, ["%scaled"])))
-    assert [view.name for view in part.inputs] == ["x", "w"]
-    assert [view.name for view in part.outputs] == ["scaled"]
-    assert [c.name for c in part.module.computations] == ["main"]
+    extracted = extract_slice(grow(find_targets(module, ["%scaled"])))
+    assert [view.name for view in extracted.inputs] == ["x", "w"]
+    assert [view.name for view in extracted.outputs] == ["scaled"]
+    assert [c.name for c in extracted.module.computations] == ["main"]
 
 
 def test_called_computations_come_along(module: Module) -> None:
-    part = extract_slice(grow(find_targets(module, ["total"]), operands=1))
-    assert [c.name for c in part.module.computations] == ["sum", "square", "main"]
+    extracted = extract_slice(grow(find_targets(module, ["total"]), operands=1))
+    assert [c.name for c in extracted.module.computations] == ["sum", "square", "main"]
 
 
 def test_constants_may_be_parameters(module: Module) -> None:
-    part = extract_slice(find_targets(module, ["scaled"]), constants=False)
-    assert [view.name for view in part.inputs] == ["dot", "twos"]
+    extracted = extract_slice(find_targets(module, ["scaled"]), constants=False)
+    assert [view.name for view in extracted.inputs] == ["dot", "twos"]
 
 
 def test_users(module: Module) -> None:
-    found = grow(find_targets(module, ["total"]), operands=0, users=1)
-    assert {view.name for view in found} == {"total", "back", "pair"}
+    neighborhood = grow(find_targets(module, ["total"]), operands=0, users=1)
+    assert {view.name for view in neighborhood} == {"total", "back", "pair"}
 
 
 def test_inside_a_called_computation(module: Module) -> None:
-    part = extract_slice(find_targets(module, ["square/q"]))
-    assert part.module.entry.name == "square"
-    assert verify(part.module) == []
+    extracted = extract_slice(find_targets(module, ["square/q"]))
+    assert extracted.module.entry.name == "square"
+    assert verify(extracted.module) == []
 
 
 def test_parameters_only_are_handed_through(module: Module) -> None:
-    part = extract_slice(find_targets(module, ["x"]))
-    assert [view.name for view in part.outputs] == ["x"]
-    assert verify(part.module) == []
+    extracted = extract_slice(find_targets(module, ["x"]))
+    assert [view.name for view in extracted.outputs] == ["x"]
+    assert verify(extracted.module) == []
 
 
 @pytest.mark.parametrize(
@@ -202,8 +204,12 @@ def test_both_parts_of_an_asynchronous_pair_are_taken() -> None:
             " %d = f32[4]{0} copy-done(%s)\n ROOT %n = f32[4]{0} negate(%d) }"
         )
     )
-    part = extract_slice(find_targets(module, ["d"]))
-    assert [view.opcode for view in part.module.entry] == ["parameter", "copy-start", "copy-done"]
+    extracted = extract_slice(find_targets(module, ["d"]))
+    assert [view.opcode for view in extracted.module.entry] == [
+        "parameter",
+        "copy-start",
+        "copy-done",
+    ]
 
 
 def test_constants_left_in_the_file_stay_there(tmp_path: Path) -> None:
@@ -211,8 +217,8 @@ def test_constants_left_in_the_file_stay_there(tmp_path: Path) -> None:
     text = f"HloModule m\nENTRY %e {{ %c = f32[5000]{{0}} constant({{{values}}})\n ROOT %n = f32[5000]{{0}} negate(%c) }}"
     Module(parse(text)).save(tmp_path / "m.pb")
     module = load(tmp_path / "m.pb", leave_constants=100)
-    part = extract_slice(grow(find_targets(module, ["n"])))
-    part.module.save(tmp_path / "part.pb")
+    extracted = extract_slice(grow(find_targets(module, ["n"])))
+    extracted.module.save(tmp_path / "part.pb")
     (result,) = Evaluator(load(tmp_path / "part.pb")).run([])
     np.testing.assert_array_equal(result, -np.arange(5000, dtype=np.float32))
 
@@ -229,8 +235,8 @@ def file(tmp_path: Path) -> str:
 def test_prints_text(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["slice", file, "--source", "model.py:3-4"]) == 0
     captured = capsys.readouterr()
-    part = Module(parse(captured.out))
-    assert [view.name for view in part.entry.parameters] == ["x", "w"]
+    extracted = Module(parse(captured.out))
+    assert [view.name for view in extracted.entry.parameters] == ["x", "w"]
     assert captured.err == "6 instructions: %x, %w -> %scaled\n"
 
 
@@ -239,7 +245,7 @@ def test_writes_a_file(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     words = ["slice", file, "-i", "total", "--operands", "1", "--users", "1", "-o", str(out)]
     assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in document["outputs"]] == ["total", "back", "pair"]
+    assert [output["name"] for output in document["outputs"]] == ["total", "back", "pair"]
     assert load(out).entry.root.opcode == "tuple"
 
 

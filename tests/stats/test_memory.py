@@ -17,11 +17,11 @@ from hlo_tools.text import parse
 
 
 def of_text(text: str) -> Memory:
-    found = memory(Module(parse(text)))
-    assert sum(owner.size for owner in found.owners) == found.peak
-    assert max((step.bytes for step in found.timeline), default=0) == found.peak
-    assert found.timeline[found.at].bytes == found.peak
-    return found
+    usage = memory(Module(parse(text)))
+    assert sum(owner.size for owner in usage.owners) == usage.peak
+    assert max((step.bytes for step in usage.timeline), default=0) == usage.peak
+    assert usage.timeline[usage.at].bytes == usage.peak
+    return usage
 
 
 def entry(*lines: str, head: str = "") -> str:
@@ -34,20 +34,20 @@ KIB = "f32[256]"  # 1024 bytes
 
 
 def test_an_operand_that_ends_is_written_over() -> None:
-    found = of_text(
+    usage = of_text(
         entry(f"x = {KIB} parameter(0)", f"a = {KIB} negate(x)", f"b = {KIB} sine(a)",
               f"ROOT c = {KIB} exponential(b)")
     )  # fmt: skip
-    assert found.peak == 2048
-    assert (found.arguments, found.results) == (1024, 1024)
+    assert usage.peak == 2048
+    assert (usage.arguments, usage.results) == (1024, 1024)
 
 
 def test_what_is_read_elsewhere_is_not_written_over() -> None:
-    found = of_text(
+    usage = of_text(
         entry(f"x = {KIB} parameter(0)", f"a = {KIB} negate(x)", f"b = {KIB} reverse(a), dimensions={{0}}",
               f"ROOT c = {KIB} reverse(b), dimensions={{0}}")
     )  # fmt: skip
-    assert found.peak == 3072
+    assert usage.peak == 3072
 
 
 @pytest.mark.parametrize(
@@ -59,23 +59,23 @@ def test_what_is_read_elsewhere_is_not_written_over() -> None:
     ],
 )
 def test_donated_arguments_are_written_over(head: str, peak: int, aliased: int) -> None:
-    found = of_text(entry(f"x = {KIB} parameter(0)", f"ROOT a = {KIB} negate(x)", head=head))
-    assert (found.peak, found.aliased) == (peak, aliased)
+    usage = of_text(entry(f"x = {KIB} parameter(0)", f"ROOT a = {KIB} negate(x)", head=head))
+    assert (usage.peak, usage.aliased) == (peak, aliased)
 
 
 def test_an_aliased_argument_that_is_needed_later_costs_a_copy() -> None:
     head = ", input_output_alias={ {0}: (0, {}, may-alias) }"
-    found = of_text(
+    usage = of_text(
         entry(f"x = {KIB} parameter(0)", f"a = {KIB} negate(x)",
               f"b = {KIB} reverse(x), dimensions={{0}}", f"ROOT t = ({KIB}, {KIB}) tuple(a, b)", head=head)
     )  # fmt: skip
-    assert found.peak == 3072
-    assert found.results == 2048
+    assert usage.peak == 3072
+    assert usage.results == 2048
 
 
 def test_results_that_are_arguments_are_copied() -> None:
-    found = of_text(entry(f"x = {KIB} parameter(0)", f"ROOT t = ({KIB}, {KIB}) tuple(x, x)"))
-    assert found.peak == 3072
+    usage = of_text(entry(f"x = {KIB} parameter(0)", f"ROOT t = ({KIB}, {KIB}) tuple(x, x)"))
+    assert usage.peak == 3072
 
 
 def test_the_schedule_decides() -> None:
@@ -89,11 +89,11 @@ def test_the_schedule_decides() -> None:
     ]
     lines = [line.replace("= f32[] slice", "= f32[1] slice").replace("e = f32[]", "e = f32[1]") for line in lines]  # fmt: skip
     head = ", is_scheduled=true"
-    apart = of_text(entry(*lines, head=head))
+    separate = of_text(entry(*lines, head=head))
     lines[2], lines[3] = lines[3], lines[2]
     together = of_text(entry(*lines, head=head))
-    assert apart.scheduled
-    assert (apart.peak, together.peak) == (4 + 2048 + 4, 4 + 1024 + 4 + 4)
+    assert separate.scheduled
+    assert (separate.peak, together.peak) == (4 + 2048 + 4, 4 + 1024 + 4 + 4)
 
 
 LOOP = """HloModule loop
@@ -129,10 +129,10 @@ ENTRY main {
 
 
 def test_the_state_of_a_loop_is_one_buffer() -> None:
-    found = of_text(LOOP)
+    usage = of_text(LOOP)
     # Two arguments, one state, the counter's two, three constants, the condition's or nothing.
-    assert found.peak == 3 * 1024 + 12 + 4 + 1
-    assert found.peak - found.constants - found.arguments == 1024 + 5
+    assert usage.peak == 3 * 1024 + 12 + 4 + 1
+    assert usage.peak - usage.constants - usage.arguments == 1024 + 5
 
 
 def test_what_a_loop_needs_later_is_copied_for_it() -> None:
@@ -142,7 +142,7 @@ def test_what_a_loop_needs_later_is_copied_for_it() -> None:
 
 
 def test_of_branches_the_largest_counts() -> None:
-    found = of_text(
+    usage = of_text(
         """HloModule m
 
 small { p = f32[256] parameter(0)  ROOT a = f32[256] negate(p) }
@@ -161,11 +161,11 @@ ENTRY main {
 }
 """
     )
-    assert found.peak == 1 + 3 * 1024
+    assert usage.peak == 1 + 3 * 1024
 
 
 def test_tuples_calls_and_asynchronous_pairs_rename_memory() -> None:
-    found = of_text(
+    usage = of_text(
         """HloModule m
 
 callee {
@@ -185,8 +185,8 @@ ENTRY main {
 }
 """
     )
-    assert found.peak == 3 * 1024 + 4
-    assert [owner.kind for owner in found.owners[:3]].count("result") == 1
+    assert usage.peak == 3 * 1024 + 4
+    assert [owner.kind for owner in usage.owners[:3]].count("result") == 1
 
 
 def test_calls_that_double_cost_nothing() -> None:
@@ -201,9 +201,9 @@ def test_calls_that_double_cost_nothing() -> None:
     text = "HloModule m\n" + "\n".join(levels) + (
         "\nENTRY main { x = f32[256] parameter(0)  ROOT r = f32[256] call(x), to_apply=c59 }\n"
     )  # fmt: skip
-    found = memory(Module(parse(text)))
-    assert found.peak == 3072
-    assert len(found.timeline) < 300_000
+    usage = memory(Module(parse(text)))
+    assert usage.peak == 3072
+    assert len(usage.timeline) < 300_000
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -221,7 +221,7 @@ def test_like_a_count_by_hand(seed: int) -> None:
     lines[-1] = f"ROOT {lines[-1]}"
     uses[39], uses[0] = 40, 40
     expected = max(
-        sum(size for at, size in enumerate(sizes) if at <= step <= uses[at] or at == 0)
+        sum(size for index, size in enumerate(sizes) if index <= step <= uses[index] or index == 0)
         for step in range(40)
     )
     assert of_text(entry(*lines, head=", is_scheduled=true")).peak == expected
@@ -270,16 +270,16 @@ def test_no_more_than_xla_allocates_and_little_less(name: str, donated: tuple[in
     sizes: Any = compiled.memory_analysis()
     executable: Any = compiled.runtime_executable()
     (module,) = executable.hlo_modules()
-    found = memory(load(module.as_serialized_hlo_module_proto()))
+    usage = memory(load(module.as_serialized_hlo_module_proto()))
     total = (
         sizes.argument_size_in_bytes + sizes.output_size_in_bytes
         - sizes.alias_size_in_bytes + sizes.temp_size_in_bytes
     )  # fmt: skip
-    assert found.scheduled
-    assert found.arguments == sizes.argument_size_in_bytes
-    assert abs(found.results - sizes.output_size_in_bytes) <= 8 * 4  # XLA's table of pointers
-    assert found.aliased == (sizes.alias_size_in_bytes if donated else 0)
-    assert 0.75 * total <= found.peak - found.constants <= total
+    assert usage.scheduled
+    assert usage.arguments == sizes.argument_size_in_bytes
+    assert abs(usage.results - sizes.output_size_in_bytes) <= 8 * 4  # XLA's table of pointers
+    assert usage.aliased == (sizes.alias_size_in_bytes if donated else 0)
+    assert 0.75 * total <= usage.peak - usage.constants <= total
 
 
 ASSIGNMENT = """BufferAssignment:
@@ -293,10 +293,10 @@ allocation 4: 0x55d0c8, size 100, preallocated-temp:
 
 
 def test_xla_s_dump_is_read() -> None:
-    found = read_assignment(ASSIGNMENT)
-    assert found is not None
-    assert (found.total, found.arguments, found.results) == (8300, 4096, 4096)
-    assert (found.constants, found.temporaries) == (8, 100)
+    assignment = read_assignment(ASSIGNMENT)
+    assert assignment is not None
+    assert (assignment.total, assignment.arguments, assignment.results) == (8300, 4096, 4096)
+    assert (assignment.constants, assignment.temporaries) == (8, 100)
     assert read_assignment("BufferAssignment:\n") is None
 
 

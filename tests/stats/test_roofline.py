@@ -36,15 +36,15 @@ def module_of(text: str) -> Module:
 @pytest.mark.parametrize("name", CASES)
 def test_sums_are_the_module_s(name: str) -> None:
     module = module_of(module_text(name))
-    total, found = statistics(module), roofline(module, "trn2")
-    assert sum(one.flops for one in found.work) == total.flops
-    functions = sum(one.transcendentals for one in found.work)
+    total, analysis = statistics(module), roofline(module, "trn2")
+    assert sum(work.flops for work in analysis.work) == total.flops
+    functions = sum(work.transcendentals for work in analysis.work)
     # Statistics take the most of each kind that a branch has, the roofline the branch with the most.
     assert functions == total.transcendentals or ("conditional" in name and functions < total.transcendentals)  # fmt: skip
-    assert sum(one.bytes for one in found.work) == total.bytes
-    assert sum(group.time for group in found.by_source()) == pytest.approx(found.time)
-    assert sum(group.time for group in found.by_scope()) == pytest.approx(found.time)
-    assert sum(found.by_bound().values()) == pytest.approx(found.time)
+    assert sum(work.bytes for work in analysis.work) == total.bytes
+    assert sum(group.time for group in analysis.by_source()) == pytest.approx(analysis.time)
+    assert sum(group.time for group in analysis.by_scope()) == pytest.approx(analysis.time)
+    assert sum(analysis.by_bound().values()) == pytest.approx(analysis.time)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ ENTRY main {
 
 
 def test_loops_count_as_often_as_they_run() -> None:
-    found = roofline(module_of(LOOP), "trn2")
-    (added,) = [one for one in found.work if one.instruction == "y"]
+    analysis = roofline(module_of(LOOP), "trn2")
+    (added,) = [work for work in analysis.work if work.instruction == "y"]
     assert (added.runs, added.flops, added.bytes) == (5, 5 * 256, 5 * 3 * 1024)
     assert (added.bound, added.intensity) == ("memory", pytest.approx(1 / 12))
-    assert found.unknown_loops == 0
+    assert analysis.unknown_loops == 0
 
 
 def test_peaks_are_those_of_the_targets() -> None:
@@ -121,14 +121,18 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_kernels_count_what_they_multiply() -> None:
     text = kernel_call({"func_name": "scale", "grid": [2, 4], "mac_count": 7})
-    (work,) = [one for one in roofline(module_of(text), "trn2").work if one.opcode == "custom-call"]
+    (work,) = [
+        candidate
+        for candidate in roofline(module_of(text), "trn2").work
+        if candidate.opcode == "custom-call"
+    ]
     assert (work.flops, work.products) == (14, 14)
 
 
 def test_damaged_modules_are_refused_or_counted() -> None:
     module = module_of(module_text("call"))
     module.entry.root.proto.called_computation_ids[:] = [77]
-    for look in (memory, lambda one: roofline(one, "trn2")):  # pyright: ignore[reportUnknownLambdaType]
+    for look in (memory, lambda module: roofline(module, "trn2")):  # pyright: ignore[reportUnknownLambdaType]
         with pytest.raises(HloFileError) as caught:
             look(module)
         assert caught.value.code == "HLO-REFERENCE"

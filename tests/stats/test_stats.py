@@ -32,23 +32,23 @@ def test_counts_as_xla_does(name: str) -> None:
     client = jax.extend.backend.get_backend("cpu")
     expected = _jax.hlo_module_cost_analysis(client, _hlo.hlo_module_from_text(text))
     # One turn of a loop is what XLA counts; ours would count known turns.
-    found = statistics(Module(parse(text)), trips={})
-    assert found.flops == expected.get("flops", 0)
-    assert found.transcendentals == expected.get("transcendentals", 0)
-    assert found.bytes == expected.get("bytes accessed", 0)
+    stats = statistics(Module(parse(text)), trips={})
+    assert stats.flops == expected.get("flops", 0)
+    assert stats.transcendentals == expected.get("transcendentals", 0)
+    assert stats.bytes == expected.get("bytes accessed", 0)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_it_holds_is_what_the_views_show(name: str) -> None:
     module = Module(parse(module_text(name)))
-    found = statistics(module.to_bytes())
+    stats = statistics(module.to_bytes())
     views = list(module.instructions)
-    assert {o.opcode: o.count for o in found.opcodes} == Counter(view.opcode for view in views)
+    assert {o.opcode: o.count for o in stats.opcodes} == Counter(view.opcode for view in views)
     constants = [view.shape.byte_size for view in views if view.opcode == "constant"]
-    assert (found.constants, found.constant_bytes) == (len(constants), sum(constants))
-    assert found.parameter_bytes == sum(view.shape.byte_size for view in module.entry.parameters)
-    assert found.result_bytes == module.entry.result_shape.byte_size
-    assert [(c.name, c.instructions) for c in found.computations] == [
+    assert (stats.constants, stats.constant_bytes) == (len(constants), sum(constants))
+    assert stats.parameter_bytes == sum(view.shape.byte_size for view in module.entry.parameters)
+    assert stats.result_bytes == module.entry.result_shape.byte_size
+    assert [(c.name, c.instructions) for c in stats.computations] == [
         (computation.name, len(computation)) for computation in module.computations
     ]
 
@@ -79,10 +79,10 @@ def loop(limit: str = "constant(10)", config: str = "") -> str:
 
 
 def test_loops_count_as_often_as_they_run() -> None:
-    found = statistics(Module(parse(loop())))
-    assert found.flops == 10 * (1 + 8) + 10
-    assert found.unknown_loops == 0
-    runs = {c.name: c.runs for c in found.computations}
+    stats = statistics(Module(parse(loop())))
+    assert stats.flops == 10 * (1 + 8) + 10
+    assert stats.unknown_loops == 0
+    runs = {c.name: c.runs for c in stats.computations}
     assert runs == {"body": 10, "condition": 10, "main": 1}
 
 
@@ -100,8 +100,8 @@ def test_a_strange_trip_count_is_not_believed(config: str) -> None:
 
 
 def test_a_loop_of_unknown_length_counts_once() -> None:
-    found = of_text(loop('custom-call(), custom_call_target="x"'))
-    assert (found.flops, found.unknown_loops) == (1 + 8 + 1, 1)
+    stats = of_text(loop('custom-call(), custom_call_target="x"'))
+    assert (stats.flops, stats.unknown_loops) == (1 + 8 + 1, 1)
 
 
 def test_damaged_loops_have_an_unknown_length() -> None:
@@ -113,22 +113,22 @@ def test_damaged_loops_have_an_unknown_length() -> None:
     )
     data = parse(text).SerializeToString()
     size = len(list(Module(parse(text)).instructions))
-    for at, itself in itertools.product(range(size), (False, True)):
+    for index, itself in itertools.product(range(size), (False, True)):
         module = load(data)
-        view = list(module.instructions)[at]
+        view = list(module.instructions)[index]
         view.proto.operand_ids[:] = [view.id] if itself and view.operands else []
         damaged = module.proto.SerializeToString()
-        assert all(trip_count(one) in (10, None) for one in load(damaged).instructions)
+        assert all(trip_count(inst) in (10, None) for inst in load(damaged).instructions)
 
 
 def test_constants_parameters_and_results() -> None:
-    found = of_text(
+    stats = of_text(
         "HloModule m\nENTRY e { x = f32[3] parameter(0)\n c = f32[3] constant({1,2,3})\n"
         " s = bf16[] constant(1)\n ROOT r = (f32[3], bf16[]) tuple(c, s) }"
     )
-    assert (found.constants, found.constant_bytes) == (2, 14)
-    assert (found.parameter_bytes, found.result_bytes) == (12, 14)
-    assert found.intensity == 0.0
+    assert (stats.constants, stats.constant_bytes) == (2, 14)
+    assert (stats.parameter_bytes, stats.result_bytes) == (12, 14)
+    assert stats.intensity == 0.0
 
 
 def kernel_call(record: object) -> str:
@@ -140,8 +140,8 @@ def kernel_call(record: object) -> str:
 
 
 def test_kernels_are_named() -> None:
-    found = of_text(kernel_call({"func_name": "scale", "grid": [2, 4], "mac_count": 7}))
-    (kernel,) = found.kernels
+    stats = of_text(kernel_call({"func_name": "scale", "grid": [2, 4], "mac_count": 7}))
+    (kernel,) = stats.kernels
     assert (kernel.name, kernel.grid, kernel.calls) == ("scale", (2, 4), 1)
     assert (kernel.bytes, kernel.macs) == (32, 7)
 

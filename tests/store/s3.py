@@ -85,8 +85,12 @@ def proxy(address: str, change: Change) -> Generator[str]:
             status, content = change(self.command, self.path, status, content)
             self.send_response(status)
             for name, value in got.items():
-                own = name.lower() in ("content-length", "transfer-encoding", "connection")
-                if not own and not name.lower().startswith("x-amz-checksum"):
+                is_own_header = name.lower() in (
+                    "content-length",
+                    "transfer-encoding",
+                    "connection",
+                )
+                if not is_own_header and not name.lower().startswith("x-amz-checksum"):
                     self.send_header(name, value)
             length = got["Content-Length"] if self.command == "HEAD" else str(len(content))
             self.send_header("Content-Length", length or "0")
@@ -99,12 +103,12 @@ def proxy(address: str, change: Change) -> Generator[str]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.daemon_threads = True
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{made.server_address[1]}"
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
-        made.shutdown()
-        made.server_close()
+        server.shutdown()
+        server.server_close()

@@ -35,7 +35,7 @@ def build(*words: str) -> int:
 
 
 def statuses(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return [one["status"] for one in json.loads(capsys.readouterr().out)["builds"]]
+    return [build["status"] for build in json.loads(capsys.readouterr().out)["builds"]]
 
 
 def test_one_build_serves_another(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,8 +100,8 @@ def test_a_warning_is_kept_without_the_folder(folder: Path) -> None:
         action,
         {"module.neff": b"x", "report.json": b'{"target": "trn2", "warnings": ["{folder}: w"]}'},
     )
-    made = make(source, flags, Path("a.neff"), action=action, store=store)
-    assert made == Made("trn2", (f"{source.folder}: w",), True)
+    product = make(source, flags, Path("a.neff"), action=action, store=store)
+    assert product == Made("trn2", (f"{source.folder}: w",), True)
 
 
 @pytest.mark.parametrize(

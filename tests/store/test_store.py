@@ -92,7 +92,7 @@ def test_read_only(place: Place) -> None:
 @pytest.mark.parametrize("damage", [b"", b"other text", b"\xff\x00"])
 def test_damage_is_found_and_mended(place: Place, folder: str, damage: bytes) -> None:
     Store(place).put(ONE, FILES)
-    name = next(one for one in names(place) if one.startswith(folder))
+    name = next(name for name in names(place) if name.startswith(folder))
     place.write(name, damage)
     assert name in {fault.name for fault in verify(place)}
     store = Store(place)

@@ -27,7 +27,7 @@ def codes(folder: Path, body: str, head: str = "def kernel(a):") -> list[str]:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     path = folder / "kernels.py"
     path.write_text(f"{HEAD}@nki.jit\n{head}\n{lines}")
-    return [one.code.removeprefix("NKI-STRICT-") for one in check_file(path)]
+    return [finding.code.removeprefix("NKI-STRICT-") for finding in check_file(path)]
 
 
 BODIES = [
@@ -144,8 +144,8 @@ CLASSES = [
 def test_classes_that_a_kernel_names(tmp_path: Path, code: str, text: str) -> None:
     path = tmp_path / "kernels.py"
     path.write_text(f"{HEAD}{text}\n@nki.jit\ndef kernel(a):\n    c = C()\n    return a\n")
-    found = [one.code for one in check_file(path)]
-    assert found == ([f"NKI-STRICT-{code}"] if code else [])
+    codes_told = [finding.code for finding in check_file(path)]
+    assert codes_told == ([f"NKI-STRICT-{code}"] if code else [])
     path.write_text(f"{HEAD}{text}\n@nki.jit\ndef kernel(a):\n    return a\n")
     assert check_file(path) == []
 
@@ -168,14 +168,14 @@ def test_kernels_of_beta_1(tmp_path: Path) -> None:
         "from neuronxcc import nki\nimport neuronxcc.nki.language as nl\n"
         "@nki.jit\ndef kernel(a):\n    x = nl.load(a)\n    return nl.exp(x)\n"
     )
-    (found,) = check_file(path)
-    assert (found.code, found.line) == ("NKI-STRICT-OLD-API", 3)
+    (finding,) = check_file(path)
+    assert (finding.code, finding.line) == ("NKI-STRICT-OLD-API", 3)
 
 
 def test_async(tmp_path: Path) -> None:
     path = tmp_path / "kernels.py"
     path.write_text(f"{HEAD}async def f():\n    await f()\n@nki.jit\ndef kernel(a):\n    f()\n")
-    assert {one.code for one in check_file(path)} == {"NKI-STRICT-ASYNC"}
+    assert {finding.code for finding in check_file(path)} == {"NKI-STRICT-ASYNC"}
 
 
 def test_bodies_of_loop_functions_may_be_inside(tmp_path: Path) -> None:
@@ -203,17 +203,17 @@ def test_what_is_called_in_other_files_is_checked(tmp_path: Path) -> None:
         f"{HEAD}import package\nfrom package import deep as d\n"
         "@nki.jit\ndef kernel(a):\n    package.assist(a)\n    return d.other(a)\n"
     )
-    (found,) = check_file(path)
-    assert found.code == "NKI-STRICT-DEL"
-    assert (Path(found.file).name, found.line, found.function) == ("deep.py", 5, "other")
+    (finding,) = check_file(path)
+    assert finding.code == "NKI-STRICT-DEL"
+    assert (Path(finding.file).name, finding.line, finding.function) == ("deep.py", 5, "other")
 
 
 def test_place_and_text(tmp_path: Path) -> None:
     path = tmp_path / "kernels.py"
     path.write_text(f"{HEAD}@nki.jit\ndef kernel(a):\n    x = a is True\n    return a\n")
-    (found,) = check_file(path)
-    assert (found.line, found.column, found.severity) == (11, 9, "warning")
-    assert str(found) == (
+    (finding,) = check_file(path)
+    assert (finding.line, finding.column, finding.severity) == (11, 9, "warning")
+    assert str(finding) == (
         f"{path}:11:9: warning[NKI-STRICT-IDENTITY] 'is' in kernel: values have no identity; it is"
         " read as '=='\n  help: write '=='"
     )
@@ -248,8 +248,8 @@ def test_kernel_objects() -> None:
     def clean(a):
         return a
 
-    (found,) = check_kernel(jit(nested))
-    assert found.code == "NKI-STRICT-COMPREHENSION"
+    (finding,) = check_kernel(jit(nested))
+    assert finding.code == "NKI-STRICT-COMPREHENSION"
     assert check_kernel(clean) == []
 
 

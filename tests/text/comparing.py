@@ -55,12 +55,12 @@ def by_name(data: bytes, *, orders: bool = False) -> dict[str, Any]:
     if orders:
         _state_orders(module)
     names = {row.id: row.name for row in module.computations}
-    found: dict[str, Any] = {}
+    by_key: dict[str, Any] = {}
     for row in module.computations:
-        local = {one.id & _LOW: one.name for one in row.instructions}
-        for one in row.instructions:
+        local = {inst.id & _LOW: inst.name for inst in row.instructions}
+        for instruction in row.instructions:
             copy = schema.HloInstructionProto()
-            copy.CopyFrom(one)
+            copy.CopyFrom(instruction)
             for field in (*_REFERENCES, "empty_options"):
                 copy.ClearField(field)
             if not copy.sparsity_config.ByteSize():
@@ -68,14 +68,14 @@ def by_name(data: bytes, *, orders: bool = False) -> dict[str, Any]:
             if [row.op_type for row in copy.sharding.metadata] == [_SUM_TYPE]:
                 copy.sharding.ClearField("metadata")
             frames = _frames(copy, module.stack_frame_index)
-            found[f"{row.name}/{one.name}"] = (
-                [local[number & _LOW] for number in one.operand_ids],
-                sorted(local[number & _LOW] for number in one.control_predecessor_ids),
-                [names[number] for number in one.called_computation_ids],
+            by_key[f"{row.name}/{instruction.name}"] = (
+                [local[number & _LOW] for number in instruction.operand_ids],
+                sorted(local[number & _LOW] for number in instruction.control_predecessor_ids),
+                [names[number] for number in instruction.called_computation_ids],
                 str(copy),
                 *frames,
             )
-        found[row.name] = (
+        by_key[row.name] = (
             local[row.root_id & _LOW],
             str(row.program_shape),
             row.is_fusion_computation,
@@ -83,22 +83,22 @@ def by_name(data: bytes, *, orders: bool = False) -> dict[str, Any]:
         )
         if row.id in module.schedule.sequences:
             order = module.schedule.sequences[row.id].instruction_ids
-            found[f"{row.name} schedule"] = [local[number & _LOW] for number in order]
+            by_key[f"{row.name} schedule"] = [local[number & _LOW] for number in order]
     for field in ("computations", "schedule", "id", "entry_computation_id", "stack_frame_index"):
         module.ClearField(field)
-    found["recovery table"] = _recovery_table(module.original_value_recovery_table)
+    by_key["recovery table"] = _recovery_table(module.original_value_recovery_table)
     module.ClearField("original_value_recovery_table")
-    found[""] = str(module)
-    return found
+    by_key[""] = str(module)
+    return by_key
 
 
 def _frames(row: Any, index: Any) -> list[str]:
     """The source frames of an instruction; the order of the tables says nothing."""
     if not row.metadata.stack_frame_id:
         return []
-    found = [repr(frame) for frame in frames_of(row.metadata, index)]
+    frames = [repr(frame) for frame in frames_of(row.metadata, index)]
     row.metadata.ClearField("stack_frame_id")
-    return found
+    return frames
 
 
 def _recovery_table(data: bytes) -> str:
@@ -117,9 +117,9 @@ def differences(first: bytes, second: bytes, *, orders: bool = False) -> list[st
         orders: as in :func:`by_name`; always where one of the modules is of jaxlib 0.12.
     """
     orders = orders or states_orders(first) or states_orders(second)
-    one, other = by_name(first, orders=orders), by_name(second, orders=orders)
+    left, right = by_name(first, orders=orders), by_name(second, orders=orders)
     return [
-        f"{place}:\n  {one.get(place)}\n  {other.get(place)}"
-        for place in sorted(one.keys() | other.keys())
-        if one.get(place) != other.get(place)
+        f"{place}:\n  {left.get(place)}\n  {right.get(place)}"
+        for place in sorted(left.keys() | right.keys())
+        if left.get(place) != right.get(place)
     ]

@@ -72,8 +72,10 @@ def agree_once(text: str) -> str:
     proto, printed = jaxlib_reads(text)
     assert not differences(proto, parse(text).SerializeToString())
     ours = in_older_words(print_module(schema.HloModuleProto.FromString(proto)))
-    one, other = ([row for row in each.splitlines()[1:] if row] for each in (ours, printed))
-    assert sorted(one) == sorted(other)
+    our_lines, their_lines = (
+        [row for row in text.splitlines()[1:] if row] for text in (ours, printed)
+    )
+    assert sorted(our_lines) == sorted(their_lines)
     return ours
 
 
@@ -119,12 +121,12 @@ def random_sharding(chance: random.Random) -> tuple[int, str]:
 
 
 def factors(chance: random.Random, number: int, count: int) -> list[int]:
-    found = [1] * count
+    extents = [1] * count
     for prime in (2, 3):
         while number % prime == 0:
-            found[chance.randrange(count)] *= prime
+            extents[chance.randrange(count)] *= prime
             number //= prime
-    return found
+    return extents
 
 
 @pytest.mark.xla_text

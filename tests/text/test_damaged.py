@@ -99,7 +99,7 @@ def test_a_short_permutation_of_a_sharding() -> None:
 def test_a_control_edge_from_nowhere() -> None:
     module = damaged(NEGATE, lambda row: row.control_predecessor_ids.append(99))
     assert "control-predecessors={%<missing 99>}" in print_module(module)
-    assert [one.code for one in verify(module)] == ["HLO-V008"]
+    assert [problem.code for problem in verify(module)] == ["HLO-V008"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_labels_of_dimensions_have_an_end(field: str) -> None:
 
     module = damaged(CONVOLUTION, harm)
     assert len(print_module(module)) < 2000
-    assert [one.code for one in verify(module)] == ["HLO-V019"]
+    assert [problem.code for problem in verify(module)] == ["HLO-V019"]
 
 
 def test_half_a_number_in_a_literal() -> None:
@@ -122,7 +122,7 @@ def test_half_a_number_in_a_literal() -> None:
     with pytest.raises(HloError) as caught:
         Literal(module.entry.root.proto.literal).numpy()
     assert caught.value.code == "HLO-LITERAL-SIZE"
-    assert [one.code for one in verify(module)] == ["HLO-V021"]
+    assert [problem.code for problem in verify(module)] == ["HLO-V021"]
 
 
 def test_a_file_that_unpacks_to_much_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,8 +28,8 @@ def test_mutations_give_only_coded_errors(tmp_path: Path) -> None:
         capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert found["cases"] == 25 and found["failures"] == [] and found["seeds"] == len(SAMPLES)
+    report = json.loads((tmp_path / "found.json").read_text())
+    assert report["cases"] == 25 and report["failures"] == [] and report["seeds"] == len(SAMPLES)
 
 
 @pytest.mark.jax

@@ -89,9 +89,13 @@ def test_mutations_give_only_our_errors() -> None:
     ]
     for _ in range(1500):
         text = chooser.choice(texts)
-        at = chooser.randrange(len(text))
+        position = chooser.randrange(len(text))
         cut = chooser.randrange(0, 6)
-        mutated = text[:at] + chooser.choice(pieces) * chooser.randrange(0, 3) + text[at + cut :]
+        mutated = (
+            text[:position]
+            + chooser.choice(pieces) * chooser.randrange(0, 3)
+            + text[position + cut :]
+        )
         with contextlib.suppress(HloError):
             parse(mutated)
 

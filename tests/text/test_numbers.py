@@ -134,10 +134,10 @@ def test_large_constants_agree_with_xla(name: str) -> None:
     options.print_large_constants = True
     for shape, how in itertools.product(SHAPES[:7], ("random", "few", "splat")):
         proto = proto_of(elements(name, int(np.prod(shape)), how).reshape(shape), name)
-        theirs = _hlo.HloModule.from_serialized_hlo_module_proto(proto.SerializeToString())
+        reference = _hlo.HloModule.from_serialized_hlo_module_proto(proto.SerializeToString())
         ours = re.findall(r"constant\(.*\)", print_module(proto))
-        assert ours == re.findall(r"constant\(.*\)", theirs.to_string(options))
-        read = parse(theirs.to_string(options)).computations[0].instructions[0].literal
+        assert ours == re.findall(r"constant\(.*\)", reference.to_string(options))
+        read = parse(reference.to_string(options)).computations[0].instructions[0].literal
         assert read == proto.computations[0].instructions[0].literal
 
 

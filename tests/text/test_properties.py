@@ -1,4 +1,4 @@
-"""What holds for every module: print and parse, save and load, in each format and id scheme."""
+"""Round trips of every module: print and parse, save and load, in each format and id scheme."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_parse_of_print_is_the_module(module: Module) -> None:
     again = parse(print_module(parse(print_module(module.proto)))).SerializeToString()
     assert not differences(once, again)
     read = hlo_tools.load(once)
-    for one, other in zip(module.computations, read.computations, strict=True):
-        assert [(row.name, row.opcode, str(row.shape)) for row in one] == [
-            (row.name, row.opcode, str(row.shape)) for row in other
+    for left, right in zip(module.computations, read.computations, strict=True):
+        assert [(row.name, row.opcode, str(row.shape)) for row in left] == [
+            (row.name, row.opcode, str(row.shape)) for row in right
         ]
     inputs = inputs_for(module)
-    for one, other in zip(evaluate(module, inputs), evaluate(read, inputs), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for left, right in zip(evaluate(module, inputs), evaluate(read, inputs), strict=True):
+        np.testing.assert_array_equal(left, right)
 
 
 @given(module=MODULES)
@@ -77,5 +77,5 @@ def test_ids_and_dialects_keep_results(module: Module, chance: random.Random) ->
         set_ids(changed, chance.choice(("wide", "legacy")))
         if chance.random() < 0.3:
             to_dialect(changed, "2024")
-    for one, other in zip(before, evaluate(changed, inputs), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for reference, result in zip(before, evaluate(changed, inputs), strict=True):
+        np.testing.assert_array_equal(reference, result)

@@ -135,9 +135,9 @@ def read_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("body", BODIES)
 def test_the_same_as_read_in_full(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = HEAD + BODIES[body] + "  ROOT last = f32[4]{0} add(x, y)\n}\n"
-    found = parse(text)
+    parsed = parse(text)
     read_in_full(monkeypatch)
-    assert found == parse(text)
+    assert parsed == parse(text)
 
 
 @pytest.mark.parametrize("lines", WRONG)

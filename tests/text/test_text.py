@@ -49,11 +49,13 @@ def test_prints_as_jaxlib_does(name: str) -> None:
     module = _hlo.hlo_module_from_text(SAMPLES[name])
     options = _hlo.HloPrintOptions()
     options.print_large_constants = True
-    theirs = [line.rstrip() for line in module.to_string(options).splitlines() if line.strip()]
+    jaxlib_lines = [
+        line.rstrip() for line in module.to_string(options).splitlines() if line.strip()
+    ]
     ours = print_module(schema.HloModuleProto.FromString(module.as_serialized_hlo_module_proto()))
     lines = [line.rstrip() for line in ours.splitlines() if line.strip()]
     # The header also shows the configuration, which the proto does not hold.
-    assert sorted(lines[1:]) == sorted(theirs[1:])
+    assert sorted(lines[1:]) == sorted(jaxlib_lines[1:])
 
 
 @pytest.mark.xla_text

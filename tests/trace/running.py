@@ -63,10 +63,12 @@ def agree(
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = function(*copies)
-    traced, found = run_traced(function, *args)
-    wanted = list(expected) if isinstance(expected, (list, tuple)) else [expected]
-    assert len(found) >= len(wanted)
-    for number, (want, got, tensor) in enumerate(zip(wanted, found, traced.outputs, strict=False)):
+    traced, results = run_traced(function, *args)
+    expected_arrays = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+    assert len(results) >= len(expected_arrays)
+    for number, (want, got, tensor) in enumerate(
+        zip(expected_arrays, results, traced.outputs, strict=False)
+    ):
         label = names[number] if names else f"result {number}"
         _same(np.asarray(want), got, tensor, label, rtol, atol)
 
@@ -93,14 +95,14 @@ def same_memory(function: Callable[..., Any], *arrays: np.ndarray[Any, Any]) -> 
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         traced = trace(function, *arrays)
-        found = evaluate(traced.to_module(), list(arrays))
-        mine = [array.copy(order="K") for array in arrays]
+        results = evaluate(traced.to_module(), list(arrays))
+        written = [array.copy(order="K") for array in arrays]
         for alias in traced.aliases:
-            mine[alias.param_index] = found[alias.output_index]
-        theirs = [_alike(array) for array in arrays]
-        expected = function(*theirs)
-    wanted = list(expected) if isinstance(expected, (list, tuple)) else [expected]
-    for number, (want, got) in enumerate(zip([*wanted, *theirs], [*found[: len(wanted)], *mine], strict=True)):  # fmt: skip
+            written[alias.param_index] = results[alias.output_index]
+        reference_arrays = [_alike(array) for array in arrays]
+        expected = function(*reference_arrays)
+    expected_arrays = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+    for number, (want, got) in enumerate(zip([*expected_arrays, *reference_arrays], [*results[: len(expected_arrays)], *written], strict=True)):  # fmt: skip
         value = np.asarray(want)
         name = _NARROWER.get(str(value.dtype), str(value.dtype))
         assert (str(got.dtype), got.shape) == (name, value.shape), number
@@ -113,6 +115,6 @@ def _alike(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return array.copy(order="K")
     span = np.zeros(sum(abs(s) * (n - 1) for s, n in zip(array.strides, array.shape, strict=True)) + array.itemsize, np.uint8)  # fmt: skip
     offset = sum(-s * (n - 1) for s, n in zip(array.strides, array.shape, strict=True) if s < 0)
-    made = np.ndarray(array.shape, array.dtype, span.data, offset, array.strides)
-    made[...] = array
-    return made
+    aligned = np.ndarray(array.shape, array.dtype, span.data, offset, array.strides)
+    aligned[...] = array
+    return aligned

@@ -100,7 +100,7 @@ WHOLE = of(-4, -3, 2, 0, 127, -128, dtype=I8)
         (lambda a: [np.triu(a.T, 1), np.tril(a, -1)], [np.asfortranarray(np.arange(12, dtype="f4").reshape(2, 3, 2))]),
         (lambda a: np.fmax(a, -1.5, casting="unsafe", dtype=np.uint8), [of(1, 7)]),
         (lambda a: np.einsum("i->i", a), [of(-0.0, 1)]), (lambda a: [np.linalg.norm(a[0] + np.zeros(()), keepdims=True)], [of(3)]),
-        (lambda a, b: [np.einsum(one, a, b) for one in ("ij,kj->ik", "ij,kj->ki", "ij,kl->iljk")], [np.asfortranarray(np.arange(6, dtype="f4").reshape(2, 3)), np.arange(3, 9, dtype="f4").reshape(2, 3)]),
+        (lambda a, b: [np.einsum(equation, a, b) for equation in ("ij,kj->ik", "ij,kj->ki", "ij,kl->iljk")], [np.asfortranarray(np.arange(6, dtype="f4").reshape(2, 3)), np.arange(3, 9, dtype="f4").reshape(2, 3)]),
         (lambda a: [np.einsum("ij,ij->ij", a, a, order=order) for order in "KCFA"], [np.asfortranarray(np.arange(6, dtype="f4").reshape(2, 3))]),
         (lambda a: (a <= 70000), [np.asfortranarray(of([-1, 0, 5], [9, -9, -7], dtype=np.int16))]),
         (lambda a, m: np.multiply.reduce(a, where=m), [np.asfortranarray(np.arange(12, dtype="f4").reshape(2, 3, 2)), np.arange(12).reshape(2, 3, 2) % 3 > 0]),
@@ -152,8 +152,8 @@ def test_functions_of_complex_numbers(name: str) -> None:
 @pytest.mark.parametrize("dtype", [F32, BF16])
 def test_the_conjugate_of_a_real_number_is_itself_or_a_copy(dtype: Any) -> None:
     def written(a: Any) -> Any:
-        found = a.conjugate()
-        found += found.dtype.type(1)
+        conjugate = a.conjugate()
+        conjugate += conjugate.dtype.type(1)
         return a * 1
 
     same_memory(written, of(0.125, dtype=dtype))
@@ -217,15 +217,15 @@ def test_what_would_be_wrong_is_refused(function: Any) -> None:
 def test_the_sign_of_a_sum_of_zeros(function: Any, shape: tuple[int, ...]) -> None:
     zeros = np.full(shape, -0.0, np.float32)
     traced = trace(lambda a: function(a, axis=0), zeros)
-    (found,) = evaluate(traced.to_module(), [zeros])
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(function(zeros, axis=0)))
+    (actual,) = evaluate(traced.to_module(), [zeros])
+    np.testing.assert_array_equal(np.signbit(actual), np.signbit(function(zeros, axis=0)))
 
 
 def test_outputs_of_other_types() -> None:
-    whole = of(-1, 0, 5, dtype=np.int8)
+    integers = of(-1, 0, 5, dtype=np.int8)
     zero = np.array(0.125, np.float32)
-    same_memory(lambda a, o: [np.max(a, out=o), np.min(a, out=o.astype("i2"))], whole, zero)
-    same_memory(lambda a, o: [np.dot(a, a, out=o)], whole[0:1].reshape(()), zero)
+    same_memory(lambda a, o: [np.max(a, out=o), np.min(a, out=o.astype("i2"))], integers, zero)
+    same_memory(lambda a, o: [np.dot(a, a, out=o)], integers[0:1].reshape(()), zero)
 
 
 NOT_DRAWN = {
@@ -240,7 +240,7 @@ def test_every_supported_function_is_drawn(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.syspath_prepend(str(FUZZ))
     import numpy_cases
 
-    words = " ".join(f"{one.function} {one.arguments}" for one in numpy_cases.ENTRIES)
+    words = " ".join(f"{entry.function} {entry.arguments}" for entry in numpy_cases.ENTRIES)
     drawn = {f"numpy.{name}" for name in re.findall(r"\bnp\.([A-Za-z_0-9.]+)", words)}
     drawn |= {f"numpy.{ufunc.__name__}" for ufunc in LOWERINGS}
     assert set(supported()) - drawn == set(NOT_DRAWN)
@@ -286,7 +286,7 @@ def test_the_fuzzer_sees_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None
     arrays = (("a", Array("float32", (2, 3), "F", 5)), ("o", Array("float32", (2, 3))))
     case = Case("np.subtract", ("a", "1"), (("out", "o"), ("order", "'F'")), arrays)
     assert fuzz_numpy.difference(case)
-    small = shrunk(case, lambda each: bool(fuzz_numpy.difference(each)))
+    small = shrunk(case, lambda candidate: bool(fuzz_numpy.difference(candidate)))
     assert small.named == () and small.arrays[0][1].shape == (2,)
     monkeypatch.undo()
 
@@ -303,7 +303,7 @@ def test_numbers_beside_arrays(start: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_fuzzer_survives_the_end_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What NumPy alone dies of is left out; what only the traced function dies of is a fault."""
+    """A crash of NumPy alone is left out; a crash of only the traced function is a fault."""
     monkeypatch.syspath_prepend(str(FUZZ))
     import fuzz_numpy
     from numpy_cases import Array, Case
@@ -332,10 +332,10 @@ def test_reductions_of_ufuncs_are_computed_in_the_dtype_of_their_output() -> Non
 
 def test_a_product_without_dimensions_is_a_number_beside_its_output() -> None:
     def product(a: Any, o: Any) -> Any:
-        found = np.dot(a, a, out=o)
-        other = found
-        other += 1
-        return [found, other, o]
+        product = np.dot(a, a, out=o)
+        alias = product
+        alias += 1
+        return [product, alias, o]
 
     number = np.array(0.5, F32)
     same_memory(product, number, number)
@@ -390,7 +390,7 @@ def test_products_of_dimensions_of_one_element() -> None:
 
 
 def test_a_python_number_in_a_product_is_an_array() -> None:
-    """Of 64 bits, so that 8 bits do not wrap: only ufuncs give way to the other operand's dtype."""
+    """Numbers of 64 bits keep 8-bit operands from wrapping: only ufuncs adopt the other dtype."""
     for dtype in (np.int8, U8, F16):
         array = of((100, 3), (7, 90), dtype=np.dtype(dtype))
         for number in (2, 2.5):
@@ -446,9 +446,9 @@ def test_nothing_repeated_stays_read_only() -> None:
     for counts in (2, (1, 2), (1, 2, 1)):
 
         def written(a: Any, n: Any = counts) -> Any:
-            found = np.tile(np.broadcast_to(a, (3, 2, 0)), n)
-            found[...] = 1
-            return found
+            tiled = np.tile(np.broadcast_to(a, (3, 2, 0)), n)
+            tiled[...] = 1
+            return tiled
 
         with pytest.raises(ValueError, match="read-only"):
             written(empty)
@@ -471,15 +471,16 @@ def test_elements_of_nothing() -> None:
                 trace(lambda a, i: np.take(a, i, 0), array, index)
 
 
-@pytest.mark.parametrize("other", [None, "x", b"x", {}, set(), int, object(), range(3), of])
-def test_equality_with_what_is_no_number(other: Any) -> None:
+@pytest.mark.parametrize("constant", [None, "x", b"x", {}, set(), int, object(), range(3), of])
+def test_equality_with_what_is_no_number(constant: Any) -> None:
     def function(a: Any) -> Any:
-        number = 1 if a.sum() == other else 2  # of a number and None, Python knows the answer
-        return a == other, a != other, other == a, other != a[0], a.T[1:] * number
+        number = 1 if a.sum() == constant else 2  # of a number and None, Python knows the answer
+        return a == constant, a != constant, constant == a, constant != a[0], a.T[1:] * number
 
-    if isinstance(other, range):
+    if isinstance(constant, range):
         same_memory(
-            lambda a: (a == other, a != other, other == a, a + other), of([0, 1, 5], [7, 1, 2])
+            lambda a: (a == constant, a != constant, constant == a, a + constant),
+            of([0, 1, 5], [7, 1, 2]),
         )
     else:
         same_memory(function, of([0, 1, 5], [7, 1, 2]))
@@ -487,17 +488,17 @@ def test_equality_with_what_is_no_number(other: Any) -> None:
 
 def test_an_array_of_no_dimensions_compared_with_none_is_a_number() -> None:
     def function(a: Any) -> Any:
-        found = a[0, ...] == None  # noqa: E711
-        other = found
-        other |= True
-        return found, other
+        compared = a[0, ...] == None  # noqa: E711
+        alias = compared
+        alias |= True
+        return compared, alias
 
     same_memory(function, of(1, 2))
 
 
-@pytest.mark.parametrize("other", [Fraction(1, 2), Decimal(1)])
-def test_equality_with_numbers_of_other_libraries_is_refused(other: Any) -> None:
-    for function in (lambda a: a == other, lambda a: other != a):
+@pytest.mark.parametrize("constant", [Fraction(1, 2), Decimal(1)])
+def test_equality_with_numbers_of_other_libraries_is_refused(constant: Any) -> None:
+    for function in (lambda a: a == constant, lambda a: constant != a):
         with pytest.raises(TraceError, match="has == of its own") as told:
             trace(function, EDGES)
         assert told.value.code == "HLO-TRACE-ARGUMENT"
@@ -563,8 +564,8 @@ def test_rounded_numbers_and_complex_fills() -> None:
 class Doubled(np.ndarray):
     """Arrays with an addition of their own."""
 
-    def __add__(self, other: Any) -> Any:
-        return 2 * np.asarray(self) + np.asarray(other)
+    def __add__(self, operand: Any) -> Any:
+        return 2 * np.asarray(self) + np.asarray(operand)
 
 
 SUBCLASSES = [np.ma.array(EDGES, mask=EDGES > 1), EDGES.view(np.matrix), EDGES.view(Doubled)]
@@ -573,9 +574,9 @@ SUBCLASSES = [np.ma.array(EDGES, mask=EDGES > 1), EDGES.view(np.matrix), EDGES.v
 @pytest.mark.parametrize("array", SUBCLASSES)
 def test_subclasses_with_operators_of_their_own_are_refused(array: Any) -> None:
     plain = np.asarray(array)
-    for function, given in ((lambda a: a + a, array), (lambda a: a + array, plain)):
+    for function, argument in ((lambda a: a + a, array), (lambda a: a + array, plain)):
         with pytest.raises(TraceError, match="operators of its own") as told:
-            trace(function, given)
+            trace(function, argument)
         assert told.value.code == "HLO-TRACE-ARGUMENT"
         assert "numpy.asarray" in str(told.value)
     same_memory(lambda a: a + plain, plain)

@@ -71,12 +71,12 @@ def test_running_sums_have_numpys_order(function: Any, axis: int | None) -> None
     steep = np.where(plain > 0.5, np.float32(3e38), plain)
     for x in (plain, steep, -steep, steep.T):
         with np.errstate(all="ignore"):
-            wanted = function(x, axis)
+            expected = function(x, axis)
         traced = trace(lambda a: function(a, axis), x)
         program = neff.compile(traced.to_module(), target="trn2")
-        found = runtime.load(program).run({program.inputs[0]: x})[program.outputs[0]]
-        np.testing.assert_array_equal(evaluate(traced.to_module(), [x])[0], wanted)
-        np.testing.assert_array_equal(found, wanted)
+        actual = runtime.load(program).run({program.inputs[0]: x})[program.outputs[0]]
+        np.testing.assert_array_equal(evaluate(traced.to_module(), [x])[0], expected)
+        np.testing.assert_array_equal(actual, expected)
 
 
 CASES: dict[str, tuple[Any, ...]] = {

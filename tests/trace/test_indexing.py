@@ -113,10 +113,10 @@ def test_views_share_memory_as_in_numpy() -> None:
         turned[5, 3] = 200
         flat[0] = 300
         a[2, 2] = 400
-        part = a[::2, ::-1]
-        part += 1
+        window = a[::2, ::-1]
+        window += 1
         a[3] *= 2
-        return [a, row, turned, flat, part, a[1:][0]]
+        return [a, row, turned, flat, window, a[1:][0]]
 
     agree(function, A)
 

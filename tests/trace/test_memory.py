@@ -1,4 +1,4 @@
-"""What is a view, a copy or a number: writes reach what NumPy lets them reach, and nothing else."""
+"""Views, copies and numbers: writes reach exactly the arrays that they reach in NumPy."""
 
 from __future__ import annotations
 
@@ -61,15 +61,23 @@ def test_rows_are_views() -> None:
 
 def parts_of_a_number(a: Any) -> Any:
     s = a[0]
-    made = [s.T, s.reshape(()), np.transpose(s), np.squeeze(s), s.real, np.clip(s, 0, 9), s.copy()]
-    for each in made:
-        each.reshape(-1)[0] = 7
-    kept = s.reshape(-1)
-    kept[0] = 9
+    arrays = [
+        s.T,
+        s.reshape(()),
+        np.transpose(s),
+        np.squeeze(s),
+        s.real,
+        np.clip(s, 0, 9),
+        s.copy(),
+    ]
+    for array in arrays:
+        array.reshape(-1)[0] = 7
+    flattened = s.reshape(-1)
+    flattened[0] = 9
     copy = s[...]
     copy[None][0] = 8
     copy += 1
-    return [*made, kept, copy, s, s[()]]
+    return [*arrays, flattened, copy, s, s[()]]
 
 
 def test_what_is_made_of_a_number_is_one() -> None:
@@ -78,9 +86,9 @@ def test_what_is_made_of_a_number_is_one() -> None:
 
 def test_numbers_without_nan_are_numbers() -> None:
     def function(a: Any) -> Any:
-        kept = s = np.nan_to_num(a, copy=False)
+        replaced = s = np.nan_to_num(a, copy=False)
         s += 1
-        return kept, a * 1
+        return replaced, a * 1
 
     same_memory(function, np.array(np.nan, F32))
 
@@ -101,9 +109,9 @@ def written(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A function that writes to what ``make`` gives, and returns both."""
 
     def function(a: Any) -> Any:
-        made = make(a)
-        made[...] = 9
-        return a * 1, made * 1
+        copied = make(a)
+        copied[...] = 9
+        return a * 1, copied * 1
 
     return function
 
@@ -259,15 +267,15 @@ def test_one_array_twice() -> None:
         return b * 1
 
     x = numbers(4)
-    for other in (x[:2], x[::-1]):
+    for second in (x[:2], x[::-1]):
         with pytest.raises(TraceError, match="shares memory with 'b'") as caught:
-            traced_call(function, (x, other), {}, for_one_call=True)
+            traced_call(function, (x, second), {}, for_one_call=True)
         assert caught.value.code == "HLO-TRACE-ALIAS"
     traced_call(function, (x[:2], x[2:]), {}, for_one_call=True)
-    one = traced_call(function, (x, x), {}, for_one_call=True)
-    assert evaluate(one.to_module(), [x, x])[0].tolist() == (x + 1).tolist()
-    two = trace(function, x, x)
-    assert evaluate(two.to_module(), [x, x * 3])[0].tolist() == (x * 3).tolist()
+    same_array = traced_call(function, (x, x), {}, for_one_call=True)
+    assert evaluate(same_array.to_module(), [x, x])[0].tolist() == (x + 1).tolist()
+    separate = trace(function, x, x)
+    assert evaluate(separate.to_module(), [x, x * 3])[0].tolist() == (x * 3).tolist()
 
 
 def test_the_runtime_runs_one_array_twice_and_gives_booleans() -> None:
@@ -278,8 +286,8 @@ def test_the_runtime_runs_one_array_twice_and_gives_booleans() -> None:
         return b * 1, a > 2
 
     x = numbers(3)
-    found, large = baremetal_jit(function)(x, x)
-    assert found.tolist() == x.tolist() == [2, 3, 4]
+    small, large = baremetal_jit(function)(x, x)
+    assert small.tolist() == x.tolist() == [2, 3, 4]
     assert large.dtype == bool and large.tolist() == [False, True, True]
 
 
@@ -300,36 +308,38 @@ def test_a_module_has_its_own_memory_for_its_results() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         traced = trace(lambda a: (a, a.T, a[:]), x)
-    found = evaluate(traced.to_module(), [x])
-    assert all(each.tolist() == x.tolist() for each in found) and not traced.aliases
+    results = evaluate(traced.to_module(), [x])
+    assert all(result.tolist() == x.tolist() for result in results) and not traced.aliases
 
 
 def test_flipping_a_view_without_dimensions_copies_it() -> None:
     def function(a: Any) -> Any:
-        one = a[..., 0]
-        turned = np.flip(one)
-        one *= a[-1]
-        return one, turned
+        column = a[..., 0]
+        turned = np.flip(column)
+        column *= a[-1]
+        return column, turned
 
     same_memory(function, numbers(3))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex64])
 def test_running_sums_keep_the_sign_of_zeros(dtype: Any) -> None:
-    given = np.array([[-0.0, 0.0, -0.0, 1.0], [-0.0, -0.0, 0.0, -1.0]], dtype)
-    _, (found,) = run_traced(lambda a: np.cumsum(a, 1), given)
-    wanted = np.cumsum(given, 1)
-    np.testing.assert_array_equal(found, wanted)
-    for part in (np.real, np.imag) if wanted.dtype.kind == "c" else (np.real,):
-        np.testing.assert_array_equal(np.signbit(part(found)), np.signbit(part(wanted)))
+    zeros = np.array([[-0.0, 0.0, -0.0, 1.0], [-0.0, -0.0, 0.0, -1.0]], dtype)
+    _, (actual,) = run_traced(lambda a: np.cumsum(a, 1), zeros)
+    expected = np.cumsum(zeros, 1)
+    np.testing.assert_array_equal(actual, expected)
+    for component in (np.real, np.imag) if expected.dtype.kind == "c" else (np.real,):
+        np.testing.assert_array_equal(
+            np.signbit(component(actual)), np.signbit(component(expected))
+        )
 
 
 def test_numbers_of_an_average() -> None:
     def weights(a: Any) -> Any:
-        found, total = np.average(a, returned=True)
-        other = total
-        other += 1
-        return found, total, other
+        average, total = np.average(a, returned=True)
+        alias = total
+        alias += 1
+        return average, total, alias
 
     same_memory(weights, numbers(2, 3))
 
@@ -337,11 +347,11 @@ def test_numbers_of_an_average() -> None:
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda a: copy.deepcopy([a])[0]])
 def test_what_the_module_copy_gives_is_a_copy(duplicate: Any) -> None:
     def function(a: Any) -> Any:
-        part = a[1:]
-        other = duplicate(part)
-        other[...] = 0
-        part[0, 0] = 9
-        return other
+        window = a[1:]
+        duplicated = duplicate(window)
+        duplicated[...] = 0
+        window[0, 0] = 9
+        return duplicated
 
     same_memory(function, numbers(2, 3))
 

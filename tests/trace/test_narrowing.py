@@ -19,10 +19,10 @@ Function = Callable[..., Any]
 
 
 def warned(function: Function, *arrays: Any) -> list[warnings.WarningMessage]:
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trace(function, *arrays)
-    return found
+    return caught
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def warned(function: Function, *arrays: Any) -> list[warnings.WarningMessage]:
     ],
 )
 def test_what_64_bits_would_hold(function: Function, arrays: list[Any], words: str) -> None:
-    (one,) = warned(function, *arrays)
-    assert one.category is UserWarning
-    assert words in str(one.message)
-    assert "which NeuronCores do not have; it is traced as" in str(one.message)
-    assert Path(one.filename).name == "test_narrowing.py"
+    (warning,) = warned(function, *arrays)
+    assert warning.category is UserWarning
+    assert words in str(warning.message)
+    assert "which NeuronCores do not have; it is traced as" in str(warning.message)
+    assert Path(warning.filename).name == "test_narrowing.py"
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,6 @@ def test_once_a_function_at_the_first_place() -> None:
         first = a.sum()
         return first + b.sum() + (a + b)
 
-    (one,) = warned(function, S32, U32)
-    assert one.lineno == function.__code__.co_firstlineno + 1
+    (warning,) = warned(function, S32, U32)
+    assert warning.lineno == function.__code__.co_firstlineno + 1
     assert len(warned(function, S32, U32)) == 1

@@ -54,9 +54,9 @@ def test_two_results_run_in_jaxlib() -> None:
     proto = both._code.to_proto()
     root = proto.computations[-1].instructions[-1]
     assert root.frontend_attributes.map["neff_output_names"] == "output0,output1"
-    found = run_proto(proto.SerializeToString(), [a, b])
-    np.testing.assert_array_equal(found[0], a + b)
-    np.testing.assert_array_equal(found[1], a * b)
+    actual = run_proto(proto.SerializeToString(), [a, b])
+    np.testing.assert_array_equal(actual[0], a + b)
+    np.testing.assert_array_equal(actual[1], a * b)
 
 
 def test_protos_are_the_same_every_time() -> None:
@@ -92,8 +92,8 @@ def test_parameters_with_the_names_of_instructions() -> None:
     traced = trace(function, x, x, x, x)
     names = [view.name for view in traced.to_module().instructions]
     assert len(set(names)) == len(names)
-    found = run_proto(traced.to_proto().SerializeToString(), [x, x, x, x])
-    np.testing.assert_array_equal(found[0], [5, 5])
+    actual = run_proto(traced.to_proto().SerializeToString(), [x, x, x, x])
+    np.testing.assert_array_equal(actual[0], [5, 5])
 
 
 def test_a_function_without_results() -> None:
@@ -106,8 +106,8 @@ def test_a_function_without_results() -> None:
 def test_arguments_by_name_and_variable_ones() -> None:
     from hlo_tools.trace import trace
 
-    def function(a, *rest, scale=2, **more):
-        return a * scale + rest[0] + rest[1] + more["c"]
+    def function(a, *arrays, scale=2, **more):
+        return a * scale + arrays[0] + arrays[1] + more["c"]
 
     x = np.ones(2, "f4")
     traced = trace(function, x, x, x, c=x)
@@ -125,5 +125,5 @@ def test_the_sum_of_one_zero_is_positive() -> None:
     def sums(a):
         return np.sum(a, 0), np.sum(a[0, 0]), np.sum(np.abs(a), 0), np.max(a, 0)
 
-    for found, wanted in zip(baremetal_jit(sums)(x), sums(x), strict=True):
-        assert np.signbit(found).tolist() == np.signbit(wanted).tolist()
+    for actual, expected in zip(baremetal_jit(sums)(x), sums(x), strict=True):
+        assert np.signbit(actual).tolist() == np.signbit(expected).tolist()

@@ -35,9 +35,9 @@ def test_plain_convolutions_are_those_of_torch(
     torch = import_module("torch")
     x, w, b = random(*data), random(*kernel), random(kernel[0])
     want = getattr(torch.nn.functional, name)(*map(torch.tensor, (x, w, b)), **options).numpy()
-    found = getattr(tensor_apis, name)(x, w, b, **options)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
+    actual = getattr(tensor_apis, name)(x, w, b, **options)
+    assert actual.dtype == np.float32
+    np.testing.assert_allclose(actual, want, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.jax
@@ -110,14 +110,14 @@ def test_softmax_and_rms_norm(dtype: Any) -> None:
     x, weight = random(4, 16).astype(dtype), random(16).astype(dtype)
     wide, factor = x.astype(np.float64), weight.astype(np.float64)
     powers = np.exp(wide)
-    wanted = [
+    expected = [
         powers / powers.sum(-1, keepdims=True),
         wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-5) * factor,
     ]
-    _, found = run_traced(
+    _, results = run_traced(
         lambda a, w: (tensor_apis.softmax(a), tensor_apis.rms_norm(a, w, 1e-5)), x, weight
     )
-    for got, want in zip(found, wanted, strict=True):
+    for got, want in zip(results, expected, strict=True):
         assert got.dtype == dtype
         tolerance = 1e-5 if dtype is np.float32 else 1e-2
         np.testing.assert_allclose(got.astype(np.float64), want, rtol=tolerance, atol=tolerance)

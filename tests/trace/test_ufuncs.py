@@ -36,7 +36,7 @@ def values(dtype: np.dtype[Any], seed: int, name: str = "") -> np.ndarray[Any, A
 
 def taking(inputs: int, dtype: np.dtype[Any]) -> list[np.ufunc]:
     """The ufuncs that take so many arrays of a dtype."""
-    found = []
+    selected = []
     for ufunc in LOWERINGS:
         if ufunc.nin != inputs or ufunc.nout != 1:
             continue
@@ -45,8 +45,8 @@ def taking(inputs: int, dtype: np.dtype[Any]) -> list[np.ufunc]:
                 ufunc(*[values(dtype, i, ufunc.__name__) for i in range(inputs)])
         except (TypeError, ValueError):
             continue
-        found.append(ufunc)
-    return found
+        selected.append(ufunc)
+    return selected
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -82,8 +82,8 @@ def test_binary(dtype: np.dtype[Any]) -> None:
 
 
 def test_reciprocal_and_modf() -> None:
-    whole = np.array([1, -1, 2, 5], "i4")
-    agree(lambda x: [np.reciprocal(x), *np.modf(x.astype("f4") / 3)], whole)
+    integers = np.array([1, -1, 2, 5], "i4")
+    agree(lambda x: [np.reciprocal(x), *np.modf(x.astype("f4") / 3)], integers)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,12 @@ def test_shapes_that_do_not_broadcast() -> None:
 def test_special_values(special: float) -> None:
     x = np.full(4, special, "f4")
     y = np.array([0, 1, -2, np.inf], "f4")
-    one = (np.abs, np.sign, np.isnan, np.isinf, np.isfinite, np.signbit, np.tanh, np.exp,
+    unary = (np.abs, np.sign, np.isnan, np.isinf, np.isfinite, np.signbit, np.tanh, np.exp,
            np.floor, np.trunc, np.rint, np.sinh, np.arctan)  # fmt: skip
-    two = (np.maximum, np.minimum, np.fmax, np.fmin, np.copysign, np.logaddexp, np.hypot,
+    binary = (np.maximum, np.minimum, np.fmax, np.fmin, np.copysign, np.logaddexp, np.hypot,
            np.remainder, np.fmod, np.less, np.equal)  # fmt: skip
-    agree(lambda a: [f(a) for f in one], x, names=[f.__name__ for f in one])
-    agree(lambda a, b: [f(a, b) for f in two], x, y, names=[f.__name__ for f in two])
+    agree(lambda a: [f(a) for f in unary], x, names=[f.__name__ for f in unary])
+    agree(lambda a, b: [f(a, b) for f in binary], x, y, names=[f.__name__ for f in binary])
 
 
 def test_integer_division_by_zero_is_zero() -> None:

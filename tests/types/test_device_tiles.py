@@ -32,17 +32,17 @@ def spread(dims: str, sharding: str) -> Spread:
 @pytest.mark.parametrize("transposed", [False, True])
 def test_tiles_and_copies(transposed: bool) -> None:
     iota = "[2,4]T(1,0)" if transposed else "[8]"
-    found = spread("10,6", f"{{devices=[4,1,2]<={iota} last_tile_dim_replicate}}")
-    assert found.parts == (4, 1)
+    layout = spread("10,6", f"{{devices=[4,1,2]<={iota} last_tile_dim_replicate}}")
+    assert layout.parts == (4, 1)
     pairs = [(0, 4), (1, 5), (2, 6), (3, 7)] if transposed else [(0, 1), (2, 3), (4, 5), (6, 7)]
-    assert [tile.devices for tile in found.tiles] == pairs
-    assert [tile.ranges[0] for tile in found.tiles] == [(0, 3), (3, 6), (6, 9), (9, 10)]
+    assert [tile.devices for tile in layout.tiles] == pairs
+    assert [tile.ranges[0] for tile in layout.tiles] == [(0, 3), (3, 6), (6, 9), (9, 10)]
 
 
 def test_axes_of_a_mesh_and_parts_of_them() -> None:
-    found = spread("8,8", "{mesh[a=2,b=4], [{b}, {a}]}")
-    assert found.parts == (4, 2)
-    assert [tile.devices for tile in found.tiles] == [
+    layout = spread("8,8", "{mesh[a=2,b=4], [{b}, {a}]}")
+    assert layout.parts == (4, 2)
+    assert [tile.devices for tile in layout.tiles] == [
         (0,),
         (4,),
         (1,),
@@ -52,9 +52,9 @@ def test_axes_of_a_mesh_and_parts_of_them() -> None:
         (3,),
         (7,),
     ]
-    found = spread("8,8", "{mesh[a=2,b=4], [{b:(1)2}, {}]}")
-    assert found.parts == (2, 1)
-    assert [tile.devices for tile in found.tiles] == [(0, 1, 4, 5), (2, 3, 6, 7)]
+    layout = spread("8,8", "{mesh[a=2,b=4], [{b:(1)2}, {}]}")
+    assert layout.parts == (2, 1)
+    assert [tile.devices for tile in layout.tiles] == [(0, 1, 4, 5), (2, 3, 6, 7)]
 
 
 @pytest.mark.parametrize("word", ["replicated", "manual", "unknown"])
@@ -109,9 +109,9 @@ def test_like_jax() -> None:
     for data, expected in cases:
         view = load(bytes.fromhex(data)).entry.parameters[0]
         assert view.sharding is not None
-        found = spread_of(view.sharding, view.shape.dimensions)
-        held = {device: tile.ranges for tile in found.tiles for device in tile.devices}
-        assert [[list(one) for one in held[n]] for n in range(8)] == expected
+        layout = spread_of(view.sharding, view.shape.dimensions)
+        by_device = {device: tile.ranges for tile in layout.tiles for device in tile.devices}
+        assert [[list(tile_range) for tile_range in by_device[n]] for n in range(8)] == expected
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

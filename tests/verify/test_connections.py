@@ -17,7 +17,9 @@ sum { a = f32[] parameter(0)
 
 def codes(text: str, options: Options = Options()) -> list[str]:  # noqa: B008
     """Codes of what is wrong with a module; warnings too."""
-    return [one.code for one in verify(Module(parse("HloModule m" + text)), options=options)]
+    return [
+        problem.code for problem in verify(Module(parse("HloModule m" + text)), options=options)
+    ]
 
 
 def in_entry(lines: str, head: str = "", options: Options = Options()) -> list[str]:  # noqa: B008
@@ -38,7 +40,7 @@ UPDATE = "\n  u = ((f32[4,8]), f32[4,8], u32[]) async-update(s)"
 
 
 @pytest.mark.parametrize(
-    ("lines", "found"),
+    ("lines", "codes_expected"),
     [
         (START + "\n  ROOT d = f32[4,8] async-done(s)", []),
         (START + UPDATE + "\n  ROOT d = f32[4,8] async-done(u)", []),
@@ -56,9 +58,9 @@ UPDATE = "\n  u = ((f32[4,8]), f32[4,8], u32[]) async-update(s)"
          "  ROOT d = f32[4,8] copy-done(t)", ["HLO-V031"]),
     ],
 )  # fmt: skip
-def test_a_start_has_one_done(lines: str, found: list[str]) -> None:
+def test_a_start_has_one_done(lines: str, codes_expected: list[str]) -> None:
     options = Options(threads=False)
-    assert in_entry(lines, WRAPPED, options) == found
+    assert in_entry(lines, WRAPPED, options) == codes_expected
 
 
 TRANSFER = """  t = token[] after-all()
@@ -89,7 +91,7 @@ ENTRY e { x = f32[4,8] parameter(0)
 
 
 @pytest.mark.parametrize(
-    ("sharding", "options", "found"),
+    ("sharding", "options", "codes_expected"),
     [
         ("{devices=[2,1]0,1}", Options(), []),
         ("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", Options(partitions=4), []),
@@ -101,9 +103,9 @@ ENTRY e { x = f32[4,8] parameter(0)
         ("{{replicated}, {replicated}}", Options(), ["HLO-V034"]),
     ],
 )
-def test_shardings(sharding: str, options: Options, found: list[str]) -> None:
+def test_shardings(sharding: str, options: Options, codes_expected: list[str]) -> None:
     line = f"  ROOT n = f32[4,8] negate(x), sharding={sharding}"
-    assert in_entry(line, options=options) == found
+    assert in_entry(line, options=options) == codes_expected
 
 
 def test_a_loop_keeps_its_sharding() -> None:
@@ -120,7 +122,7 @@ ENTRY e { x = f32[4,8] parameter(0)
 
 
 @pytest.mark.parametrize(
-    ("lines", "found"),
+    ("lines", "codes_expected"),
     [
         ("  ROOT c = pred[4,8] compare(x, x), direction=EQ, type=TOTALORDER", []),
         ("  ROOT c = pred[4,8] compare(x, x), direction=EQ, type=SIGNED", ["HLO-V019"]),
@@ -133,8 +135,8 @@ ENTRY e { x = f32[4,8] parameter(0)
         ("  ROOT g = u32[] custom-call(), custom_call_target=\"GetRngSeed\"", ["HLO-V019"]),
     ],
 )  # fmt: skip
-def test_operations(lines: str, found: list[str]) -> None:
-    assert in_entry(lines) == found
+def test_operations(lines: str, codes_expected: list[str]) -> None:
+    assert in_entry(lines) == codes_expected
 
 
 def test_ordered_broadcasts_are_an_option() -> None:
@@ -144,7 +146,7 @@ def test_ordered_broadcasts_are_an_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "options", "found"),
+    ("groups", "options", "codes_expected"),
     [
         ("{{0,1},{2,3}}", Options(), []),
         ("{{0,1},{2,3}}", Options(replicas=4), []),
@@ -153,9 +155,9 @@ def test_ordered_broadcasts_are_an_option() -> None:
         ("{{0,1},{2,3}}", Options(replicas=8, replica_groups=False), []),
     ],
 )
-def test_replica_groups(groups: str, options: Options, found: list[str]) -> None:
+def test_replica_groups(groups: str, options: Options, codes_expected: list[str]) -> None:
     line = f"  ROOT a = f32[4,8] all-reduce(x), replica_groups={groups}, to_apply=sum"
-    assert in_entry(line, SUM, options) == found
+    assert in_entry(line, SUM, options) == codes_expected
 
 
 def test_global_ids_need_groups() -> None:
@@ -221,8 +223,8 @@ def test_layouts_are_checked_on_request() -> None:
     assert codes(text) == []
     assert codes(text, final) == ["HLO-V020"]
     assert codes(text.replace("negate", "copy"), final) == []
-    other = text.replace("negate", "copy").replace("->f32[4,8]{0,1}", "->f32[4,8]{1,0}")
-    assert codes(other, final) == ["HLO-V020"]
+    copied_text = text.replace("negate", "copy").replace("->f32[4,8]{0,1}", "->f32[4,8]{1,0}")
+    assert codes(copied_text, final) == ["HLO-V020"]
 
 
 def test_values_move_from_the_hosts_memory_only() -> None:
@@ -251,7 +253,7 @@ PAIRS = ', frontend_attributes={{_xla_send_recv_source_target_pairs="{}"}}'
 
 
 @pytest.mark.parametrize(
-    ("sent", "received", "found"),
+    ("sent", "received", "codes_expected"),
     [
         ("{{0,1}}", "{{0,1}}", []),
         ("{{0,1}}", "{{1,2}}", ["HLO-V039"]),
@@ -259,11 +261,13 @@ PAIRS = ', frontend_attributes={{_xla_send_recv_source_target_pairs="{}"}}'
         ("{{0,1},{0,2}}", "{{0,1},{0,2}}", ["HLO-V039"]),
     ],
 )
-def test_deadlocks_are_found_on_request(sent: str, received: str, found: list[str]) -> None:
+def test_deadlocks_are_found_on_request(
+    sent: str, received: str, codes_expected: list[str]
+) -> None:
     text = DEADLOCK.replace("FIRST", SEND + PAIRS.format(sent))
     text = text.replace("SECOND", RECEIVE + PAIRS.format(received))
     assert codes(text) == []
-    assert codes(text, Options(deadlocks=True)) == found
+    assert codes(text, Options(deadlocks=True)) == codes_expected
 
 
 def test_dimensions_have_a_bound() -> None:

@@ -1,4 +1,4 @@
-"""What jaxlib 0.10.2 refuses when it compiles, the verifier finds, and it finds nothing beside.
+"""The verifier reports exactly the faults that jaxlib 0.10.2 refuses when it compiles.
 
 Every fault here was given to jaxlib by hand, in a process of its own.
 """

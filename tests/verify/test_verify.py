@@ -51,11 +51,11 @@ def entry(proto: Any) -> Any:
 
 
 def row(proto: Any, name: str) -> Any:
-    return next(one for c in proto.computations for one in c.instructions if one.name == name)
+    return next(inst for c in proto.computations for inst in c.instructions if inst.name == name)
 
 
 def computation(proto: Any, name: str) -> Any:
-    return next(one for one in proto.computations if one.name == name)
+    return next(computation for computation in proto.computations if computation.name == name)
 
 
 def no_entry(proto: Any) -> None:
@@ -125,14 +125,14 @@ def host_shape(proto: Any) -> None:
 
 
 def schedule(proto: Any) -> None:
-    order = [one.id for one in entry(proto).instructions]
+    order = [inst.id for inst in entry(proto).instructions]
     order[0], order[-1] = order[-1], order[0]
     proto.schedule.sequences[entry(proto).id].instruction_ids.extend(order)
 
 
 def test_a_computation_without_a_schedule_in_a_scheduled_module() -> None:
     proto = parse(BASE)
-    order = [one.id for one in entry(proto).instructions]
+    order = [inst.id for inst in entry(proto).instructions]
     proto.schedule.sequences[entry(proto).id].instruction_ids.extend(order)
     [finding] = verify(Module(proto))
     assert (finding.code, finding.place) == ("HLO-V016", "%add"), "the fused one needs none"
@@ -256,20 +256,20 @@ ALSO = {
     "HLO-V028": set(),
     "HLO-V029": {"HLO-V021"},
 }
-"""What else a break must bring with it."""
+"""Codes that must accompany a broken rule."""
 
 
 @pytest.mark.parametrize("code", BREAKS)
 def test_a_rule_is_broken_alone(code: str) -> None:
-    codes = {one.code for one in verify(broken(code))}
+    codes = {problem.code for problem in verify(broken(code))}
     assert code in codes
     assert codes - {code} <= ALSO.get(code, set())
 
 
 def comparison(proto: Any) -> None:
-    one = row(proto, "y")
-    one.opcode, one.comparison_direction = "compare", "XX"
-    one.shape.element_type = row(proto, "f").shape.element_type
+    inst = row(proto, "y")
+    inst.opcode, inst.comparison_direction = "compare", "XX"
+    inst.shape.element_type = row(proto, "f").shape.element_type
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,9 @@ def comparison(proto: Any) -> None:
 def test_what_jaxlib_refuses_to_read(harm: Any, code: str, message: str) -> None:
     proto = parse(BASE)
     harm(proto)
-    assert any(one.code == code and message in one.message for one in verify(Module(proto)))
+    assert any(
+        problem.code == code and message in problem.message for problem in verify(Module(proto))
+    )
 
 
 def test_findings_say_where() -> None:
@@ -333,7 +335,7 @@ def test_command(tmp_path: Path) -> None:
     assert run(str(good)).returncode == 0
     done = run(str(bad), "--json")
     assert done.returncode == 1
-    assert [one["code"] for one in json.loads(done.stdout)["findings"]] == ["HLO-V018"]
+    assert [finding["code"] for finding in json.loads(done.stdout)["findings"]] == ["HLO-V018"]
     assert run(str(bad), "--exit-zero").returncode == 0
     assert run(str(tmp_path / "none.pb")).returncode == 3
 
@@ -362,7 +364,7 @@ def test_convolution_dimensions_that_do_not_exist() -> None:
 
 
 def test_alike_instructions_are_each_found_and_others_not() -> None:
-    """What was worked out once is not taken for what only looks alike."""
+    """A cached result is not reused for instructions that only look alike."""
     text = """HloModule m
 sum { a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -386,8 +388,15 @@ ENTRY e { x = f32[2,3] parameter(0)
   f = f32[2,2] dot(x, wide), lhs_contracting_dims={0}, rhs_contracting_dims={1}
 }
 """
-    found = verify(Module(parse(text)))
-    assert [one.instruction for one in found] == ["axis", "again", "other", "same", "second", "f"]
+    problems = verify(Module(parse(text)))
+    assert [problem.instruction for problem in problems] == [
+        "axis",
+        "again",
+        "other",
+        "same",
+        "second",
+        "f",
+    ]
 
 
 def test_parts_of_a_large_tuple_cost_in_proportion() -> None:

@@ -43,8 +43,8 @@ def test_ranges(texts):
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1))
 def test_numbers_of_any_length(numbers):
     encoded = [encode_varint(number) for number in numbers]
-    ends = np.cumsum([len(each) for each in encoded])
-    begins = ends - [len(each) for each in encoded]
+    ends = np.cumsum([len(item) for item in encoded])
+    begins = ends - [len(item) for item in encoded]
     values, lengths = varints(Words(b"".join(encoded)), begins)
     assert values.tolist() == numbers
-    assert lengths.tolist() == [len(each) for each in encoded]
+    assert lengths.tolist() == [len(item) for item in encoded]

@@ -38,8 +38,8 @@ def test_shipped_set_is_what_the_sources_compile_to() -> None:
 )
 def test_field(message: str, field: str, number: int, kind: str) -> None:
     types = {5: "int32", 8: "bool", 11: "message", 12: "bytes"}
-    found = schema.message(message).DESCRIPTOR.fields_by_name[field]
-    assert (found.number, types[found.type]) == (number, kind)
+    field_descriptor = schema.message(message).DESCRIPTOR.fields_by_name[field]
+    assert (field_descriptor.number, types[field_descriptor.type]) == (number, kind)
 
 
 def test_messages_nested_ones_and_enums_are_attributes() -> None:
@@ -75,10 +75,10 @@ def test_another_hlo_pb2_in_the_default_pool_does_not_clash() -> None:
     default = descriptor_pool.Default()
     ours_first = schema.HloModuleProto(name="ours")
     default.AddSerializedFile(file.SerializeToString())
-    theirs = message_factory.GetMessageClass(default.FindMessageTypeByName("xla.HloModuleProto"))(
-        title="theirs", size=7
-    )
-    assert theirs.SerializeToString() == b"\x0a\x06theirs\x10\x07"
+    reference = message_factory.GetMessageClass(
+        default.FindMessageTypeByName("xla.HloModuleProto")
+    )(title="theirs", size=7)
+    assert reference.SerializeToString() == b"\x0a\x06theirs\x10\x07"
     assert schema.HloModuleProto.FromString(ours_first.SerializeToString()).name == "ours"
     assert not hasattr(ours_first, "title")
 
