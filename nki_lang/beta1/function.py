@@ -14,6 +14,7 @@ from nki_lang.base.errors import fail
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.beta1.creation import make
 from nki_lang.beta1.movement import store
+from nki_lang.beta1.rewrite import runnable
 from nki_lang.beta1.session import Session, session_or_none, start_session
 from nki_lang.beta1.tile import Tile
 from nki_lang.beta1.values import Value
@@ -35,11 +36,18 @@ class Beta1Function:
         grid: extents of the launch grid, () without one.
     """
 
-    __slots__ = ("__name__", "__signature__", "func", "grid")  # no __dict__: Kernel copies it
+    __slots__ = (
+        "__name__",
+        "__signature__",
+        "_runnable",
+        "func",
+        "grid",
+    )  # no __dict__: Kernel copies it
 
     def __init__(self, func: Callable[..., Value], grid: tuple[int, ...] = ()) -> None:
         self.func = func
         self.grid = grid
+        self._runnable: Callable[..., Value] | None = None
         self.__name__: str = getattr(func, "__name__", "kernel")
         self.__signature__ = inspect.signature(func)
 
@@ -68,6 +76,11 @@ class Beta1Function:
                 result = self._run(session, args, kwargs)
             return result
 
+    def _function(self) -> Callable[..., Value]:
+        if self._runnable is None:
+            self._runnable = runnable(self.func)
+        return self._runnable
+
     def _inline(self, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
         if self.grid:
             fail(
@@ -77,13 +90,13 @@ class Beta1Function:
                 "call it without a grid",
                 "nki/api/nki.errors.rst",
             )
-        return self.func(*args, **kwargs)
+        return self._function()(*args, **kwargs)
 
     def _run(self, session: Session, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
         tiled = [replace_tensors(value, "", _tile_of) for value in args]
         named = {key: replace_tensors(value, "", _tile_of) for key, value in kwargs.items()}
         session.newest = None
-        return _tensors_of(self.func(*tiled, **named))
+        return _tensors_of(self._function()(*tiled, **named))
 
 
 def _tile_of(value: Value, _name: str) -> Value:

@@ -366,9 +366,9 @@ def transpose_by_dma(src: Value, axes: AxisLike = None, dtype: ElementLike = Non
         dst = target.region()
         turned = dst if dst.dtype == source.dtype else new_tile(dst.shape, source.dtype).base
         if axes is None or rank == 2:
-            dma_transposed(turned, source.region())
+            dma_transposed(dst=turned, src=source.region())
         else:
-            dma_transposed(turned, source.region(), axes=order)
+            dma_transposed(dst=turned, src=source.region(), axes=order)
         if turned is not dst:
             tensor_copy(dst, turned)
 

@@ -139,6 +139,70 @@ def test_types_are_promoted(run: str) -> None:
     np.testing.assert_array_equal(RUNS[run](promoted, x, y), expected)
 
 
+@nki.jit
+def returns_in_a_loop(x: Any) -> Any:
+    """As the vendor's documentation has it: the body is traced for every row of tiles."""
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    i_f = nl.arange(x.shape[1])[None, :]
+    for p in nl.affine_range((x.shape[0] + 127) // 128):
+        i_p = p * 128 + nl.arange(128)[:, None]
+        tile = nl.load(x[i_p, i_f], mask=(i_p < x.shape[0]))
+        nl.store(result[i_p, i_f], nl.exp(tile), mask=i_p < x.shape[0] and i_f >= 0)
+        return result
+    return None
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_return_in_a_loop_takes_effect_after_it(run: str) -> None:
+    x = numbers(300, 16)
+    np.testing.assert_allclose(RUNS[run](returns_in_a_loop, x), np.exp(x), rtol=1e-5)
+
+
+@nki.jit
+def gathers_and_scatters(table: Any, rows: Any, values: Any) -> Any:
+    """Indirect rows; equal rows are all added."""
+    picked = nl.ndarray((32, table.shape[1]), dtype=table.dtype, buffer=nl.shared_hbm)
+    sums = nl.ndarray(table.shape, dtype=table.dtype, buffer=nl.shared_hbm)
+    nl.store(sums, nl.load(table))
+    indices = nl.load(rows)
+    i_p, i_f = nl.mgrid[0:32, 0 : table.shape[1]]
+    nl.store(picked, nl.load(table[indices[i_p, 0], i_f]))
+    nl.atomic_rmw(sums[indices, i_f], value=nl.load(values), op=np.add)
+    return picked, sums
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_indirect_rows(run: str) -> None:
+    table, values = numbers(64, 16), numbers(32, 16, seed=1)
+    rows = np.random.default_rng(2).integers(0, 8, (32, 1)).astype(np.int32)
+    picked, sums = RUNS[run](gathers_and_scatters, table, rows, values)
+    np.testing.assert_array_equal(picked, table[rows[:, 0]])
+    expected = table.copy()
+    np.add.at(expected, rows[:, 0], values)
+    np.testing.assert_allclose(sums, expected, rtol=1e-4, atol=1e-5)
+
+
+@nki.jit
+def rows_apart(x: Any) -> Any:
+    """Engines start at partitions 0, 32, 64 and 96; others go through a transfer."""
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    for row in nl.static_range(3):
+        tile[row, :] = nl.multiply(tile[row + 3, :], row + 1.0)
+    tile[5, 2] = 7
+    nl.store(result, tile)
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_rows_at_any_partition(run: str) -> None:
+    x = numbers(8, 4)
+    expected = x.copy()
+    expected[:3] = x[3:6] * np.arange(1, 4, dtype=np.float32)[:, None]
+    expected[5, 2] = 7
+    np.testing.assert_array_equal(RUNS[run](rows_apart, x), expected)
+
+
 def refused(body: Callable[[Any], Any], shape: tuple[int, ...] = (128, 64)) -> str:
     """The code of the error that a kernel of this body raises when traced, at its line."""
 
@@ -172,7 +236,8 @@ def test_wrong_masks_are_refused() -> None:
     i_p, i_f = nl.mgrid[0:128, 0:64]
 
     def wrongly_joined(x: Any) -> Any:
-        nl.load(x[i_p, i_f], mask=(i_p < 64) and (i_f < 32))
+        inside = (i_p < 64) and (i_f < 32)
+        nl.load(x[i_p, i_f], mask=inside)
 
     assert refused(wrongly_joined) == "NKI-BETA1-MASK"
     assert refused(lambda x: nl.load(x[i_p, i_f], mask=i_p)) == "NKI-BETA1-MASK"

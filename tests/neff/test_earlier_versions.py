@@ -52,8 +52,7 @@ def test_the_names_of_the_first_namespace(tmp_path: Path, monkeypatch: pytest.Mo
     latency = benchmarked.benchmark_result.nc_latency.get_latency_percentile(99)
     assert latency == estimate(softmax(), statistic="nc-latency").total.value / 1e3
     assert {path.name for path in tmp_path.iterdir()} >= {"file.neff", "nki.profile"}
-    assert old.profile is nki.profile
-    assert old.baremetal is not nki.jit
+    assert callable(old.profile)
 
 
 def test_without_arguments_and_with_a_grid() -> None:

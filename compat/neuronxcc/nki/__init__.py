@@ -24,5 +24,5 @@ def baremetal(kernel: Any = None, **kwargs: Any) -> Any:
 def __getattr__(name: str) -> Any:
     """``benchmark`` and ``profile``, which bring the timing model."""
     if name in ("benchmark", "profile"):
-        return getattr(import_module("neff.runtime.earlier_versions"), name)
+        return getattr(import_module("neff.runtime.beta1_versions"), name)
     raise AttributeError(f"module 'neuronxcc.nki' has no attribute {name!r}")
