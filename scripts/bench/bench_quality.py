@@ -1,8 +1,8 @@
 """How near the compiler's programs come to the machine's limit, by the timing model.
 
-python scripts/bench/bench_quality.py [--only NAME ...] [--targets trn2 ...] [--json] [-O 3]
+python scripts/bench/bench_quality.py [--only NAME ...] [--targets trn2 ...] [--json] [-O 3] [--list common]
 
-Each program of ``quality_programs.py`` is lowered by JAX, compiled, and estimated. The roofline is
+Each program of ``quality_programs.py``, or of ``common_programs.py``, is lowered by JAX, compiled, and estimated. The roofline is
 the largest of four minimums, taken from the module as JAX lowers it (``roofline.py``). A ratio is
 the estimate over it; ``max_ratio`` is its bound on trn2. ``DMA`` is the bytes that cross the border
 of HBM over the least possible. Exit code 1 when a bound is missed.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from common_programs import COMMON_PROGRAMS
 from quality_programs import PROGRAMS, Case
 from roofline import Minimum, minimum_of
 
@@ -30,6 +32,7 @@ from neff.timing import Parameters, estimate
 from nki_lang.ir import Access
 
 TARGETS = ("trn2", "trn1", "trn3")
+LISTS = {"tuned": PROGRAMS, "common": COMMON_PROGRAMS}
 
 
 def module_of(case: Case) -> hlo_tools.Module:
@@ -94,16 +97,20 @@ def main() -> int:
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), choices=TARGETS)
     parser.add_argument("-O", "--optlevel", type=int, default=2, choices=(1, 2, 3))
     parser.add_argument("--json", action="store_true", help="one line of JSON for each row")
+    parser.add_argument("--list", default="tuned", choices=LISTS, help="programs to measure")
     options = parser.parse_args()
-    cases = {case.name: case for case in PROGRAMS}
+    cases = {case.name: case for case in LISTS[options.list]}
     if unknown := set(options.only) - set(cases):
         parser.error(f"no program {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
-    missed = False
+    missed, ratios = False, list[float]()
     for name in options.only or cases:
         for target in options.targets:
             row = measured(cases[name], target, options.optlevel)
             missed |= target == "trn2" and row["ratio"] > row["max_ratio"]
+            ratios.append(row["ratio"])
             print(json.dumps(row) if options.json else line(row), flush=True)
+    if not options.json:
+        print(f"median ratio {statistics.median(ratios):.2f}, {len(ratios)} programs")
     return int(missed)
 
 
