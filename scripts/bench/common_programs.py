@@ -28,8 +28,8 @@ def case(name: str, dtype: str, shapes: tuple[tuple[int, ...], ...], define: Any
 
 def dropout(jax: Any, jnp: Any) -> Any:
     def run(x: Any) -> Any:
-        kept = jax.random.bernoulli(jax.random.key(3), 0.9, x.shape)
-        return jnp.where(kept, x / 0.9, 0)
+        mask = jax.random.bernoulli(jax.random.key(3), 0.9, x.shape)
+        return jnp.where(mask, x / 0.9, 0)
 
     return run
 

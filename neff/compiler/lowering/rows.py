@@ -43,7 +43,7 @@ from nki_lang.base.dtypes import DType
 from nki_lang.base.targets import Target
 
 __all__ = [
-    "RowGroup", "RowProduct", "batch_extents", "fits", "interleaved", "rows_task",
+    "RowGroup", "RowKernel", "RowProduct", "batch_extents", "fits", "interleaved", "rows_task",
 ]  # fmt: skip
 
 _MIN_LONG_ROW_ELEMENTS = 512
@@ -207,12 +207,14 @@ def rows_task(name: str, group: RowGroup, target: Target, tuning: Tuning) -> Tas
         read += [port for port in (product.left, product.right) if port is not None]
     reads = list(dict.fromkeys(port.view.buffer for port in read))
     writes = list(dict.fromkeys(port.view.buffer for _, port in group.outputs))
-    kernel = _RowKernel(group, ports, target, tuning)
+    kernel = RowKernel(group, ports, target, tuning)
     divides = not group.sums  # one core adds up all rows
     return Task(name, reads, writes, kernel.run, kernel.facts.idioms, divides=divides)
 
 
-class _RowKernel:
+class RowKernel:
+    """The kernel of a unit over rows, and how it walks its operands and results."""
+
     def __init__(
         self, group: RowGroup, ports: dict[int, Port], target: Target, tuning: Tuning
     ) -> None:
@@ -416,7 +418,7 @@ class _RowTile:
     """The work on one tile."""
 
     def __init__(
-        self, kernel: _RowKernel, piece: Piece, where: tuple[int, ...], shared: _Shared
+        self, kernel: RowKernel, piece: Piece, where: tuple[int, ...], shared: _Shared
     ) -> None:
         self._kernel, self._piece, self._where, self._shared = kernel, piece, where, shared
         self._cut = shared.cut

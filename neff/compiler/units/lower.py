@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -16,30 +15,34 @@ from neff.compiler.assembly.budget import DoesNotFitError
 from neff.compiler.assembly.history import History
 from neff.compiler.graph.blocks import Block, blocks_of
 from neff.compiler.graph.nodes import Graph, Node, uncovered
-from neff.compiler.graph.rows import source_of
 from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import VIEWS, View, row_major
 from neff.compiler.lowering import LOWERINGS
-from neff.compiler.lowering.elementwise import Group, group_task
+from neff.compiler.lowering.elementwise import Group
 from neff.compiler.lowering.families import row_contraction, row_product
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.pricing import Variant, smaller_variants, variants
 from neff.compiler.lowering.reaches import best_rows
 from neff.compiler.lowering.rows import (
     RowGroup,
-    batch_extents,
-    column_block,
     fits,
-    rows_task,
 )
-from neff.compiler.lowering.task import Port, Task
+from neff.compiler.lowering.task import Port
 from neff.compiler.plans import PLANS, Plan, Tuning
 from neff.compiler.record import Record
 from neff.compiler.rewrites.paired import with_pairs
 from neff.compiler.rewrites.simplify import simplified
 from neff.compiler.rewrites.wide_integers import input_bounds
-from neff.compiler.units.fuse import Reasons, Unit, fuse, is_column_sum
+from neff.compiler.units.fuse import Reasons, Unit, fuse
 from neff.compiler.units.kernel_calls import lower_kernel
+from neff.compiler.units.kernel_variants import (
+    fits_on_chip,
+    flat_variants,
+    is_long,
+    row_sums,
+    row_variants,
+    smaller_row_variants,
+    sources_of,
+)
 from neff.compiler.units.lower_loops import Around, lower_loop, share_memory
 from neff.compiler.units.parts import place_parts
 from neff.errors import NeffCompileError
@@ -158,7 +161,7 @@ def _group_or_oversized(
         _group(unit, users, lowerer)
     except DoesNotFitError:
         members = frozenset(map(id, unit.nodes))
-        oversized = (_sums(unit) | unit.over) - separated or members - separated
+        oversized = (row_sums(unit) | unit.over) - separated or members - separated
         if not oversized or unit.rows is None:
             raise
         return oversized
@@ -267,68 +270,17 @@ def _units(
     excluded = set(separated)
     while True:
         units = fuse(graph, frozenset(excluded), why=why, resident=tuning.resident)
-        large = [unit for unit in units if unit.rows is not None and not _fits(unit, target)]
+        large = [unit for unit in units if unit.rows is not None and not fits_on_chip(unit, target)]
         if not large:
             return units
         excluded.update(id(node) for unit in large for node in unit.nodes)
-
-
-def _fits(unit: Unit, target: Target) -> bool:
-    values = [value for node in unit.nodes for value in (node, *node.operands)]
-    if any(held_as(value).wide for value in values):
-        return False
-    rows = unit.rows or ()
-    if unit.is_blocked:
-        return True
-    group = RowGroup(unit.nodes, rows, {}, [], _sources(unit), {}, _sums(unit), unit.over)
-    return fits(group, target, unit.resident * (2 if _batch(unit) else 1))
-
-
-def _sums(unit: Unit) -> frozenset[int]:
-    """Members that are sums over all rows."""
-    return frozenset(id(node) for node in unit.nodes if is_column_sum(node))
-
-
-def _has_long_rows(unit: Unit, group: RowGroup) -> bool:
-    """A product of few long rows, with nothing but elementwise operations behind it: blocks of
-    columns leave less to wait for at its begin and its end."""
-    first = unit.nodes[0]
-    return (
-        first.opcode == "dot"
-        and len(unit.nodes) > 1
-        and prod(group.rows) <= 1024
-        and group.columns(first.shape) > 1024
-        and all(node.opcode not in ("dot", "reduce") for node in unit.nodes[1:])
-        and all(node.shape == first.shape for node in unit.nodes)
-        and not any(axis == "row" for _, axis in group.sources.values())
-        and all(
-            group.fits_one_dma(port, 1) for port in group.inputs.values() if isinstance(port, Port)
-        )
-    )
-
-
-def _batch(unit: Unit) -> int:
-    """How many of a unit's rows' extents are batch dimensions of its products."""
-    return max((batch_extents(node) for node in unit.nodes if node.opcode == "dot"), default=0)
-
-
-def _sources(unit: Unit) -> dict[int, tuple[int, str]]:
-    """Where members find their operands: at a member, or at an input of the operand's own."""
-    members = {id(node) for node in unit.nodes}
-    sources: dict[int, tuple[int, str]] = {}
-    for node in unit.nodes:
-        for operand in node.operands:
-            source, axis = source_of(operand)
-            inside = id(source) in members and (axis == "same" or unit.rows is not None)
-            sources[id(operand)] = (id(source), axis) if inside else (id(operand), "same")
-    return sources
 
 
 def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
     for node in unit.nodes:
         if node.opcode != "convert" or not _through_float32(node):
             _refuse_doubles(node)
-    sources = _sources(unit)
+    sources = sources_of(unit)
     inputs = _inputs(unit, sources, lowerer)
     members = {id(node) for node in unit.nodes}
     outside = _read_outside(unit, members, users)
@@ -353,63 +305,17 @@ def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
             if id(node) in unit.over
         }
         group = RowGroup(
-            unit.nodes, rows, inputs, outputs, sources, products, _sums(unit), unit.over, over
+            unit.nodes, rows, inputs, outputs, sources, products, row_sums(unit), unit.over, over
         )
-        inputs.update(_walkable(group, lowerer, last, 1 if unit.is_blocked else None))
-        smaller = _smaller_rows(unit, group, lowerer)
+        in_blocks = unit.is_blocked or is_long(unit, group, target)
+        inputs.update(_walkable(group, lowerer, last, 1 if in_blocks else None))
+        smaller = smaller_row_variants(unit, group, lowerer)
         if unit.rows is None:
-            smaller = chain(smaller, _flat_variants(unit, group, lowerer)[1])
-        lowerer.call_best(_row_variants(unit, group, lowerer), last, smaller)
+            smaller = chain(smaller, flat_variants(unit, group, lowerer)[1])
+        lowerer.call_best(row_variants(unit, group, lowerer), last, smaller)
         return
-    usual, smaller = _flat_variants(unit, Group(unit.nodes, inputs, outputs, sources), lowerer)
+    usual, smaller = flat_variants(unit, Group(unit.nodes, inputs, outputs, sources), lowerer)
     lowerer.call_best(usual, last, smaller)
-
-
-def _flat_variants(
-    unit: Unit, data: Group | RowGroup, lowerer: Lowerer
-) -> tuple[Iterator[Variant], Iterator[Variant]]:
-    """The kernels of an elementwise unit without rows, and those that need less memory each time."""
-    flat = Group(unit.nodes, data.inputs, data.outputs, data.sources)
-    target, usual = lowerer.parts.target, lowerer.plan.tuning
-    read = {port.view.buffer for port in flat.inputs.values() if isinstance(port, Port)}
-    in_place = lowerer.shares_memory(read, {port.view.buffer for _, port in flat.outputs})
-
-    def sized_task(sizes: Tuning) -> Task:
-        return group_task(_title(unit), flat, target, sizes.elements, in_place=in_place)
-
-    return variants(sized_task, usual, ("elements",)), smaller_variants(sized_task, usual)
-
-
-def _row_variants(unit: Unit, group: RowGroup, lowerer: Lowerer) -> Iterator[Variant]:
-    """The kernel of a unit over rows, the usual one first."""
-    usual = lowerer.plan.tuning
-    has_blocks = unit.is_blocked or _has_long_rows(unit, group)
-
-    def sized_task(sizes: Tuning) -> Task:
-        return _rows_task(unit, group, lowerer, sizes, in_blocks=has_blocks)
-
-    fields = ("at_once", "ahead") if group.products else ("at_once", "wide")
-    yield from variants(sized_task, usual, (*fields, "blocked") if has_blocks else fields)
-    if has_blocks and not unit.is_blocked:
-        yield "whole rows", lambda: _rows_task(unit, group, lowerer, usual, in_blocks=False)
-
-
-def _smaller_rows(unit: Unit, group: RowGroup, lowerer: Lowerer) -> Iterator[Variant]:
-    """Kernels of a unit over rows that need less memory each time."""
-    has_blocks = unit.is_blocked or _has_long_rows(unit, group)
-
-    def sized_task(sizes: Tuning) -> Task:
-        return _rows_task(unit, group, lowerer, sizes, in_blocks=has_blocks)
-
-    return smaller_variants(sized_task, lowerer.plan.tuning)
-
-
-def _rows_task(
-    unit: Unit, group: RowGroup, lowerer: Lowerer, sizes: Tuning, *, in_blocks: bool
-) -> Task:
-    """The kernel of a unit over rows with these sizes."""
-    block = column_block(group, sizes.blocked) if in_blocks else 0
-    return rows_task(_title(unit), replace(group, block=block), lowerer.parts.target, sizes)
 
 
 def _inputs(
@@ -480,7 +386,7 @@ def _free_rows(
     rows = best_rows(unit.nodes[0].shape, [port.view for port in ports])
     if rows is None:
         return None
-    group = RowGroup(unit.nodes, rows, inputs, outputs, _sources(unit))
+    group = RowGroup(unit.nodes, rows, inputs, outputs, sources_of(unit))
     return rows if fits(group, target) and all(map(group.fits_one_dma, ports)) else None
 
 
@@ -589,9 +495,3 @@ def _through_float32(node: Node) -> bool:
     if source == "double":
         return target in ("float", "double")
     return target != "double" or source in ("float", "small", "pred")
-
-
-def _title(unit: Unit) -> str:
-    if len(unit.nodes) == 1:
-        return unit.nodes[0].opcode
-    return f"fusion_of_{len(unit.nodes)}"
