@@ -99,7 +99,7 @@ _NEFF: Final = "module.neff"
 
 
 def build_and_load(
-    module: bytes, target: str
+    module: bytes, target: str, options: BuildOptions | None = None
 ) -> tuple[LoadedModel | ProfiledModel, list[str], list[str]]:
     """A module compiled, written, read back and loaded; names of its inputs and outputs.
 
@@ -108,7 +108,7 @@ def build_and_load(
     """
     with TemporaryDirectory(prefix="nki-hlo-") as folder:
         path = Path(folder) / "program.neff"
-        built = build_file(module, target, path)
+        built = build_file(module, target, path, options)
         model = watched(load_model(built), path)
     return model, list(built.inputs), list(built.outputs)
 
@@ -119,7 +119,8 @@ class NeffProgram:
     shardings = b""
 
     def __init__(self, program: Program, target: str) -> None:
-        self._model, self._inputs, self._outputs = build_and_load(program.module, target)
+        alone = BuildOptions(replicas=1, partitions=1) if program.reads_only_its_number else None
+        self._model, self._inputs, self._outputs = build_and_load(program.module, target, alone)
         self.results: list[TensorSpec] = program.results
 
     def run(

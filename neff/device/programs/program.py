@@ -118,6 +118,12 @@ class Program:
         return any(name in _COMMUNICATION for name in opcode_counts(self.module))
 
     @cached_property
+    def reads_only_its_number(self) -> bool:
+        """Return whether a device reads its number, and exchanges nothing with others."""
+        names = _COMMUNICATION & opcode_counts(self.module).keys()
+        return bool(names) and names <= {"partition-id", "replica-id"}
+
+    @cached_property
     def donated(self) -> frozenset[int]:
         """Parameters whose memory the program may take over."""
         parameters: set[int] = set()
