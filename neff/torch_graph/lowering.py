@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+import hlo_tools
+import neff
+import nki_lang
 from hlo_tools.frameworks.torch_kernel import view_of
 from hlo_tools.frameworks.torch_operator import OPERATOR_FUNCTIONS
 from hlo_tools.trace.emission import to_proto
@@ -24,9 +29,9 @@ __all__ = ["LoweredGraph", "lowered_graph", "user_place"]
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _INTERNAL_FOLDERS = tuple(
-    str(Path(cast("str", module)).resolve().parent)
-    for module in (torch.__file__, __file__)
-)  # fmt: skip
+    str(Path(cast("str", module.__file__)).resolve().parent) + os.sep
+    for module in (torch, neff, hlo_tools, nki_lang, contextlib)
+)
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]+")
 
 

@@ -43,6 +43,7 @@ class TracedGraph:
         results: shape and dtype of each result, those of ``written`` last.
         written: what the function writes.
         structure: of the results that it returns.
+        names: of each source in the module's state, "" for inputs; empty if they are not known.
     """
 
     module: bytes
@@ -50,6 +51,7 @@ class TracedGraph:
     results: tuple[tuple[Tree, Tree], ...]
     written: tuple[Written, ...]
     structure: Tree
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

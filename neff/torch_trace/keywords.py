@@ -11,13 +11,13 @@ from neff.torch_trace.refusals import TraceKeywordError
 
 __all__ = ["check_keywords"]
 
-WITHOUT_EFFECT = ("inline_weights_to_neff", "cpu_backend")
+ANY_VALUE = ("inline_weights_to_neff", "cpu_backend")
 """The vendor's keywords that choose where weights lie and where the trace runs."""
 
 EMPTY_ONLY = ("input_output_aliases", "partitioner_config")
 """The vendor's keywords whose values would change what the result does."""
 
-_ACCEPTED = ("compiler_args", "compiler_workdir", *WITHOUT_EFFECT, *EMPTY_ONLY)
+_ACCEPTED = ("compiler_args", "compiler_workdir", *ANY_VALUE, *EMPTY_ONLY)
 
 
 def check_keywords(keywords: Mapping[str, object]) -> None:

@@ -11,7 +11,7 @@ from typing import cast
 from neff.torch_graph.pytorch import Tensor, Tree, pytree, torch
 from neff.torch_trace.placement import identity_of, is_written, placed
 
-__all__ = ["FunctionState", "ModuleState", "random_states"]
+__all__ = ["FunctionState", "ModuleState", "attribute_signature", "holds_tensors", "random_states"]
 
 
 _REGISTRIES = ("_parameters", "_buffers")
@@ -69,12 +69,7 @@ class ModuleState:
 
     def _signature(self) -> dict[tuple[str, str], object]:
         """Every attribute: its structure with simple values, and the classes of others."""
-        return {
-            (path, name): _signature_of(value)
-            for path, submodule in self._module.named_modules()
-            for attributes in _attribute_tables(submodule)
-            for name, value in attributes.items()
-        }
+        return attribute_signature(self._module)
 
     def changed_attributes(self) -> list[str]:
         """Names of attributes that the function set to other values; tensors alone do not count."""
@@ -103,6 +98,23 @@ class ModuleState:
             for key in self._tensors
             if key in now and is_written(now[key], self.identities[key])
         }
+
+
+def attribute_signature(
+    module: Tree, *, by_identity: bool = False
+) -> dict[tuple[str, str], object]:
+    """Every attribute of a module: its structure with simple values, and the classes of others.
+
+    Args:
+        module: the module, whose submodules count too.
+        by_identity: tensors in attributes are compared too; parameters and buffers are left out.
+    """
+    return {
+        (path, name): _signature_of(value, int(by_identity))
+        for path, submodule in module.named_modules()
+        for attributes in list(_attribute_tables(submodule))[-1 if by_identity else 0 :]
+        for name, value in attributes.items()
+    }
 
 
 def _attribute_tables(submodule: Tree) -> Iterator[dict[str, Tree]]:
@@ -150,6 +162,17 @@ def _content_of(leaf: object, depth: int) -> object:
         return None
     attributes = cast("dict[str, object]", vars(leaf))
     return {name: _signature_of(value, depth + 1) for name, value in attributes.items()}
+
+
+def holds_tensors(signature: object) -> bool:
+    """Return True if a value's signature by identity has a tensor in it."""
+    if isinstance(signature, _Identical):
+        return True
+    if isinstance(signature, dict):
+        return any(map(holds_tensors, cast("dict[object, object]", signature).values()))
+    if isinstance(signature, (list, tuple)):
+        return any(map(holds_tensors, cast("list[object]", signature)))
+    return False
 
 
 class _Identical:

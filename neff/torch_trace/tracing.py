@@ -1,7 +1,7 @@
 """Functions and modules of PyTorch, traced, compiled, and run.
 
-The function runs once on torch_xla's lazy tensors, which makes one HLO module of it; parameters
-and other tensors that are not inputs travel with the result. The module is compiled for the
+The function runs once on torch_xla's lazy tensors, or by torch.export on tensors without values,
+which makes one HLO module of it; parameters and other tensors that are not inputs travel with the result. The module is compiled for the
 current target, written, read back, and run by this project's runtime at each call.
 """
 
@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
 from hlo_tools.frameworks.torch_kernel import tensor_of, view_of
+from neff.errors import NeffCompileError
 from neff.options import parse_flags
 from neff.runtime import LoadedModel
 from neff.torch_graph.compiled import built
 from neff.torch_graph.pytorch import Tree, pytree, torch
+from neff.torch_trace.exported import exported_graph
 from neff.torch_trace.graph import TracedGraph, traced_graph
 from neff.torch_trace.keywords import check_keywords
 
 __all__ = ["TracedModel", "trace"]
+
+_TORCH_XLA_LACKS = ("NEFF-TRACE-HOST", "NEFF-TRACE-OPERATOR")
+"""Codes of operators that torch_xla does not lower, but torch.export may."""
 
 
 class TracedModel(torch.nn.Module):
@@ -96,8 +102,8 @@ def trace(
         compiler_workdir: where to leave ``graph.neff`` and ``model.hlo_module.pb``.
         compiler_args: flags of ``neuronx-cc``; ``--target`` overrides
             NEURON_PLATFORM_TARGET_OVERRIDE.
-        keywords: the vendor's others, which have no effect here: ``inline_weights_to_neff`` and
-            ``cpu_backend``; also ``input_output_aliases`` and ``partitioner_config`` when empty.
+        keywords: the vendor's others: ``inline_weights_to_neff``, False to trace by torch.export, so
+            that weights have names; ``cpu_backend``, which has no effect here; also ``input_output_aliases`` and ``partitioner_config`` when empty.
 
     Raises:
         NeffCompileError: the program is not covered or does not fit the target; ``NEFF-TRACE-READ``,
@@ -105,7 +111,6 @@ def trace(
             would behave differently at the next call; ``NEFF-TRACE-KEYWORD`` (a TypeError, too):
             there is no such keyword.
         NkiValidationError: a kernel breaks a rule, at its line.
-        ImportError: torch_xla is not installed.
     """
     check_keywords(keywords)
     flags = parse_flags(
@@ -113,11 +118,32 @@ def trace(
     )
     several = isinstance(example_inputs, tuple)
     arguments = cast("tuple[Tree, ...]", example_inputs if several else (example_inputs,))
-    graph = traced_graph(func, arguments)
+    graph = _graph_of(func, arguments, keywords)
     with TemporaryDirectory(prefix="nki-hlo-") as scratch:
         folder = Path(compiler_workdir or scratch)
         model = built(graph.module, folder, flags)
     return TracedModel(model, graph, arguments)
+
+
+def _graph_of(
+    func: Callable[..., Tree], arguments: tuple[Tree, ...], keywords: Mapping[str, object]
+) -> TracedGraph:
+    """By torch_xla where it is installed, else by torch.export.
+
+    Weights with names, which ``replace_weights`` needs, are those of torch.export.
+    """
+    has_names = keywords.get("inline_weights_to_neff") is False
+    if has_names or find_spec("torch_xla") is None:
+        return exported_graph(func, arguments)
+    try:
+        return traced_graph(func, arguments)
+    except NeffCompileError as error:
+        if error.code not in _TORCH_XLA_LACKS:
+            raise
+        try:
+            return exported_graph(func, arguments)
+        except Exception:
+            raise error from None
 
 
 def _kind_of(leaf: Tree) -> object:
