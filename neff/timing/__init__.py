@@ -42,6 +42,7 @@ from neff.timing.instructions import InstructionCost, InstructionCosts
 from neff.timing.model_error import BOTTLENECKS
 from neff.timing.parameters import (
     PARAMETERS,
+    TOOLCHAINS,
     Parameter,
     Parameters,
     Side,
@@ -56,6 +57,7 @@ __all__ = [
     "NOT_MODELLED",
     "PARAMETERS",
     "STATISTICS",
+    "TOOLCHAINS",
     "CoreTime",
     "Cost",
     "Estimate",

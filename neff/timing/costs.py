@@ -204,11 +204,14 @@ class Pricing:
         return duration * p["dma.contention"]
 
     def _fixed(self, work: Fixed) -> Cost:
-        duration = self.numbers[work.parameter] * work.steps
+        parameter = work.parameter
+        if work.ranks > self.numbers["link.node_ranks"]:
+            parameter = "link.node_latency_ns"
+        duration = self.numbers[parameter] * work.steps
         if work.nbytes:
             duration += work.nbytes / self.numbers["link.bytes_per_ns"]
-        measured_share = float(self.parameters.is_known(work.parameter))
-        if work.parameter == "semaphore.more_ns":
+        measured_share = float(self.parameters.is_known(parameter))
+        if parameter == "semaphore.more_ns":
             shown = min(duration, self.numbers["semaphore.instruction_ns"])
             return Cost(duration, shown, shown, measured_share=measured_share)
         return Cost(duration, duration, duration, measured_share=measured_share)

@@ -1,7 +1,8 @@
 """The work of a collective on the links between devices: steps with a latency, and bytes.
 
-Nothing is published about the vendor's algorithms, so rings are assumed: each rank sends to the next
-one, and the time is ``steps * latency + bytes / bandwidth``.
+Rings are assumed: each rank sends to the next one, and the time is ``steps * latency + bytes /
+bandwidth``. A ring with more ranks than a node has waits in each step for the hop between nodes
+(docs ``intranode-collective-comm``, ``internode``).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def link_of(instruction: Instruction) -> Fixed:
         return Fixed("link.latency_ns", max(sent, received))
     ranks = _largest(operands.get("replica_group"))
     steps = rounds * (ranks - 1)
-    return Fixed("link.latency_ns", steps * max(sent, received) // ranks, max(1, steps))
+    return Fixed("link.latency_ns", steps * max(sent, received) // ranks, max(1, steps), ranks)
 
 
 def _largest(groups: object) -> int:

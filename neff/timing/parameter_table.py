@@ -3,7 +3,8 @@
 Sources: "streams 512" = the decoded instruction streams of four attention kernels (allenkchau/
 trainium-kernel-fusion, trn2), of length 512; "intervals" = intervals and latencies of single
 instructions in eight profiles of the same source; "packets" = its DMA packets; cs149 = kernels
-of stanford-cs149 students, adds of two vectors; pantheon = trn1 bandwidth measurements; tutorial
+of stanford-cs149 students, adds of two vectors; kt = blocked fp32 products (yahavb/
+trainium-agent-labs, NKI 0.6, trn2); pantheon = trn1 bandwidth measurements; tutorial
 = the vendor's matrix multiplication tutorial; isa 2.26:<line> = the vendor's
 documentation of version 2.26 (git history, commit 1db4d74e, nki/api/nki/isa); isa 0.6:<line> = the
 stub of NKI 0.6.0; A1, A2, A3 = the architecture guides of trainium_inferentia2, trainium2 and
@@ -12,7 +13,7 @@ trainium3; B = the DMA bandwidth guide (nki/deep-dives/nki-dma-bandwidth-guide.r
 
 from __future__ import annotations
 
-__all__ = ["PARAMETER_ROWS", "Cell"]
+__all__ = ["EARLIER_ROWS", "PARAMETER_ROWS", "Cell"]
 
 Cell = tuple[float, float, float, str, str]
 """Value, low, high, kind, source."""
@@ -199,7 +200,8 @@ _CONTROL = (
 
 _DMA = (
     ("dma.issue_ns", "ns", "a hardware descriptor transfer keeps its queue's engine",
-     {"trn2": _measured(485, 470, 500, "cs149, one row: 0.486")}),
+     {"trn2": _measured(636, 470, 690, "kt: 745 for 128 rows with NKI 0.6; cs149, earlier: 486 for "
+                        "one row")}),
     ("dma.issue_row_ns", "ns", "the same, each row",
      {"trn2": _measured(0.85, 0.5, 1.0, "streams 512, 128 rows: 590")}),
     ("dma.issue_busy_ns", "ns", "of it shown as busy",
@@ -267,8 +269,13 @@ _DMA = (
     ("dma.hbm_gb_per_s", "GB/s", "HBM of a chip, shared by the cores that run",
      {"trn1": _documented(820, "A1:21", 0.1), "trn2": _documented(2900, "A2:16", 0.1),
       "trn3": _documented(4700, "A3:16", 0.1)}),
-    ("link.latency_ns", "ns", "a collective, each step",
-     _all(_assumed(4000, 2000, 20000, "nothing is published"))),
+    ("link.latency_ns", "ns", "a collective, each step between ranks of a node",
+     _all((1500, 1000, 2000, "documented", "docs intranode-collective-comm: 1 to 2 us a hop"))),
+    ("link.node_latency_ns", "ns", "the same in a ring over several nodes",
+     _all(_documented(15000, "docs internode: 15 us a hop", 0.2))),
+    ("link.node_ranks", "ranks", "logical cores of a node",
+     {"trn1": _documented(32, "A1: 16 chips"), "trn2": _documented(64, "A2: 16 chips, two cores each"),
+      "trn3": _assumed(64, 64, 64, "as trn2")}),
     ("link.bytes_per_ns", "B/ns", "a collective, each rank",
      {"trn1": _assumed(96, 30, 192, "A1, NeuronLink"), "trn2": _assumed(128, 40, 256, "A2"),
       "trn3": _assumed(160, 50, 320, "A3")}),
@@ -287,3 +294,8 @@ _LAUNCH = (
 )  # fmt: skip
 
 PARAMETER_ROWS = (*_TENSOR, *_VECTOR, *_SCALAR, *_GPSIMD, *_PORTS, *_CONTROL, *_DMA, *_LAUNCH)
+
+EARLIER_ROWS: dict[str, dict[str, Cell]] = {
+    "dma.issue_ns": {"trn2": _measured(485, 470, 500, "cs149, one row: 0.486")},
+}
+"""Values that differ with toolchains before NKI 0.6, as most published figures and streams have them."""

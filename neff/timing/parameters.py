@@ -21,12 +21,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from neff.errors import NeffError
-from neff.timing.parameter_table import PARAMETER_ROWS, Cell
+from neff.timing.parameter_table import EARLIER_ROWS, PARAMETER_ROWS, Cell
 from neff.timing.project import project_table
 from nki_lang.base.targets import TARGETS, target_of
 
 __all__ = [
     "PARAMETERS",
+    "TOOLCHAINS",
     "Parameter",
     "Parameters",
     "Side",
@@ -83,9 +84,14 @@ def _assumed(measured: Value) -> Value:
     return Value(measured.value, max(0.0, low), high, "assumed", f"as trn2: {measured.source}")
 
 
-def _parameter(name: str, unit: str, meaning: str, cells: Mapping[str, Cell]) -> Parameter:
+def _values(cells: Mapping[str, Cell]) -> dict[str, Value]:
+    """Return the value of every generation."""
     named = {target: Value(*value) for target, value in cells.items()}
-    values = {target: named.get(target) or _assumed(named["trn2"]) for target in TARGETS}
+    return {target: named.get(target) or _assumed(named["trn2"]) for target in TARGETS}
+
+
+def _parameter(name: str, unit: str, meaning: str, cells: Mapping[str, Cell]) -> Parameter:
+    values = _values(cells)
     faster = unit in _RATE_UNITS or name == "tensor.cooling_ns"
     return Parameter(name, unit, meaning, faster, MappingProxyType(values))
 
@@ -95,22 +101,41 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
 )
 
 
+TOOLCHAINS: Mapping[str, Mapping[str, Mapping[str, Value]]] = MappingProxyType(
+    {
+        "current": {},
+        "earlier": {name: _values(cells) for name, cells in EARLIER_ROWS.items()},
+    }
+)
+"""Toolchains that programs and streams come from, with the values that differ: NKI 0.6 and later is
+``current``."""
+
+
 class Parameters:
-    """The parameters of one ``target``, some perhaps overridden; immutable.
+    """The parameters of one ``target`` and ``toolchain``, some perhaps overridden; immutable.
 
     ``overrides`` gives a number for a parameter's name, in the unit of the table.
     An overridden parameter has no range: the user is sure of it.
     """
 
-    def __init__(self, target: str, overrides: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        target: str,
+        overrides: Mapping[str, float] | None = None,
+        *,
+        toolchain: str = "current",
+    ) -> None:
         """Take the table's values for ``target``.
 
         Raises:
-            NeffError: ``NEFF-PARAMETER``; an override names no parameter, or is negative.
+            NeffError: ``NEFF-PARAMETER``; an override names no parameter, or is negative, or there
+                is no such toolchain.
         """
         self.target = target_of(target).name
         self.overrides = dict(overrides or {})
         self._values = {name: row.values[self.target] for name, row in PARAMETERS.items()}
+        for name, values in _of_toolchain(toolchain).items():
+            self._values[name] = values[self.target]
         for name, number in self.overrides.items():
             _check(name, number)
             self._values[name] = Value(number, number, number, "overridden", "the user")
@@ -130,6 +155,17 @@ class Parameters:
     def is_known(self, name: str) -> bool:
         """True when the value is measured for this generation, or the user gave it."""
         return self._values[name].kind in ("measured", "overridden")
+
+
+def _of_toolchain(toolchain: str) -> Mapping[str, Mapping[str, Value]]:
+    rows = TOOLCHAINS.get(toolchain)
+    if rows is None:
+        raise NeffError(
+            f"there is no toolchain {toolchain!r}",
+            code="NEFF-PARAMETER",
+            remedy=f"use one of {', '.join(TOOLCHAINS)}",
+        )
+    return rows
 
 
 def _check(name: str, number: float) -> None:

@@ -119,8 +119,13 @@ def replay(
         NeffError: ``NEFF-STREAM``; an engine or an index is unknown, or an index comes twice.
         NeffRuntimeError: ``NEFF-DEADLOCK``; the instructions wait for each other.
     """
-    pricing = Pricing(parameters or Parameters(target), side)
+    pricing = Pricing(parameters or _parameters(target), side)
     return _run(instructions, (pricing, pricing, pricing)).events
+
+
+def _parameters(target: str) -> Parameters:
+    """Return the default: the decoded streams that are public come from earlier toolchains."""
+    return Parameters(target, toolchain="earlier")
 
 
 def replay_total(
@@ -132,7 +137,7 @@ def replay_total(
 
     ``instructions``, ``target`` and ``parameters``, and what is raised, are as in :func:`replay`.
     """
-    chosen = parameters or Parameters(target)
+    chosen = parameters or _parameters(target)
     nominal, fast, slow = (Pricing(chosen, side) for side in Side)
     value, fastest, slowest = _run(instructions, (nominal, fast, slow)).end
     return Span(value, min(value, fastest), max(value, slowest))

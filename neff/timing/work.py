@@ -75,11 +75,15 @@ class Transfer(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """Work of constant time: the parameter's for each of its steps, and bytes over ``link``."""
+    """Work of constant time: the parameter's for each of its steps, and bytes over ``link``.
+
+    ``ranks`` communicate; more than a node has are in several nodes.
+    """
 
     parameter: str
     nbytes: int = 0
     steps: int = 1
+    ranks: int = 1
 
 
 Work = Compute | Weights | Matmul | Transfer | Fixed

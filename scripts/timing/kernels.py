@@ -340,6 +340,7 @@ class Case:
         target: family.
         statistic: of :data:`neff.timing.STATISTICS`, or ``benchmark``.
         trace: makes the kernel.
+        toolchain: that the measured kernel was compiled with, of :data:`neff.timing.TOOLCHAINS`.
         nbytes: bytes that a row in GB/s counts; of two cores when they read at once, for the
             HBM of trn1 has room for both.
     """
@@ -348,15 +349,22 @@ class Case:
     statistic: str
     trace: Callable[[], KernelIR]
     nbytes: int = 0
+    toolchain: str = "earlier"
 
 
 def _case(
-    target: str, statistic: str, func: Any, *args: Any, nbytes: int = 0, **options: Any
+    target: str,
+    statistic: str,
+    func: Any,
+    *args: Any,
+    nbytes: int = 0,
+    toolchain: str = "earlier",
+    **options: Any,
 ) -> Case:
     def trace() -> KernelIR:
         return Kernel(func).trace(args, options, target=target)
 
-    return Case(target, statistic, trace, nbytes)
+    return Case(target, statistic, trace, nbytes, toolchain)
 
 
 class _Spec:
@@ -407,7 +415,9 @@ def _blocks(name: str) -> Case:
     _, shape, *tiles = name.split("_")
     square = _f32(2048, 2048)
     operands = (square, square) if shape == "2048" else (_f32(4096, 512), _f32(4096, 12288))
-    return _case("trn2", "profile-total", product_in_blocks, *operands, *map(int, tiles))
+    return _case(
+        "trn2", "profile-total", product_in_blocks, *operands, *map(int, tiles), toolchain="current"
+    )
 
 
 _BLOCKS = (

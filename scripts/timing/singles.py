@@ -56,7 +56,7 @@ def _matmul(kind: str, columns: int) -> str:
 
 def _packet(work: Transfer, more: str = "") -> Figure:
     def figure(side: Side) -> float:
-        pricing = Pricing(Parameters("trn2"), side)
+        pricing = Pricing(Parameters("trn2", toolchain="earlier"), side)
         return pricing.cost(work).packet + (pricing.numbers[more] if more else 0.0)
 
     return figure
@@ -64,7 +64,7 @@ def _packet(work: Transfer, more: str = "") -> Figure:
 
 def _parameter(name: str, scale: float = 1.0) -> Figure:
     def figure(side: Side) -> float:
-        return Pricing(Parameters("trn2"), side).numbers[name] / scale
+        return Pricing(Parameters("trn2", toolchain="earlier"), side).numbers[name] / scale
 
     return figure
 
@@ -99,7 +99,10 @@ def _wake(side: Side) -> float:
         side, "Sync DMA_DIRECT2D - H S - 128x512 -", "Scalar COPY - fp32@S fp32@S 4 - 0"
     )
     moved = next(event for event in events if event.lane.startswith("dma"))
-    data = moved.end - Pricing(Parameters("trn2"), side).numbers["dma.completion_packet_ns"]
+    data = (
+        moved.end
+        - Pricing(Parameters("trn2", toolchain="earlier"), side).numbers["dma.completion_packet_ns"]
+    )
     return next(event for event in events if event.lane == "scalar").start - data
 
 

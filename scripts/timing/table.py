@@ -2,9 +2,11 @@
 
 python scripts/timing/table.py FACTS [--only PART ...]
 
-FACTS is a folder with ``measured.json`` and ``streams/``; rows marked ``reproducible`` are taken, and
-those with a kernel. The kernels of ``kernels.py`` are compiled and estimated, single instructions and packets
-run as short streams, and decoded streams are replayed. It ends with how the rows are met.
+FACTS is a folder with ``measured.json``, ``measured-2.json`` and ``streams/``; rows marked
+``reproducible`` are taken, and those with a kernel. The kernels of ``kernels.py`` are compiled and
+estimated, single instructions and packets run as short streams, and decoded streams are replayed. It ends
+with how the rows are met: errors, ranges, and the error of the model by bottleneck
+(``neff.timing.model_error``). A row's range has the model error of the other rows, never its own.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,8 @@ from kernels import CASES, Case
 from singles import SINGLES
 
 from neff.compiler import compile_kernel
-from neff.timing import Parameters, Side, estimate, read_stream, replay_total
+from neff.timing import BOTTLENECKS, Parameters, Side, estimate, read_stream, replay_total
+from neff.timing.model_error import MODEL_ERRORS, widened
 
 SUSPECTED = {
     "cs149_trn1_stream_fd2": "transfers merged by the older compiler",
@@ -33,6 +37,9 @@ SUSPECTED = {
     "act_copy_128_in_transpose": "how the profile counts what overlaps",
 }
 """Presumed causes of missed rows."""
+
+_MIN_PEERS = 4
+"""Fewer rows with the same bottleneck say little: all rows count then."""
 
 _UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6}
 
@@ -48,6 +55,8 @@ class Row:
     value: float
     low: float
     high: float
+    bottleneck: str = ""
+    body_share: float = 1.0
 
     @property
     def error(self) -> float:
@@ -67,39 +76,78 @@ def rows_of(row: dict[str, Any], folder: Path) -> Iterator[Row]:
     """The model's rows for one measured one; a list of values makes several."""
     name, unit = row["id"], row["unit"].split()[0]
     short = name.removeprefix("trn2_instr_")
+    bottleneck, body_share = "", 1.0
     if short in SINGLES:
         figures, kind = [_listed(SINGLES[short](side)) for side in Side], "single"
     elif name in CASES:
-        figures, kind = [[figure] for figure in _kernel(CASES[name], unit)], "kernel"
+        ends, bottleneck, body_share = _kernel(CASES[name], unit)
+        figures, kind = [[figure] for figure in ends], "kernel"
     elif name.startswith(("stream_", "chau_attn_fused")):
-        figures, kind = [[figure] for figure in _stream(name, folder)], "stream"
+        ends, body_share = _stream(name, folder)
+        bottleneck, figures, kind = "latency", [[figure] for figure in ends], "stream"
     else:
         print(f"no model of {name}", file=sys.stderr)
         return
     for place, measured in enumerate(_listed(row["value"])):
         value, *ends = (figure[place] for figure in figures)
         label = f"{name} ({place + 1})" if len(figures[0]) > 1 else name
-        yield Row(label, kind, unit, measured, value, min(value, *ends), max(value, *ends))
+        low, high = min(value, *ends), max(value, *ends)
+        yield Row(label, kind, unit, measured, value, low, high, bottleneck, body_share)
 
 
 def _listed(value: Any) -> list[float]:
     return value if isinstance(value, list) else [value]
 
 
-def _kernel(case: Case, unit: str) -> tuple[float, float, float]:
-    value, low, high = estimate(compile_kernel(case.trace()), statistic=case.statistic).total
+Ends = tuple[float, ...]
+"""A figure of the model, and the ends of its range by the parameters alone."""
+
+
+def _kernel(case: Case, unit: str) -> tuple[Ends, str, float]:
+    """Return the figure of a kernel, its bottleneck, and the share of the body in it."""
+    total = estimate(
+        compile_kernel(case.trace()),
+        parameters=Parameters(case.target, toolchain=case.toolchain),
+        statistic=case.statistic,
+    )
+    value, low, high = total.parameter_range
+    share = max(core.total.value for core in total.cores) / value
     if case.nbytes:
-        return case.nbytes / value, case.nbytes / high, case.nbytes / low
-    return value / _UNITS[unit], low / _UNITS[unit], high / _UNITS[unit]
+        ends = (case.nbytes / value, case.nbytes / high, case.nbytes / low)
+    else:
+        ends = (value / _UNITS[unit], low / _UNITS[unit], high / _UNITS[unit])
+    return ends, total.bottleneck, share
 
 
-def _stream(name: str, folder: Path) -> tuple[float, ...]:
-    """A stream's body; the kernel's own row is body and launch."""
+def _stream(name: str, folder: Path) -> tuple[Ends, float]:
+    """Return a stream's body; the kernel's own row is body and launch. And the body's share."""
     file_stem = name.removeprefix("stream_").removeprefix("chau_attn_").lower()
     launch = Parameters("trn2")["launch.nc_latency_ns"][:3] if "chau" in name else (0.0, 0.0, 0.0)
     with open(folder / "streams" / f"{file_stem}.txt", encoding="utf-8") as lines:
         body = replay_total(read_stream(lines))
-    return tuple((body_ns + more) / 1e3 for body_ns, more in zip(body, launch, strict=True))
+    ends = tuple((body_ns + more) / 1e3 for body_ns, more in zip(body, launch, strict=True))
+    return ends, body.value / 1e3 / ends[0]
+
+
+def _model_error(rows: Sequence[Row]) -> float:
+    """Return the relative error of bodies that four of five of these rows stay within."""
+    errors = sorted(abs(row.error) / row.body_share for row in rows)
+    return errors[min(len(errors) - 1, ceil(0.8 * (len(errors) + 1)) - 1)] if errors else 0.0
+
+
+def _with_model_error(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with ranges that include the model error of the other rows of their kind."""
+    widened_rows: list[Row] = []
+    for row in rows:
+        if not row.bottleneck:
+            widened_rows.append(row)
+            continue
+        peers = [peer for peer in rows if peer.bottleneck and peer.name != row.name]
+        alike = [peer for peer in peers if peer.bottleneck == row.bottleneck]
+        error = _model_error(alike if len(alike) >= _MIN_PEERS else peers)
+        low, high = widened(row.value, row.low, row.high, error * row.value * row.body_share)
+        widened_rows.append(replace(row, low=low, high=high))
+    return widened_rows
 
 
 def _line(row: Row) -> str:
@@ -128,9 +176,19 @@ def _summary(rows: list[Row]) -> Iterator[str]:
                 f"{kind}: median error {statistics.median(errors):.1%}, largest {errors[-1]:.1%}, "
                 f"{within} of {len(errors)} within {limit:.0%}"
             )
-    inside = sum(row.is_inside for row in rows)
-    width = statistics.median(row.width for row in rows)
-    yield f"{inside} of {len(rows)} inside their range, median range ±{width:.0%}"
+    for name, kinds in (("single instructions", ("single",)), ("others", ("stream", "kernel"))):
+        chosen = [row for row in rows if row.kind in kinds]
+        if chosen:
+            inside = sum(row.is_inside for row in chosen)
+            width = statistics.median(row.width for row in chosen)
+            yield f"{name}: {inside} of {len(chosen)} inside their range, median range ±{width:.0%}"
+    for bottleneck in BOTTLENECKS:
+        alike = [row for row in rows if row.bottleneck == bottleneck]
+        if alike:
+            yield (
+                f"{bottleneck}: {len(alike)} rows, model error ±{_model_error(alike):.1%} "
+                f"(the model has ±{MODEL_ERRORS[bottleneck]:.0%})"
+            )
 
 
 def main() -> None:
@@ -138,16 +196,19 @@ def main() -> None:
     parser.add_argument("facts", type=Path)
     parser.add_argument("--only", nargs="*", default=[], help="Parts of names.")
     options = parser.parse_args()
-    measured = json.loads((options.facts / "measured.json").read_text())
+    files = [options.facts / name for name in ("measured.json", "measured-2.json")]
+    measured = [row for file in files if file.exists() for row in json.loads(file.read_text())]
     rows: list[Row] = []
     print("| row | measured | model | error | inside | suspected |\n|---|---|---|---|---|---|")
     for measurement in measured:
         named = not options.only or any(fragment in measurement["id"] for fragment in options.only)
-        if not (measurement["reproducible"] or measurement["id"] in CASES) or not named:
+        if not (measurement.get("reproducible") or measurement["id"] in CASES) or not named:
             continue
-        for row in rows_of(measurement, options.facts):
-            rows.append(row)
-            print(_line(row), flush=True)
+        rows += rows_of(measurement, options.facts)
+        print(measurement["id"], file=sys.stderr)
+    rows = _with_model_error(rows)
+    for row in rows:
+        print(_line(row))
     print()
     for line in _summary(rows):
         print(line)

@@ -85,7 +85,7 @@ def test_transfers_that_keep_the_dma_engines_are_the_path() -> None:
     """Two loads of 8 packets: the second one starts when the first has left the DMA engines."""
     program = addition()
     program.target = "trn2"
-    profile = profile_of(program)
+    profile = profile_of(program, parameters=Parameters("trn2", toolchain="earlier"))
     events = profile.estimate.cores[0].events
     first, second = (index for index, event in enumerate(events) if event.lane == "dma.sync.in")
     times = path_times(profile, 0)
