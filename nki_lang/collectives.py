@@ -5,77 +5,51 @@ A rank is one launch of the kernel; a replica group lists the ranks that take pa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, SupportsIndex
+from typing import Any
 
-from nki_lang.base.errors import NkiValidationError, missing_attribute
-from nki_lang.base.source import caller_location
+from nki_lang.base.errors import missing_attribute
 from nki_lang.frontend.builder import current
-from nki_lang.frontend.objects import NKIObject, is_sequence
 from nki_lang.frontend.operators import Operator
 from nki_lang.frontend.registers import VirtualRegister
+from nki_lang.frontend.replica_groups import ReplicaGroup, rg_partition_op
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.frontend.view import refuse
 from nki_lang.ir import Engine
-from nki_lang.isa.issue import issue
+from nki_lang.isa.issue import NkiInstruction, issue
+from nki_lang.isa.prepared import (
+    all_gather_v_prepare,
+    all_gather_v_trigger,
+    all_to_all_v_prepare,
+    all_to_all_v_trigger,
+)
 from nki_lang.isa.table import TABLE
 
 __all__ = [
     "ReplicaGroup",
     "all_gather",
     "all_gather_v",
+    "all_gather_v_prepare",
+    "all_gather_v_trigger",
     "all_reduce",
     "all_to_all",
     "all_to_all_v",
+    "all_to_all_v_prepare",
+    "all_to_all_v_trigger",
     "collective_permute",
     "collective_permute_implicit",
     "collective_permute_implicit_current_processing_rank_id",
     "collective_permute_implicit_reduce",
     "rank_id",
     "reduce_scatter",
+    "rg_partition_op",
 ]
 
 _SOURCE = "nki.collectives (nki/api/nki/collectives)"
 
 
-@dataclass
-class ReplicaGroup(NKIObject):
-    """Which ranks take part in a collective operation together.
-
-    Attributes:
-        replica_groups: lists of ranks; no rank is in two of them.
-    """
-
-    replica_groups: list[list[int]] = field(default_factory=list[list[int]])
-
-    def __post_init__(self) -> None:
-        groups: Any = self.replica_groups
-        if is_sequence(groups) and groups and not is_sequence(groups[0]):
-            groups = [groups]
-        wrong = "no lists of ranks"
-        if is_sequence(groups) and all(map(is_sequence, groups)):
-            ranks = [rank for group in groups for rank in group]
-            if all(isinstance(rank, SupportsIndex) and int(rank) >= 0 for rank in ranks):
-                self.replica_groups = [[int(rank) for rank in group] for group in groups]
-                if len(ranks) == len(set(ranks)):
-                    return
-                wrong = "two places for one rank"
-        raise NkiValidationError(
-            f"replica groups {groups!r}: {wrong}",
-            code="NKI-REPLICA-GROUP",
-            location=caller_location(3),  # above the __init__ that @dataclass made
-            remedy="pass lists of ranks from 0 on, and every rank in at most one of them",
-            source=_SOURCE,
-        )
-
-    def nki_operand(self) -> tuple[tuple[int, ...], ...]:
-        """The groups as the kernel IR holds them."""
-        return tuple(tuple(group) for group in self.replica_groups)
-
-
-def _issue(op: str, values: tuple[Any, ...], name: str | None) -> None:
+def _issue(op: str, values: tuple[Any, ...], name: str | None) -> NkiInstruction:
     current().has_collectives = True
-    issue(TABLE[op], values, Engine.unknown, name)
+    return issue(TABLE[op], values, Engine.unknown, name)
 
 
 def all_reduce(
@@ -85,7 +59,7 @@ def all_reduce(
     op: Operator,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Every rank of a group gets the reduction of the sources of all.
 
     Args:
@@ -97,7 +71,7 @@ def all_reduce(
         name: a label, for schedules and profiles.
 
     Returns:
-        None; dsts hold the result.
+        NkiInstruction: the instruction made, for depends_on; the result is in what is written.
 
     Raises:
         NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
@@ -119,7 +93,7 @@ def all_reduce(
         total = nl.ndarray(x.shape, x.dtype, buffer=nl.private_hbm)
         ncc.all_reduce(srcs=[x], dsts=[total], replica_group=group, op=nl.add)
     """
-    _issue("all_reduce", (srcs, dsts, replica_group, op, priority), name)
+    return _issue("all_reduce", (srcs, dsts, replica_group, op, priority), name)
 
 
 def all_gather(
@@ -129,7 +103,7 @@ def all_gather(
     collective_dim: int,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Every rank gets the sources of all, one behind the other along ``collective_dim``.
 
     Args:
@@ -141,7 +115,7 @@ def all_gather(
         name: a label, for schedules and profiles.
 
     Returns:
-        None; dsts hold the result.
+        NkiInstruction: the instruction made, for depends_on; the result is in what is written.
 
     Raises:
         NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
@@ -163,7 +137,7 @@ def all_gather(
         ncc.all_gather(srcs=[x], dsts=[whole], replica_group=group, collective_dim=0)
     """
     _check_scale(srcs, dsts, replica_group, "gather")
-    _issue("all_gather", (srcs, dsts, replica_group, collective_dim, priority), name)
+    return _issue("all_gather", (srcs, dsts, replica_group, collective_dim, priority), name)
 
 
 def all_gather_v(
@@ -175,7 +149,7 @@ def all_gather_v(
     has_rdispls: bool = False,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``all_gather`` with counts read from ``metadata_tensor`` at run time.
 
     Args:
@@ -189,7 +163,7 @@ def all_gather_v(
         name: a label, for schedules and profiles.
 
     Returns:
-        None; dsts hold the result.
+        NkiInstruction: the instruction made, for depends_on; the result is in what is written.
 
     Raises:
         NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
@@ -214,7 +188,7 @@ def all_gather_v(
         ncc.all_gather_v(srcs=[x], dsts=[whole], replica_group=group, metadata_tensor=counts)
     """
     values = (srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, priority)
-    _issue("all_gather_v", values, name)
+    return _issue("all_gather_v", values, name)
 
 
 def reduce_scatter(
@@ -225,7 +199,7 @@ def reduce_scatter(
     op: Operator,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Every rank gets its part, along ``collective_dim``, of the reduction of all sources.
 
     Args:
@@ -238,7 +212,7 @@ def reduce_scatter(
         name: a label, for schedules and profiles.
 
     Returns:
-        None; dsts hold the result.
+        NkiInstruction: the instruction made, for depends_on; the result is in what is written.
 
     Raises:
         NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
@@ -261,7 +235,7 @@ def reduce_scatter(
         ncc.reduce_scatter(srcs=[x], dsts=[part], replica_group=group, collective_dim=0, op=nl.add)
     """
     _check_scale(dsts, srcs, replica_group, "scatter")
-    _issue("reduce_scatter", (srcs, dsts, replica_group, collective_dim, op, priority), name)
+    return _issue("reduce_scatter", (srcs, dsts, replica_group, collective_dim, op, priority), name)
 
 
 def all_to_all(
@@ -271,7 +245,7 @@ def all_to_all(
     collective_dim: int,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Part ``j`` of the source of rank ``i`` becomes part ``i`` of the result of rank ``j``.
 
     Args:
@@ -283,7 +257,7 @@ def all_to_all(
         name: a label, for schedules and profiles.
 
     Returns:
-        None; dsts hold the result.
+        NkiInstruction: the instruction made, for depends_on; the result is in what is written.
 
     Raises:
         NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
@@ -305,7 +279,7 @@ def all_to_all(
         parts = nl.ndarray(x.shape, x.dtype, buffer=nl.private_hbm)
         ncc.all_to_all(srcs=[x], dsts=[parts], replica_group=group, collective_dim=0)
     """
-    _issue("all_to_all", (srcs, dsts, replica_group, collective_dim, priority), name)
+    return _issue("all_to_all", (srcs, dsts, replica_group, collective_dim, priority), name)
 
 
 def all_to_all_v(
@@ -317,7 +291,7 @@ def all_to_all_v(
     has_rdispls: bool = False,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``all_to_all`` with counts read from ``metadata_tensor`` at run time.
 
     Args:
@@ -331,7 +305,7 @@ def all_to_all_v(
         name: a label, for schedules and profiles.
 
     Returns:
-        None; dsts hold the result.
+        NkiInstruction: the instruction made, for depends_on; the result is in what is written.
 
     Raises:
         NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
@@ -356,7 +330,7 @@ def all_to_all_v(
         ncc.all_to_all_v(srcs=[x], dsts=[parts], replica_group=group, metadata_tensor=counts)
     """
     values = (srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, priority)
-    _issue("all_to_all_v", values, name)
+    return _issue("all_to_all_v", values, name)
 
 
 def collective_permute(
@@ -365,7 +339,7 @@ def collective_permute(
     source_target_pairs: list[tuple[int, int]],
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """The source of one rank becomes the result of another, for each (source, target).
 
     Args:
@@ -376,7 +350,7 @@ def collective_permute(
         name: a label, for schedules and profiles.
 
     Returns:
-        None; dsts hold the result.
+        NkiInstruction: the instruction made, for depends_on; the result is in what is written.
 
     Raises:
         NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
@@ -398,7 +372,7 @@ def collective_permute(
         received = nl.ndarray(x.shape, x.dtype, buffer=nl.private_hbm)
         ncc.collective_permute(srcs=[x], dsts=[received], source_target_pairs=[(0, 0)])
     """
-    _issue("collective_permute", (srcs, dsts, source_target_pairs, priority), name)
+    return _issue("collective_permute", (srcs, dsts, source_target_pairs, priority), name)
 
 
 def collective_permute_implicit(
@@ -408,7 +382,7 @@ def collective_permute_implicit(
     channel_ids: list[int] = [0],  # noqa: B006  (the documented default; never changed)
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Each rank sends to the next of its ring, on several channels at once.
 
     Args:
@@ -420,7 +394,7 @@ def collective_permute_implicit(
         name: a label, for schedules and profiles.
 
     Returns:
-        None; dsts hold the result.
+        NkiInstruction: the instruction made, for depends_on; the result is in what is written.
 
     Raises:
         NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
@@ -441,7 +415,7 @@ def collective_permute_implicit(
         ncc.collective_permute_implicit([[x]], [[received]], replica_group=group, channel_ids=[0])
     """
     values = (srcs_by_channel, dsts_by_channel, replica_group, channel_ids, priority)
-    _issue("collective_permute_implicit", values, name)
+    return _issue("collective_permute_implicit", values, name)
 
 
 def collective_permute_implicit_reduce(
@@ -453,7 +427,7 @@ def collective_permute_implicit_reduce(
     channel_ids: list[int] = [0],  # noqa: B006  (the documented default; never changed)
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Each rank sends ``srcs0 <op> srcs1`` to the next of its ring.
 
     Args:
@@ -467,7 +441,7 @@ def collective_permute_implicit_reduce(
         name: a label, for schedules and profiles.
 
     Returns:
-        None; dsts hold the result.
+        NkiInstruction: the instruction made, for depends_on; the result is in what is written.
 
     Raises:
         NkiValidationError: a rule is broken; its code is one of NKI-OUTSIDE, NKI-OPERAND,
@@ -492,7 +466,7 @@ def collective_permute_implicit_reduce(
         srcs0_by_channel, srcs1_by_channel, dsts_by_channel, replica_group, op, channel_ids,
         priority,
     )  # fmt: skip
-    _issue("collective_permute_implicit_reduce", values, name)
+    return _issue("collective_permute_implicit_reduce", values, name)
 
 
 def collective_permute_implicit_current_processing_rank_id(

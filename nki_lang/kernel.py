@@ -21,6 +21,11 @@ from nki_lang.frontend.objects import is_sequence
 from nki_lang.ir import KernelIR
 from nki_lang.semantics.state import has_wide_scales
 from nki_lang.tracing.arguments import replace_tensors
+from nki_lang.tracing.configuration import (
+    CompileConfig,
+    SpecializationConfig,
+    require_configurations,
+)
 from nki_lang.tracing.filled import Divided, Filled, label_of
 from nki_lang.tracing.fingerprint import (
     Unidentifiable,
@@ -421,14 +426,23 @@ def _any_tensor(value: Any, detects: Callable[[Any], bool]) -> bool:
     return detects(value)
 
 
-def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    compile_config: CompileConfig | None = None,
+    specialization_config: SpecializationConfig | None = None,
+    **kwargs: Any,
+) -> Any:
     """Decorator: make a function a kernel, with or without arguments.
 
     ``platform_target`` binds it to a family. Options of earlier versions (``mode``,
-    ``debug_kernel``, ...) are accepted and have no effect.
+    ``debug_kernel``, ...) are accepted and have no effect, as are the two configurations, which
+    choose between ways of the vendor's compiler to the same numbers.
 
     Args:
         fn: the function; None when the decorator is written with arguments.
+        compile_config: an ``nki.compiler.CompileConfig``.
+        specialization_config: an ``nki.compiler.SpecializationConfig``.
         kwargs: ``platform_target="trn1"``, ``"trn2"`` or ``"trn3"``.
 
     Returns:
@@ -437,6 +451,7 @@ def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
     Raises:
         NkiTypeError: an unknown option, or an object that is no function.
     """
+    require_configurations(compile_config, specialization_config)
     if fn is None:
         return functools.partial(jit, **kwargs)
     name = kwargs.pop("platform_target", None) or kwargs.pop("target", None)

@@ -8,6 +8,9 @@ from neff.device import activation
 from nki import collectives, dtype, isa, language, typing
 from nki_lang.kernel import Kernel, jit, simulate
 
+__version__ = "0.7.0"
+"""The version of NKI whose language this is; scripts compare it."""
+
 dispatch.install()
 finalization.set_guard(lambda handler: import_module("neff.device.pjrt.entry").guarded(handler))
 if activation.asked_for() or activation.executor_is_chosen() or activation.artifacts_are_wanted():

@@ -186,6 +186,7 @@ class TraceBuilder:
         self.homes: dict[str, ForLoop | WhileLoop | None] = {}
         self.constants = {} if constants is None else constants
         self.has_collectives = False
+        self.prepared: object | None = None
         self.written: set[str] = set()
         self.named: dict[str, Instruction] = {}
         self.checked: set[Any] = set()
@@ -417,7 +418,17 @@ class TraceBuilder:
         _, self.block = self.open.pop()
 
     def require_closed(self, loop: ForLoop | WhileLoop | NoReorder | None = None) -> None:
-        """Raise when another region than ``loop`` is the innermost open one."""
+        """Raise when another region than ``loop`` is the innermost open one.
+
+        At the end of a kernel, also when a prepared collective was never triggered.
+        """
+        if loop is None and self.prepared is not None:
+            raise NkiValidationError(
+                "a collective was prepared and never triggered",
+                code="NKI-COLLECTIVE",
+                remedy="call its trigger once the data are there",
+                source="nki.collectives.all_to_all_v_prepare (nki/api, NKI 0.7.0)",
+            )
         if not self.open or self.open[-1][0] is loop:
             return
         left = self.open[-1][0]

@@ -8,11 +8,16 @@ from __future__ import annotations
 from nki_lang.frontend.operators import Operator
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
-from nki_lang.isa.enums import reduce_cmd
+from nki_lang.isa.enums import engine, reduce_cmd
 from nki_lang.isa.issue import NkiInstruction, issue
 from nki_lang.isa.table import TABLE
 
 __all__ = ["activate2", "activation", "activation_reduce"]
+
+
+def _unless_default(engine: Engine) -> Engine:
+    """Return the engine, or unknown for Scalar, the only one that these instructions had in 0.6."""
+    return Engine.unknown if engine is Engine.scalar else engine
 
 
 def activation(
@@ -24,6 +29,7 @@ def activation(
     reduce_op: Operator | None = None,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
+    engine: Engine = engine.scalar,
     name: str | None = None,
 ) -> NkiInstruction:
     """``dst = op(data * scale + bias)``, and optionally the sum over the free axis.
@@ -37,6 +43,7 @@ def activation(
         reduce_op: an operator of nki.language, such as nl.add; None for none.
         reduce_res: tile written, in SBUF or PSUM; None for none.
         reduce_cmd: what happens to the accumulation registers of the engine.
+        engine: the engine that runs it; unknown lets the compiler choose.
         name: a label, for schedules and profiles.
 
     Returns:
@@ -72,7 +79,7 @@ def activation(
     return issue(
         TABLE["activation"],
         (dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd),
-        Engine.unknown,
+        _unless_default(engine),
         name,
     )
 
@@ -152,6 +159,7 @@ def activate2(
     reduce_op: Operator | None = None,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
+    engine: Engine = engine.scalar,
     name: str | None = None,
 ) -> NkiInstruction:
     """``dst = op((data <op0> imm0) <op1> imm1)`` with an optional reduction (trn3).
@@ -170,6 +178,7 @@ def activate2(
         reduce_op: an operator of nki.language, such as nl.add; None for none.
         reduce_res: tile written, in SBUF or PSUM; None for none.
         reduce_cmd: what happens to the accumulation registers of the engine.
+        engine: the engine that runs it; unknown lets the compiler choose.
         name: a label, for schedules and profiles.
 
     Returns:
@@ -220,6 +229,6 @@ def activate2(
             reduce_res,
             reduce_cmd,
         ),
-        Engine.unknown,
+        _unless_default(engine),
         name,
     )

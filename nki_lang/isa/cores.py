@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nki_lang.base.errors import fail
+from nki_lang.frontend import operators
 from nki_lang.frontend.builder import current
+from nki_lang.frontend.operators import Operator
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
+from nki_lang.isa.elementwise import tensor_tensor
 from nki_lang.isa.enums import dma_engine, engine
 from nki_lang.isa.issue import NkiInstruction, issue
 from nki_lang.isa.table import TABLE
 
-__all__ = ["barrier", "core_barrier", "sendrecv"]
+__all__ = ["barrier", "core_barrier", "sendrecv", "sendrecv_compute"]
 
 
 def core_barrier(
@@ -97,6 +101,50 @@ def sendrecv(
         Engine.unknown,
         name,
     )
+
+
+def sendrecv_compute(
+    src: NkiTensor,
+    dst: NkiTensor,
+    send_to_rank: int,
+    recv_from_rank: int,
+    reduce_op: Operator,
+    name: str | None = None,
+) -> NkiInstruction:
+    """``dst = reduce_op(src, the tile of the other core)``: an exchange and a reduction (trn2).
+
+    The kernel IR holds the exchange and the reduction as two instructions.
+
+    Args:
+        src: tile read, in SBUF.
+        dst: tile written, in SBUF.
+        send_to_rank: the core that data go to: 0 or 1.
+        recv_from_rank: the core that data come from: 0 or 1.
+        reduce_op: nl.add, nl.maximum or nl.minimum.
+        name: a label of the reduction, for schedules and profiles.
+
+    Returns:
+        NkiInstruction: the reduction, for depends_on.
+
+    Raises:
+        NkiValidationError: NKI-OPERATOR; NKI-BUFFER, tensors in HBM are not supported; or a rule
+            of :func:`sendrecv`.
+
+    Source: nisa.sendrecv_compute (nki/api, NKI 0.7.0).
+
+    Example, given tiles a and out::
+
+        other = 1 - nl.program_id(0)
+        nisa.sendrecv_compute(a, out, other, other, nl.add)
+    """
+    if reduce_op not in (operators.add, operators.maximum, operators.minimum):
+        fail(f"sendrecv_compute with reduce_op={reduce_op!r}", "NKI-OPERATOR",
+             "use nl.add, nl.maximum or nl.minimum",
+             "nisa.sendrecv_compute (nki/api, NKI 0.7.0)")  # fmt: skip
+    storage = current().new_tensor(src.shape, src.dtype, src.buffer, "", None)
+    received = NkiTensor(src.shape, src.dtype, storage, src.buffer)
+    sendrecv(src, received, send_to_rank, recv_from_rank, 0)
+    return tensor_tensor(dst, src, received, reduce_op, name=name)
 
 
 def barrier(

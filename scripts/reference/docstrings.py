@@ -169,8 +169,6 @@ def _operator(spec: InstructionSpec, name: str) -> str:
 def _result(spec: InstructionSpec) -> str:
     if spec.op == "register_alloc":
         return "VirtualRegister: the register."
-    if spec.namespace == "ncc" and spec.op not in ("rank_id",) and "rank_id" not in spec.op:
-        return "None; dsts hold the result."
     if spec.op.startswith("register_"):
         return "None."
     if "rank_id" in spec.op:

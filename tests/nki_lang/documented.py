@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 NKI: dict[str, Any] = {
-    "functions": {"jit": "fn=None, **kwargs", "simulate": "kernel"},
+    "functions": {
+        "jit": "fn=None, *, compile_config=None, specialization_config=None, **kwargs",
+        "simulate": "kernel",
+    },
     "constants": [],
     "classes": {},
 }
@@ -258,12 +261,12 @@ ISA: dict[str, Any] = {
         "tensor_scalar_cumulative": "dst, src, op0, op1, imm0, imm1=None, "
         "reduce_cmd=reduce_cmd.reset_reduce, name=None",
         "activation": "dst, op, data, bias=None, scale=1.0, reduce_op=None, "
-        "reduce_res=None, reduce_cmd=reduce_cmd.idle, name=None",
+        "reduce_res=None, reduce_cmd=reduce_cmd.idle, engine=engine.scalar, name=None",
         "activation_reduce": "dst, op, data, reduce_op, reduce_res, bias=None, scale=1.0, "
         "name=None",
         "activate2": "dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=False, "
         "reverse1=False, reduce_op=None, reduce_res=None, "
-        "reduce_cmd=reduce_cmd.idle, name=None",
+        "reduce_cmd=reduce_cmd.idle, engine=engine.scalar, name=None",
         "iota": "dst, pattern, offset=0, channel_multiplier=0, name=None",
         "affine_select": "dst, pattern, channel_multiplier, on_true_tile, on_false_value, "
         "cmp_op=equal, offset=0, name=None",
@@ -301,6 +304,7 @@ ISA: dict[str, Any] = {
         "select_reduce": "dst, predicate, on_true, on_false, reduce_res=None, "
         "reduce_cmd=reduce_cmd.idle, reduce_op=maximum, "
         "reverse_pred=False, name=None",
+        "sendrecv_compute": "src, dst, send_to_rank, recv_from_rank, reduce_op, name=None",
         "sendrecv": "src, dst, send_to_rank, recv_from_rank, pipe_id, "
         "dma_engine=dma_engine.dma, name=None",
         "register_alloc": "x=None",
@@ -388,6 +392,14 @@ COLLECTIVES: dict[str, Any] = {
         "all_to_all_v": "srcs, dsts, replica_group, metadata_tensor, "
         "recv_counts_known=False, has_rdispls=False, priority=None, "
         "name=None",
+        "all_gather_v_prepare": "srcs, dsts, replica_group, metadata_tensor, "
+        "recv_counts_known=False, has_rdispls=False, priority=None, "
+        "name=None",
+        "all_gather_v_trigger": "prepare_instr, name=None",
+        "all_to_all_v_prepare": "srcs, dsts, replica_group, metadata_tensor, "
+        "recv_counts_known=False, has_rdispls=False, priority=None, "
+        "name=None",
+        "all_to_all_v_trigger": "prepare_instr, name=None",
         "collective_permute": "srcs, dsts, source_target_pairs, priority=None, name=None",
         "collective_permute_implicit": "srcs_by_channel, dsts_by_channel, replica_group, "
         "channel_ids=[0], priority=None, name=None",
@@ -400,5 +412,16 @@ COLLECTIVES: dict[str, Any] = {
         "rank_id": "name=None",
     },
     "constants": [],
-    "classes": {"ReplicaGroup": {"methods": {}, "members": {}, "attributes": []}},
+    "classes": {
+        "ReplicaGroup": {
+            "methods": {"from_partition_op": "world_size, op, operand"},
+            "members": {},
+            "attributes": [],
+        },
+        "rg_partition_op": {
+            "methods": {},
+            "members": {"bitwise_and": "bitwise_and", "div": "div", "mod": "mod"},
+            "attributes": [],
+        },
+    },
 }

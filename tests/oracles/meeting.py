@@ -1,5 +1,7 @@
 """Registers, cores and ranks: what each instruction does, told with lists."""
 
+import functools
+
 import numpy as np
 
 import nki_lang.collectives as ncc
@@ -144,6 +146,25 @@ def sendrecv():
 
     x = np.array([[1, 2, 3, 4], [10, 20, 30, 40]], np.float32)
     assert both_ways(kernel, x, grid=(2,)).tolist() == [[9, 18, 27, 36], [-9, -18, -27, -36]]
+
+
+def sendrecv_compute():
+    """Both cores get the reduction of both tiles."""
+
+    def kernel(x, op):
+        out = nl.ndarray((2, 4), nl.float32, nl.shared_hbm)
+        core = nl.program_id(0)
+        tile, total = (nl.ndarray((1, 4), nl.float32, nl.sbuf) for _ in range(2))
+        nisa.dma_copy(tile, x[core : core + 1])
+        nisa.sendrecv_compute(tile, total, 1 - core, 1 - core, op)
+        nisa.dma_copy(out[core : core + 1], total)
+        return out
+
+    x = np.array([[1, 2, 30, 4], [10, 20, 3, 40]], np.float32)
+    for op, row in ((nl.add, [11, 22, 33, 44]), (nl.maximum, [10, 20, 30, 40]),
+                    (nl.minimum, [1, 2, 3, 4])):  # fmt: skip
+        result = both_ways(functools.partial(kernel, op=op), x, grid=(2,))
+        assert result.tolist() == [row, row]
 
 
 def rand_set_state():
@@ -327,10 +348,29 @@ def variable(call, counts, starts, length):
     return inputs, run_ranks(traced, [[x, t] for x, t in zip(inputs, tables_, strict=True)])
 
 
+def two_steps(op):
+    """A variable collective that is prepared before its sources and its metadata change."""
+    prepare, trigger = getattr(ncc, f"{op}_prepare"), getattr(ncc, f"{op}_trigger")
+
+    def call(sources, targets, group, metadata):
+        data = nl.ndarray(sources[0].shape, sources[0].dtype, nl.hbm)
+        prepared = prepare([data], targets, group, metadata)
+        nisa.dma_copy(metadata, nl.zeros(metadata.shape, nl.uint32))
+        nisa.dma_copy(data, sources[0])
+        assert isinstance(trigger(prepared), nisa.NkiInstruction)
+
+    return call
+
+
 def all_to_all_v():
     """Rank r sends counts[r][s] elements from starts[r][s] on to rank s, into slots."""
     counts, starts = [[2, 0, 3], [1, 4, 0], [3, 2, 1]], [[0, 5, 9], [3, 4, 0], [1, 6, 11]]
-    inputs, results = variable(ncc.all_to_all_v, counts, starts, 4)
+    for call in (ncc.all_to_all_v, two_steps("all_to_all_v")):
+        inputs, results = variable(call, counts, starts, 4)
+        _check_all_to_all_v(inputs, results, counts, starts)
+
+
+def _check_all_to_all_v(inputs, results, counts, starts):
     for rank, (out, table) in enumerate(results):
         want = [99.0] * 12
         for sender in range(3):
@@ -343,7 +383,12 @@ def all_to_all_v():
 def all_gather_v():
     """Rank r sends one piece to all, into slots."""
     counts, starts = [[2, 0, 0], [4, 0, 0], [1, 0, 0]], [[3, 0, 0], [0, 0, 0], [11, 0, 0]]
-    inputs, results = variable(ncc.all_gather_v, counts, starts, 4)
+    for call in (ncc.all_gather_v, two_steps("all_gather_v")):
+        inputs, results = variable(call, counts, starts, 4)
+        _check_all_gather_v(inputs, results, counts, starts)
+
+
+def _check_all_gather_v(inputs, results, counts, starts):
     for out, table in results:
         want = [99.0] * 12
         for sender in range(3):
@@ -354,11 +399,14 @@ def all_gather_v():
 
 
 INSTRUCTIONS = [core_barrier, rand_set_state, register_alloc, register_load, register_move,
-                register_store, scalar_load, scalar_store, sendrecv, set_rng_seed]  # fmt: skip
+                register_store, scalar_load, scalar_store, sendrecv, sendrecv_compute,
+                set_rng_seed]  # fmt: skip
 COLLECTIVES = {
     **{f.__name__: f for f in (all_gather, all_gather_v, all_reduce, all_to_all, all_to_all_v,
                                collective_permute, collective_permute_implicit,
                                collective_permute_implicit_reduce, reduce_scatter)},
+    **dict.fromkeys(("all_gather_v_prepare", "all_gather_v_trigger"), all_gather_v),
+    **dict.fromkeys(("all_to_all_v_prepare", "all_to_all_v_trigger"), all_to_all_v),
     "rank_id": ring_number,
     "collective_permute_implicit_current_processing_rank_id": ring_number,
 }  # fmt: skip
