@@ -16,12 +16,23 @@ from hlo_tools.cli.shared.fills import Fill, Seed, check_fill
 from hlo_tools.cli.shared.inputs import open_module
 from hlo_tools.cli.shared.module_inputs import Inputs, Tolerance, gather
 from hlo_tools.cli.shared.options import AsJson
+from hlo_tools.cli.shared.watching import (
+    Dump,
+    StopAt,
+    Watch,
+    print_stop,
+    print_watched,
+    stop_row,
+    watch_of,
+    watched_rows,
+)
 from hlo_tools.evaluate import Evaluator, Limits, evaluate_devices
 from hlo_tools.evaluate.devices import MOST_DEVICES, partitions_of
 from hlo_tools.evaluate.difference import largest_difference
 from hlo_tools.evaluate.kernel_calls import kernel_calls
 from hlo_tools.evaluate.recorded import Recorded, recorded_run
 from hlo_tools.evaluate.values import Array, Value
+from hlo_tools.evaluate.watching import Stopped, ValueWatch, plain_array
 from hlo_tools.evaluate.with_jaxlib import run_with_jaxlib
 from hlo_tools.ir.module import Module
 from hlo_tools.verify import check
@@ -78,6 +89,9 @@ def command(
     compare: Compare = False,
     devices: Devices = 1,
     partitions: Partitions = 0,
+    watch: Watch = None,
+    stop_at: StopAt = "",
+    dump: Dump = None,
     tolerance: Tolerance = 1e-4,
     work: Work = _DEFAULT.work,
     memory: Memory = _DEFAULT.memory,
@@ -88,11 +102,14 @@ def command(
 
     A snapshot is run on its recorded inputs unless others are given, and its results are compared
     with the recorded ones. With --devices, {} in an input's name stands for the device's number, and
-    --fill random is random for each. Exit code 1 when --compare or a snapshot shows a difference.
+    --fill random is random for each. Exit code 1 when --compare or a snapshot shows a difference, or
+    the evaluation stops.
 
     Example: nki-hlo evaluate model.hlo_module.pb --fill random --compare
 
     Example: nki-hlo evaluate model.hlo_module.pb --fill random --devices 2
+
+    Example: nki-hlo evaluate model.hlo_module.pb --fill random --watch 'dot*' --stop-at nan
     """
     check_fill(fill)
     if way not in WAYS:
@@ -101,7 +118,11 @@ def command(
     check(module)
     limits = Limits(work=work, memory=int(memory), calls=calls)
     recorded = recorded_run(module) if not inputs and fill is None else None
-    if devices > 1 or (recorded is not None and len(recorded.inputs) > 1):
+    value_watch = watch_of(module, watch or [], stop_at, dump, tolerance)
+    several = devices > 1 or (recorded is not None and len(recorded.inputs) > 1)
+    if value_watch is not None and (several or way == "jaxlib"):
+        raise typer.BadParameter("--watch, --stop-at and --dump need NumPy on one device")
+    if several:
         if compare or way == "jaxlib":
             raise typer.BadParameter("jaxlib runs one device here; leave out --compare and --with")
         return _on_devices(
@@ -113,16 +134,47 @@ def command(
     if way == "jaxlib" and not compare:
         results: list[Array] = list(run_with_jaxlib(module, arrays))
     else:
-        kernels = kernel_calls(module.folder or Path.cwd())
-        results = Evaluator(module, custom_calls=kernels, limits=limits).run(arrays)
+        results, stop = _run(module, arrays, limits, value_watch)
+        if stop is not None:
+            return _stopped(stop, value_watch, as_json)
     reference = "jaxlib" if compare else "the recorded results"
     expected = recorded.results if recorded else None
     if compare:
         expected = list(run_with_jaxlib(module, arrays))
     gaps = _gaps(results, expected) if expected is not None else []
-    _show(results, gaps, as_json, reference, tolerance)
+    _show(results, gaps, as_json, reference, tolerance, value_watch)
     _save(results, output)
     return 1 if any(gap > tolerance for gap in gaps) else 0
+
+
+def _run(
+    module: Module, arrays: Sequence[object], limits: Limits, watch: ValueWatch | None
+) -> tuple[list[Array], Stopped | None]:
+    """The results of an evaluation, or where it stopped."""
+    kernels = kernel_calls(module.folder or Path.cwd())
+    evaluator = Evaluator(module, custom_calls=kernels, limits=limits, watch=watch)
+    results, stop = list[Array](), None
+    try:
+        results = evaluator.run(arrays)
+    except Stopped as stopped:
+        stop = stopped
+    if watch is not None:
+        watch.finish()
+        if watch.compared:
+            compared = console.counted(watch.compared, "value")
+            console.note(f"{compared} compared with the reference")
+    return results, stop
+
+
+def _stopped(stop: Stopped, watch: ValueWatch | None, as_json: bool) -> int:
+    values = watch.values if watch is not None else []
+    if as_json:
+        rows = watched_rows(values)
+        console.write_json("evaluate", outputs=[], watched=rows, stopped=stop_row(stop))
+    else:
+        print_watched(values)
+        print_stop(stop)
+    return 1
 
 
 def _gaps(results: list[Array], expected: Sequence[object]) -> list[float]:
@@ -175,14 +227,7 @@ def _save(results: list[Array], output: Path | None) -> None:
         return
     output.mkdir(parents=True, exist_ok=True)
     for number, value in enumerate(results):
-        np.save(output / f"output{number}.npy", _plain(value))
-
-
-def _plain(value: Array) -> Array:
-    """A value in a type that .npy files support, and that -i accepts again."""
-    if value.dtype.kind in "biufc":
-        return value
-    return value.astype(np.int8 if "int" in value.dtype.name else np.float32)
+        np.save(output / f"output{number}.npy", plain_array(value))
 
 
 def _rows(results: list[Array], gaps: list[float]) -> list[dict[str, object]]:
@@ -194,11 +239,18 @@ def _rows(results: list[Array], gaps: list[float]) -> list[dict[str, object]]:
 
 
 def _show(
-    results: list[Array], gaps: list[float], as_json: bool, reference: str, tolerance: float
+    results: list[Array],
+    gaps: list[float],
+    as_json: bool,
+    reference: str,
+    tolerance: float,
+    watch: ValueWatch | None,
 ) -> None:
     if as_json:
-        console.write_json("evaluate", outputs=_rows(results, gaps))
+        more = {"watched": watched_rows(watch.values), "stopped": None} if watch else {}
+        console.write_json("evaluate", outputs=_rows(results, gaps), **more)
         return
+    print_watched(watch.values if watch is not None else [])
     _print(results, gaps, reference)
     if gaps:
         agree = sum(gap <= tolerance for gap in gaps)
