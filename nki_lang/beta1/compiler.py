@@ -39,7 +39,8 @@ class Placement:
 def _modulo(index: tuple[int, ...], extents: tuple[int, ...]) -> int:
     """Return the row-major number of a block among ``extents`` tiles that are reused in turn."""
     number = 0
-    for entry, extent in zip(index, extents or (1,) * len(index), strict=True):
+    padded = index + (0,) * (len(extents) - len(index))
+    for entry, extent in zip(padded, extents or (1,) * len(index), strict=True):
         number = number * extent + entry % extent
     return number
 

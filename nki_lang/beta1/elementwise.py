@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from nki_lang.base.dtypes import DType, dtype_of
 from nki_lang.base.errors import fail
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.beta1.mask import Box
@@ -71,7 +72,7 @@ def binary(
     tiles = [value if _is_number(value) else require_tile(value, function) for value in (x, y)]
     shape = common_shape([t.shape for t in tiles if isinstance(t, Tile)], function)
     if dtype is None:
-        dtype = "uint8" if name in _COMPARISONS else promote(*tiles)
+        dtype = _result_dtype(name, tiles)
     operator = _operator(name)
     left, right = (_on_partitions(value, shape) for value in tiles)
     if not isinstance(right, Tile) or (isinstance(left, Tile) and _is_vector(right, left, shape)):
@@ -79,6 +80,14 @@ def binary(
     if not isinstance(left, Tile) or _is_vector(left, right, shape):
         return _with_scalar(operator, right, left, shape, dtype, mask, reverse=True)
     return _two_tiles(operator, left, right, shape, dtype, mask)
+
+
+def _result_dtype(name: str, operands: list[Value]) -> DType:
+    """Return the promoted type; a quotient of integers is float32, as in NumPy."""
+    if name in _COMPARISONS:
+        return dtype_of("uint8")
+    kind = promote(*operands)
+    return dtype_of("float32") if name == "divide" and kind.is_integer else kind
 
 
 def _on_partitions(value: Value, shape: tuple[int, ...]) -> Value:

@@ -13,7 +13,7 @@ from nki_lang.beta1 import creation, elementwise, instructions, movement, produc
 from nki_lang.beta1 import reductions as _reductions
 from nki_lang.beta1.assignment import assign
 from nki_lang.beta1.language import fp32
-from nki_lang.beta1.operands import require_tile
+from nki_lang.beta1.operands import off_psum, require_tile
 from nki_lang.beta1.tile import Tile
 from nki_lang.beta1.values import (
     AxisLike,
@@ -214,8 +214,8 @@ def nc_matmul(
 ) -> Tile:
     """``stationary.T @ moving``; float32 in PSUM."""
     return products.product(
-        require_tile(stationary, "nisa.nc_matmul"),
-        require_tile(moving, "nisa.nc_matmul"),
+        off_psum(require_tile(stationary, "nisa.nc_matmul")),
+        off_psum(require_tile(moving, "nisa.nc_matmul")),
         mask,
         perf_mode,
         is_stationary_onezero=bool(is_stationary_onezero),

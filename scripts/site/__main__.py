@@ -17,7 +17,7 @@ TOC = """
 ```
 """
 GROUPS = {
-    "Begin": "tutorial questions module-life from-neuron from-xla from-nkipy troubleshooting",
+    "Begin": "tutorial questions module-life from-neuron from-xla from-nkipy beta1 troubleshooting",
     "Kernels": "language recipes checks simulator published-kernels klir frameworks extract device",
     "Modules": "modules inspect lint kernels-in-hlo passes numpy-tracing",
     "NEFF": "compiler neff caches neff-format vendor-commands timing profile",

@@ -183,6 +183,21 @@ def test_indirect_rows(run: str) -> None:
 
 
 @nki.jit
+def quotients(x: Any) -> Any:
+    result = nl.ndarray(x.shape, dtype=nl.int32, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    assert (tile / 8).dtype == nl.float32
+    nl.store(result, nl.floor(tile / 8, dtype=nl.int32))
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_quotient_of_integers_is_no_integer(run: str) -> None:
+    x = np.arange(64, dtype=np.int32).reshape(8, 8)
+    np.testing.assert_array_equal(RUNS[run](quotients, x), x // 8)
+
+
+@nki.jit
 def rows_apart(x: Any) -> Any:
     """Engines start at partitions 0, 32, 64 and 96; others go through a transfer."""
     result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
