@@ -219,7 +219,7 @@ def test_a_folder_with_one_module_is_that_module(
     assert main(["graph", str(tmp_path)]) == 3
     err = capsys.readouterr().err
     assert f"error[HLO-MODULES] {tmp_path}: the folder contains 2 modules" in err
-    assert f"name one, for instance {entry / 'model.hlo_module.pb'}" in err
+    assert f"name the file, for instance {entry / 'model.hlo_module.pb'}" in err
 
 
 def test_a_kernel_file_is_no_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
