@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
-from hlo_tools.plugins import BUILTIN_ORIGIN
+from hlo_tools.cli.shared.code import Code
+from hlo_tools.cli.shared.vendor_codes import is_vendors, vendor_code, vendor_codes
 from nki_lang.base.services import service
 
 __all__ = ["Code", "beginning_with", "closer", "codes", "find", "near", "written_down"]
@@ -22,33 +23,6 @@ __all__ = ["Code", "beginning_with", "closer", "codes", "find", "near", "written
 _PACKAGES = ("nki_lang", "hlo_tools", "neff")
 _RUNNING = "NEFF-EXEC-"
 """A fault of the kernel language while a NEFF runs has its own code behind this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """A code of an error, warning or finding, with its explanation.
-
-    Attributes:
-        code: the code.
-        title: what is wrong, or what must hold for a rule, in a few words.
-        why: what leads there.
-        remedy: what to do.
-        severity: error, warning, or advice.
-        command: the command that looks for it; "" for an error, which any may report.
-        targets: the targets that a rule holds for.
-        origin: the distribution that it comes with.
-        test: a test that reports it, in this project's repository.
-    """
-
-    code: str
-    title: str
-    why: str
-    remedy: str
-    severity: str = "error"
-    command: str = ""
-    targets: str = "all"
-    origin: str = BUILTIN_ORIGIN
-    test: str = ""
 
 
 def written_down(package: str) -> dict[str, Code]:
@@ -81,12 +55,13 @@ def find(text: str) -> Code | None:
             code = table().get(word) or table().get(word.replace(_RUNNING, "NKI-"))
             if code is not None:
                 return replace(code, code=word)
-    return None
+    return vendor_code(text)
 
 
 def beginning_with(text: str) -> dict[str, Code]:
     """The codes of a family such as ``NKI-FILE``, ``NEFF-`` or ``ncc_evrf``."""
-    return {code: entry for code, entry in codes().items() if code.startswith(text.upper())}
+    table = {**codes(), **vendor_codes()} if is_vendors(text) else codes()
+    return {code: entry for code, entry in table.items() if code.startswith(text.upper())}
 
 
 def closer(code: str) -> list[str]:
@@ -95,7 +70,9 @@ def closer(code: str) -> list[str]:
 
 
 def near(text: str) -> list[str]:
-    """Codes that are spelled almost like this."""
+    """Codes that are spelled almost like this; the vendor's numbers resemble nothing."""
+    if is_vendors(text):
+        return []
     return get_close_matches(text.upper(), codes(), 3)
 
 
