@@ -34,6 +34,10 @@ SUSPECTED = {
     "labs_mha_loop_S128_H16_d64": "dma.software_strided_ns of a single row",
     "labs_mha_loop_S128_H16_d128": "dma.software_strided_ns of a single row",
     "labs_mm4096_blocked": "tensor.gap_ns",
+    "kt_2048_1_1_1": "loads of single tiles wait for something that is not modeled",
+    "kt_2048_1_1_2": "loads of single tiles wait for something that is not modeled",
+    "kt_2048_1_2_1": "loads of single tiles wait for something that is not modeled",
+    "kt_up_2_4_16": "one load queue: loads behind one that waits for its buffer",
     "act_copy_128_in_transpose": "how the profile counts what overlaps",
 }
 """Presumed causes of missed rows."""
