@@ -344,6 +344,7 @@ def _ragged_dot(call: Call) -> Type:
     axis = call.axis(ragged.lhs_ragged_dimensions, lhs.rank, "lhs_ragged_dims")
     groups = call.axes(ragged.rhs_group_dimensions, rhs.rank, "rhs_group_dims")
     left_batch, right_batch, left, right = _paired(call, lhs, rhs, numbers)
+    _check_groups(call, axis in left or axis in left_batch, groups, bool(left_batch))
     extents: list[int] = [lhs.dimensions[position] for position in left_batch]
     extents += [
         size for position, size in enumerate(lhs.dimensions) if position not in (*left_batch, *left)
@@ -354,6 +355,28 @@ def _ragged_dot(call: Call) -> Type:
         if position not in (*right_batch, *right, *groups)
     ]
     if axis in left:
-        call.check(sizes.rank > 0, f"takes the sizes of its groups, not {sizes}")
         extents.insert(0, sizes.dimensions[-1])
     return Array(call.result_element(lhs, rhs), tuple(extents))
+
+
+def _check_groups(call: Call, is_shared: bool, groups: tuple[int, ...], has_batch: bool) -> None:
+    """The sizes of groups fit the group dimension of the right side, which only result rows have.
+
+    Args:
+        is_shared: the ragged dimension is contracted or a batch dimension.
+    """
+    rhs, sizes = call.array(1), call.array(2)
+    needed = 0 if is_shared else 1
+    call.check(
+        len(groups) == needed,
+        f"needs {counted(needed, 'dimension')} in rhs_group_dims, not {list(groups)}",
+    )
+    call.check(
+        sizes.rank == 1 or (has_batch and sizes.rank > 1),
+        f"takes the sizes of its groups, not {sizes}",
+    )
+    if groups:
+        call.check(
+            sizes.dimensions[-1] == rhs.dimensions[groups[0]],
+            f"takes the sizes of {counted(rhs.dimensions[groups[0]], 'group')}, not {sizes}",
+        )

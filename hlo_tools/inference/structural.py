@@ -70,8 +70,12 @@ def _reduce_precision(call: Call) -> Type:
 def _stochastic(call: Call) -> Type:
     operand, random, result = call.array(0), call.array(1), call.result_array()
     call.check(
-        random.dimensions == operand.dimensions, f"takes random bits like {operand}, not {random}"
+        random.dimensions == operand.dimensions
+        and random.kind == "uint"
+        and call.bits(random) == call.bits(operand),
+        f"takes unsigned random bits like {operand}, not {random}",
     )
+    call.check(operand.kind == "float", f"takes float elements, not {operand}")
     return operand._replace(element=result.element)
 
 

@@ -386,5 +386,34 @@ def _recv(call: Call) -> None:
     )
 
 
+@_check("infeed")
+def _infeed(call: Call) -> None:
+    """Takes a token; returns the data and a token."""
+    stated = of(call.row.shape)
+    call.check(call.operand(0) == _TOKEN, f"takes a token, not {call.operand(0)}")
+    call.check(
+        isinstance(stated, TupleType) and len(stated.parts) == 2 and stated.parts[1] == _TOKEN,
+        f"returns (data, token[]), the instruction states {stated}",
+    )
+
+
+@_check("custom-call")
+def _custom_call(call: Call) -> None:
+    """Constrained layouts are those of shapes that the operands have."""
+    constraints = call.row.operand_shapes_with_layout
+    if not (call.row.constrain_layout or constraints):
+        return
+    call.check(
+        len(constraints) == len(call.operands),
+        f"constrains the layouts of {counted(len(constraints), 'operand')}, "
+        f"it takes {len(call.operands)}",
+    )
+    for place, (shape, operand) in enumerate(zip(constraints, call.operands, strict=True)):
+        call.check(
+            _plain(of(shape)) == _plain(operand),
+            f"constrains the layout of operand {place} as {of(shape)}, it is {operand}",
+        )
+
+
 CHECKED = frozenset(_CHECKS)
 """Opcodes whose stated shape a rule of this module checks."""

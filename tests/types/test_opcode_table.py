@@ -25,8 +25,6 @@ NOT_EVALUATED = {
 SHAPE_IS_STATED = {
     "bitcast": "any shape of the same size in memory",
     "constant": "the literal has the shape",
-    "custom-call": "the target decides",
-    "infeed": "the host decides",
     "parameter": "the caller decides",
 }
 NOT_LOWERED = {

@@ -76,6 +76,10 @@ FINE = [
     "(u64[2], u32[4]) rng-bit-generator(k), algorithm=rng_default",
     "f32[8,4] broadcast(x), dimensions={1,0}",
     "f32[32] bitcast(x)",
+    "(f32[4], token[]) infeed(t)",
+    'f32[2] custom-call(x, y), custom_call_target="f", '
+    "operand_layout_constraints={f32[4,8]{0,1}, f32[2,8]{1,0}}",
+    "s8[4,8] stochastic-convert(x, u32[4,8] bitcast-convert(x))",
 ]  # fmt: skip
 
 
@@ -194,6 +198,14 @@ FAULTS = [
         "(u64[3], u32[4]) rng-bit-generator(k), algorithm=rng_default",
         "takes the state u64[2] and returns the state u64[3]",
     ),
+    ("(f32[4], token[]) infeed(x)", "infeed takes a token, not f32[4,8]"),
+    ("f32[4] infeed(t)", "infeed returns (data, token[])"),
+    (
+        'f32[2] custom-call(x), custom_call_target="f", operand_layout_constraints={f32[8,4]{1,0}}',
+        "constrains the layout of operand 0 as f32[8,4], it is f32[4,8]",
+    ),
+    ("s8[4,8] stochastic-convert(x, s32[4,8] bitcast-convert(x))", "unsigned random bits"),
+    ("s8[4,8] stochastic-convert(x, u16[4,8] convert(x))", "unsigned random bits"),
     ("((f32[4,8]), f32[8,4]) async-start(x), calls=apart", "the instruction states"),
     ("(f32[4,8], f32[8,4], u32[]) copy-start(x)", "returns (f32[4,8], f32[4,8], u32[])"),
 ]
@@ -222,3 +234,38 @@ def test_what_recv_gives() -> None:
         del shape.tuple_shapes[2]
     [finding] = verify(Module(proto))
     assert "recv returns (data, u32[], token[])" in finding.message
+
+
+ROWS = "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}"
+INNER = "lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}"
+RAGGED = {
+    "rows": ("f32[3,4,5]", "s32[3]", "f32[6,5]", ROWS, "{0}", ""),
+    "inner": ("f32[4,5]", "s32[3]", "f32[3,6,5]", INNER, "{}", ""),
+    "two sizes": ("f32[3,4,5]", "s32[2]", "f32[6,5]", ROWS, "{0}", "sizes of 3 groups"),
+    "a matrix of sizes": ("f32[3,4,5]", "s32[6,3]", "f32[6,5]", ROWS, "{0}", "sizes of its groups"),
+    "one size": ("f32[3,4,5]", "s32[]", "f32[6,5]", ROWS, "{0}", "the sizes of its groups"),
+    "no group": ("f32[3,4,5]", "s32[3]", "f32[6,3,5]", ROWS, "{}", "1 dimension in rhs_group"),
+    "inner groups": ("f32[4,5]", "s32[3]", "f32[3,6]", INNER, "{1}", "0 dimensions in rhs_group"),
+    "inner matrix": ("f32[4,5]", "s32[6,3]", "f32[3,6,5]", INNER, "{}", "sizes of its groups"),
+}
+
+
+@pytest.mark.parametrize("name", RAGGED)
+def test_groups_of_ragged_dots_are_those_that_jaxlib_accepts(name: str) -> None:
+    from jaxlib import _hlo
+
+    rhs, sizes, result, numbers, groups, message = RAGGED[name]
+    body = (
+        f"HloModule m\nENTRY e {{\n  p = f32[6,4] parameter(0)\n  q = {rhs} parameter(1)\n"
+        f"  s = {sizes} parameter(2)\n  ROOT r = RESULT ragged-dot(p, q, s), {numbers}, "
+        f"rhs_group_dims={groups}\n}}\n"
+    )
+    findings = verify(Module(parse(body.replace("RESULT", result))))
+    inferred = body.replace("RESULT ", "")
+    if not message:
+        assert findings == []
+        _hlo.hlo_module_from_text(inferred)
+        return
+    assert len(findings) == 1 and message in findings[0].message
+    with pytest.raises(Exception, match="Cannot infer shape for ragged dot"):
+        _hlo.hlo_module_from_text(inferred)
