@@ -126,7 +126,7 @@ def _outcome(future: Future[Outcome], work: Work, *, last: bool) -> Outcome | No
             "NEFF-WORKER",
             f"the process that built it died {_ATTEMPTS} times: {error}",
             str(work.source.file),
-            "it may need more memory than there is; build it by itself, or with fewer processes",
+            "it may need more memory than the host has; build the module alone, or with fewer processes",
         )
         return Outcome(work, "failed", failure=failure)
 
