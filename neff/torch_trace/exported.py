@@ -268,7 +268,7 @@ def _inputs(signature: Tree) -> list[str]:
 
 
 def _sources(program: Tree, kinds: Tree) -> tuple[tuple[Tree, ...], tuple[str, ...]]:
-    """What feeds each parameter of the module, and its name: "" for inputs."""
+    """Return the source of each parameter of the module, and its name; "" for inputs."""
     sources: list[Tree] = []
     names: list[str] = []
     count = 0
