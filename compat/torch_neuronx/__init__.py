@@ -5,11 +5,34 @@ import nki
 from hlo_tools.frameworks import torch_device
 from hlo_tools.frameworks.torch_operator import nki_op
 from neff.torch_graph import backend
-from neff.torch_trace import trace
+from neff.torch_trace import (
+    DataParallel,
+    analyze,
+    async_load,
+    dynamic_batch,
+    install_load,
+    lazy_load,
+    move_trace_to_device,
+    replace_weights,
+    trace,
+)
 
 nki_jit = nki.jit
 
 torch_device.install()
 backend.register()
+install_load()
 
-__all__ = ["nki", "nki_jit", "nki_op", "trace"]
+__all__ = [
+    "DataParallel",
+    "analyze",
+    "async_load",
+    "dynamic_batch",
+    "lazy_load",
+    "move_trace_to_device",
+    "nki",
+    "nki_jit",
+    "nki_op",
+    "replace_weights",
+    "trace",
+]

@@ -23,7 +23,7 @@ from neff.torch_trace.graph import TracedGraph, Written
 from neff.torch_trace.state import FunctionState, attribute_signature, holds_tensors, random_states
 from nki_lang.base.source import definition_of
 
-__all__ = ["exported_graph", "exported_program"]
+__all__ = ["exported_graph", "root_program"]
 
 _VALUE_ERRORS = (
     "GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException",
@@ -133,6 +133,11 @@ def exported_graph(func: Callable[..., Tree], arguments: tuple[Tree, ...]) -> Tr
         if random_states() == before:
             return graph
     raise refusals.random_draw("the function", place)
+
+
+def root_program(func: Callable[..., Tree], arguments: tuple[Tree, ...]) -> Tree:
+    """A function or module as an ``ExportedProgram``, whether its operators are lowered or not."""
+    return exported_program(_Root(func, _Changes()), arguments, "")
 
 
 def _watched_graph(

@@ -21,9 +21,11 @@ from neff.options import parse_flags
 from neff.runtime import LoadedModel
 from neff.torch_graph.compiled import built
 from neff.torch_graph.pytorch import Tree, pytree, torch
+from neff.torch_trace.batches import batches_of, joined, kind_of
 from neff.torch_trace.exported import exported_graph
 from neff.torch_trace.graph import TracedGraph, traced_graph
 from neff.torch_trace.keywords import check_keywords
+from neff.torch_trace.saved import save
 
 __all__ = ["TracedModel", "trace"]
 
@@ -39,49 +41,66 @@ class TracedModel(torch.nn.Module):
 
     Attributes:
         model: the loaded NEFF.
+        graph: what the NEFF was built from.
+        sources: what feeds each of its parameters: an input's number, or a tensor.
+        structure, examples: how the arguments are nested, and what each has in common with its
+            example.
+        has_dynamic_batch: set by :func:`neff.torch_trace.dynamic_batch`.
     """
 
-    def __init__(self, model: LoadedModel, graph: TracedGraph, arguments: tuple[Tree, ...]) -> None:
+    def __init__(
+        self, model: LoadedModel, graph: TracedGraph, structure: Tree, examples: Sequence[object]
+    ) -> None:
         torch.nn.Module.__init__(self)
         self.model = model
-        self._graph = graph
-        self._sources = list(graph.sources)
-        leaves, self._arguments = pytree.tree_flatten(arguments)
-        self._examples = [_kind_of(leaf) for leaf in leaves]
+        self.graph = graph
+        self.sources: list[Tree] = list(graph.sources)
+        self.structure = structure
+        self.examples = list(examples)
+        self.has_dynamic_batch = False
+
+    def save(self, path: str | os.PathLike[str], _extra_files: object = None) -> None:
+        """Write the model, its weights and its NEFF; ``torch.jit.save`` does the same."""
+        save(self, path)
 
     def forward(self, *inputs: Tree) -> Tree:
-        """Run the NEFF.
+        """Run the NEFF, once for each batch of the examples' size after ``dynamic_batch``.
 
         Raises:
             ValueError: the arguments differ from the examples in number, structure, shape, dtype,
                 or, if they are no tensors, in value.
         """
         leaves, structure = pytree.tree_flatten(inputs)
-        kinds = [_kind_of(leaf) for leaf in leaves]
-        if kinds != self._examples or structure != self._arguments:
-            raise ValueError(
-                f"the model was traced for {_described(self._examples)}, "
-                f"it was called with {_described(kinds)}; trace it again for other arguments"
-            )
+        kinds = [kind_of(leaf) for leaf in leaves]
+        if kinds == self.examples and structure == self.structure:
+            return self._run(leaves)
+        if self.has_dynamic_batch and structure == self.structure:
+            batches = batches_of(leaves, self.examples)
+            if batches is not None:
+                return joined([self._run(batch) for batch in batches.leaves], batches)
+        raise ValueError(
+            f"the model was traced for {_described(self.examples)}, "
+            f"it was called with {_described(kinds)}; trace it again for other arguments"
+        )
+
+    def _run(self, leaves: Sequence[Tree]) -> Tree:
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        chosen = [
-            tensors[source] if isinstance(source, int) else source for source in self._sources
-        ]
+        chosen = [tensors[source] if isinstance(source, int) else source for source in self.sources]
         arrays = [view_of(tensor.detach().cpu()) for tensor in chosen]
         run = self.model.run(dict(zip(self.model.inputs, arrays, strict=True)))
-        graph = self._graph
+        graph = self.graph
         results = [
             tensor_of(run[name]).to(kind).reshape(shape)
             for name, (shape, kind) in zip(self.model.outputs, graph.results, strict=True)
         ]
         returned = len(results) - len(graph.written)
         for place, value in zip(graph.written, results[returned:], strict=True):
-            source = self._sources[place.source] if place.source is not None else place.input
+            source = self.sources[place.source] if place.source is not None else place.input
             if isinstance(source, int):
                 with torch.no_grad():
                     tensors[source].copy_(value)
             else:
-                self._sources[cast("int", place.source)] = value
+                self.sources[cast("int", place.source)] = value
         return pytree.tree_unflatten(results[:returned], graph.structure)
 
 
@@ -122,7 +141,8 @@ def trace(
     with TemporaryDirectory(prefix="nki-hlo-") as scratch:
         folder = Path(compiler_workdir or scratch)
         model = built(graph.module, folder, flags)
-    return TracedModel(model, graph, arguments)
+    leaves, structure = pytree.tree_flatten(arguments)
+    return TracedModel(model, graph, structure, [kind_of(leaf) for leaf in leaves])
 
 
 def _graph_of(
@@ -144,11 +164,6 @@ def _graph_of(
             return exported_graph(func, arguments)
         except Exception:
             raise error from None
-
-
-def _kind_of(leaf: Tree) -> object:
-    """Return the properties that an argument must share with its example."""
-    return (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else (leaf,)
 
 
 def _described(kinds: Sequence[object]) -> str:
