@@ -4,6 +4,7 @@ import nki
 
 from hlo_tools.frameworks import torch_device
 from hlo_tools.frameworks.torch_operator import nki_op
+from neff.runtime.beta1_versions import nki_jit
 from neff.torch_graph import backend
 from neff.torch_trace import (
     DataParallel,
@@ -16,8 +17,6 @@ from neff.torch_trace import (
     replace_weights,
     trace,
 )
-
-nki_jit = nki.jit
 
 torch_device.install()
 backend.register()

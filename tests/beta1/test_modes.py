@@ -69,6 +69,18 @@ def test_with_torch() -> None:
     np.testing.assert_allclose(out[:128].numpy(), np.exp(A[:128]), rtol=1e-5)
 
 
+@pytest.mark.torch_xla
+def test_the_decorator_of_torch() -> None:
+    """``nki_jit`` follows the file of the kernel: this one imports beta 1."""
+    torch = pytest.importorskip("torch")
+    from torch_neuronx.xla_impl.ops import nki_jit
+
+    kernel = nki_jit()(exponentials.func.func)
+    x, out = torch.from_numpy(A[:128]), torch.zeros(128, 64)
+    kernel(x, out)
+    np.testing.assert_allclose(out.numpy(), np.exp(A[:128]), rtol=1e-5)
+
+
 def test_estimates() -> None:
     @nki.benchmark(warmup=5, iters=10)
     def kernel(a: Any, b: Any) -> Any:
