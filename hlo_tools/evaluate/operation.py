@@ -128,7 +128,9 @@ def operation(names: str) -> Callable[[Operation], Operation]:
 
 
 def product_type(call: Call) -> DType:
-    """NumPy dtype in which products are summed."""
+    """NumPy dtype in which products are summed; sparse operands, which are not covered, are refused."""
+    if call.row.sparsity_config.ByteSize():
+        raise call.fail("has sparse operands, which are not evaluated")
     kind = call.element.kind
     if kind == "float":
         return np.dtype(np.float64 if call.element.name == "f64" else np.float32)

@@ -159,6 +159,7 @@ def _precision(row: Message) -> Iterator[Pair]:
 def _dot(row: Message) -> Iterator[Pair]:
     yield from _dot_numbers(row.dot_dimension_numbers)
     yield from _precision(row)
+    yield from _sparsity(row)
 
 
 @_prints("ragged-dot")
@@ -242,7 +243,10 @@ def _convolution(row: Message) -> Iterator[Pair]:
     if row.conv_kind:
         name = enum_name(schema.ConvolutionKind, row.conv_kind)
         yield "convolution_kind", name.removeprefix("CONVOLUTION_KIND_").lower()
+    yield from _sparsity(row)
 
+
+def _sparsity(row: Message) -> Iterator[Pair]:
     sides = [
         f"{side}={{sparsity={sparsity.num_non_zero}x{sparsity.block_size} dimension={sparsity.dimension} "
         f"stride={sparsity.stride}}}"

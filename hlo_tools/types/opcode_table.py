@@ -163,7 +163,7 @@ _SOURCES = (
 )
 
 _PRODUCTS = (
-    Row("dot", "product", 2, "formula", optional=_DOT + " algorithm"),
+    Row("dot", "product", 2, "formula", optional=_DOT + " algorithm sparsity_config"),
     Row("ragged-dot", "product", 3, optional=_DOT + " lhs_ragged_dims rhs_group_dims"),
     Row("scaled-dot", "product", 4, optional=_DOT + " algorithm"),
     Row(
@@ -173,7 +173,7 @@ _PRODUCTS = (
         "formula",
         required="dim_labels",
         optional="window feature_group_count batch_group_count conv_kind convolution_kind "
-        "sparsity_config operand_precision",
+        "sparsity_config operand_precision algorithm",
     ),
     Row("fft", "algebra", 1, "formula", required="fft_type fft_length"),
     Row(

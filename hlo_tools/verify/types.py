@@ -87,7 +87,8 @@ _TYPED_BY = {
     "index": "tuple_index",
     **dict.fromkeys(
         ("algorithm", "body", "calls", "condition", "direction", "is_composite", "is_stable", "kind",
-         "operand_precision", "output_to_operand_aliasing", "result_accuracy", "to_apply", "type"),
+         "operand_precision", "output_to_operand_aliasing", "result_accuracy", "sparsity_config",
+         "to_apply", "type"),
         "",
     ),
 }  # fmt: skip

@@ -371,6 +371,8 @@ class Importer:
         return metadata.op_name or row.name
 
     def _attributes(self, row: HloInstructionProto, node: Node) -> dict[str, Any]:
+        if row.sparsity_config.ByteSize():
+            raise uncovered(node, "sparse operands are not covered", "store them dense")
         reader = ATTRIBUTES.get(row.opcode)
         attributes = reader(row) if reader else {}
         if row.opcode in ("reduce", "reduce-window"):
