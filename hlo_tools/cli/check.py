@@ -22,7 +22,7 @@ from nki_lang.base.errors import NkiError
 from nki_lang.base.targets import target_of
 from nki_lang.execute.checks import CHECKS, watch
 from nki_lang.kernel import simulate
-from nki_lang.strict import Violation, check_file
+from nki_lang.strict import VERSIONS, Violation, check_file
 
 __all__ = ["command"]
 
@@ -40,6 +40,10 @@ def command(
     strict: Annotated[
         bool, typer.Option("--strict", help="Find what the vendor's compiler does not parse.")
     ] = False,
+    nki: Annotated[
+        str,
+        typer.Option("--nki", help="Find what this version of NKI refuses.", metavar="0.6|0.7"),
+    ] = "",
     kernel: Annotated[
         str, typer.Option("--kernel", "-k", help="Run only this kernel.", metavar="NAME")
     ] = "",
@@ -64,12 +68,14 @@ def command(
     """Run a script with every kernel checked as it runs, or one kernel on generated inputs.
 
     With --strict nothing runs: the kernels of the file, and everything that they call, are checked
-    for Python that the vendor's compiler does not parse. With a format other than text, the script's
+    for Python that the vendor's compiler does not parse. --nki reads them in the same way for the
+    names and rules of one version; 0.7 takes any Python. With a format other than text, the script's
     own output goes to stderr. Exit code 1 with findings other than warnings.
 
     Example: nki-hlo check train.py --platform trn2
     Example: nki-hlo check kernels.py --kernel softmax --arg x=bfloat16[128,512] --checks all
     Example: nki-hlo check kernels.py --strict
+    Example: nki-hlo check kernels.py --nki 0.7
     """
     form = "json" if as_json else form
     if form not in FORMATS:
@@ -78,9 +84,11 @@ def command(
     target = checked_target(platform) or ""
     if values and not kernel:
         raise typer.BadParameter("--arg is for --kernel")
-    if strict:
+    if nki not in ("", *VERSIONS):
+        raise typer.BadParameter(f"--nki takes {' or '.join(VERSIONS)}, not {nki!r}")
+    if strict or nki:
         names = [kernel] if kernel else []
-        return _strict([file, *(arguments or [])], names, form, allow_none=allow_none)
+        return _strict([file, *(arguments or [])], names, form, nki, allow_none=allow_none)
     if kernel:
         findings = _one_kernel(file, kernel, values or [], cores, chosen, target)
         return _report(file, findings, [kernel], form)
@@ -95,11 +103,13 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(CHECKS) if "all" in names else names
 
 
-def _strict(files: list[str], names: list[str], form: str, *, allow_none: bool) -> int:
+def _strict(
+    files: list[str], names: list[str], form: str, version: str, *, allow_none: bool
+) -> int:
     violations: list[Violation] = []
     for file in files:
         try:
-            violations += check_file(file, names)
+            violations += check_file(file, names, version=version)
         except NkiError as error:
             if not (allow_none and error.code == "NKI-STRICT-NO-KERNEL"):
                 raise

@@ -7,5 +7,15 @@ from __future__ import annotations
 
 from nki_lang.strict.checker import Violation, check_file, check_kernel
 from nki_lang.strict.rules import RULES, Rule
+from nki_lang.strict.versions import SYMBOLS, VERSION_RULES, VERSIONS
 
-__all__ = ["RULES", "Rule", "Violation", "check_file", "check_kernel"]
+__all__ = [
+    "RULES",
+    "SYMBOLS",
+    "VERSIONS",
+    "VERSION_RULES",
+    "Rule",
+    "Violation",
+    "check_file",
+    "check_kernel",
+]

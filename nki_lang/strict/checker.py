@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from nki_lang.strict.modules import Definition, Module, Modules
 from nki_lang.strict.reach import kernels_in, reachable
 from nki_lang.strict.rules import RULES
 from nki_lang.strict.syntax import Match, matches
+from nki_lang.strict.versions import VERSION_RULES, VERSIONS, parses, version_matches
 
 __all__ = ["Violation", "check_file", "check_kernel"]
 
@@ -53,18 +54,27 @@ class Violation:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def check_file(path: str | Path, names: Sequence[str] = ()) -> list[Violation]:
+def check_file(
+    path: str | Path, names: Sequence[str] = (), *, version: str = ""
+) -> list[Violation]:
     """Check kernels of a file, and everything that they call, without running anything.
 
     Args:
         path: a Python file.
         names: functions to start from; all that ``nki.jit`` decorates when there are none.
+        version: "0.6" or "0.7" for the rules and names of that version, of which 0.7 takes any
+            Python; "" for the strict subset alone.
 
     Raises:
         NkiFileError: the file cannot be read, or a file that it uses is not Python.
         NkiValidationError: code ``NKI-STRICT-NO-KERNEL``: there is no such function, or no
-            kernel at all.
+            kernel at all. Code ``NKI-VERSION``: an unknown version.
     """
+    if version not in ("", *VERSIONS):
+        raise NkiValidationError(
+            f"NKI version {version!r}", code="NKI-VERSION",
+            remedy=f"versions with rules are {', '.join(VERSIONS)}",
+        )  # fmt: skip
     modules = Modules()
     module = modules.open(Path(path))
     roots = [_function(module, name) for name in names] if names else kernels_in(module)
@@ -73,7 +83,7 @@ def check_file(path: str | Path, names: Sequence[str] = ()) -> list[Violation]:
             f"{path} has no kernel", code="NKI-STRICT-NO-KERNEL",
             remedy="decorate one with @nki.jit, or name the functions",
         )  # fmt: skip
-    return _check(roots, modules, str(path))
+    return _check(roots, modules, str(path), version)
 
 
 def check_kernel(kernel: Any) -> list[Violation]:
@@ -120,20 +130,29 @@ def _function(module: Module, name: str) -> Definition:
     return Definition(module, node)
 
 
-def _check(roots: Iterable[Definition], modules: Modules, shown_name: str) -> list[Violation]:
+def _check(
+    roots: Iterable[Definition], modules: Modules, shown_name: str, version: str = ""
+) -> list[Violation]:
     """``shown``: how the first file is called in the findings."""
     roots = list(roots)
     first = roots[0].module.path
     violations = [
         _violation(definition, match, shown_name if definition.module.path == first else None)
         for definition in reachable(roots, modules)
-        for match in matches(definition)
+        for match in _matches(definition, version)
     ]
     return sorted(set(violations))
 
 
+def _matches(definition: Definition, version: str) -> Iterator[Match]:
+    if parses(version):
+        yield from matches(definition)
+    if version:
+        yield from version_matches(definition, version)
+
+
 def _violation(definition: Definition, match: Match, shown_name: str | None) -> Violation:
-    rule = RULES[match.code]
+    rule = RULES.get(match.code) or VERSION_RULES[match.code]
     node = match.node
     details = match.details
     return Violation(

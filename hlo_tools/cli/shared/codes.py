@@ -84,7 +84,8 @@ def _described() -> dict[str, Code]:
 def _of_rules() -> Iterator[Code]:
     from hlo_tools.lint import registered_rules
     from hlo_tools.verify import RULES as VERIFIER
-    from nki_lang.strict.rules import RULES as STRICT
+    from nki_lang.strict import RULES as STRICT
+    from nki_lang.strict import VERSION_RULES
 
     for code, rule in registered_rules().items():
         command = "nki-hlo lint" if rule.check is not None else ""
@@ -95,6 +96,12 @@ def _of_rules() -> Iterator[Code]:
     for rule in STRICT.values():
         yield Code(
             f"NKI-STRICT-{rule.code}", f"not in the strict subset: {_general(rule.what)}",
+            _general(rule.why), _general(rule.instead), "warning" if rule.warning else "error",
+            "nki-hlo check",
+        )  # fmt: skip
+    for rule in VERSION_RULES.values():
+        yield Code(
+            f"NKI-STRICT-{rule.code}", f"refused by a version of NKI: {_general(rule.what)}",
             _general(rule.why), _general(rule.instead), "warning" if rule.warning else "error",
             "nki-hlo check",
         )  # fmt: skip
