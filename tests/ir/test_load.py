@@ -309,8 +309,8 @@ def test_saving_leaves_nothing_behind_when_it_fails(wide_bytes: bytes, tmp_path:
     [
         (b"", "HLO-EMPTY"),
         (b"\x00\x01\x02\x03", "HLO-DAMAGED"),
-        (b"\x7fELF\x02\x01\x01\x00\x00\x00", "HLO-DAMAGED"),
-        (b"PK\x03\x04\x14\x00\x00\x00", "HLO-DAMAGED"),
+        (b"\x7fELF\x02\x01\x01\x00\x00\x00", "HLO-NOT-HLO"),
+        (b"PK\x03\x04\x14\x00\x00\x00", "HLO-NOT-HLO"),
         (b"\x1f\x8b\x08\x00broken", "HLO-COMPRESSED"),
         (b"\xf8\x07\x01", "HLO-NOT-HLO"),
     ],
