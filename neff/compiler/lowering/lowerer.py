@@ -382,7 +382,7 @@ class Lowerer:
     def _traced(self, task: Task, node: Node, cores: int = 1) -> KernelIR:
         task = task.renamed(self.history.memory)
         sizes = {name: self.parts.variables[name] for name in (*task.reads, *task.writes)}
-        return trace_task(task, sizes, self.parts.target, location_of(node), cores)
+        return trace_task(task, sizes, self.parts.target, location=location_of(node), cores=cores)
 
     def _divided(self, task: Task, node: Node, kernel: KernelIR) -> KernelIR:
         """Return the kernel, or its division over both cores if that is faster with its two

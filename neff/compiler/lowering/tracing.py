@@ -29,7 +29,8 @@ def trace_task(
     task: Task,
     variables: Mapping[str, Variable],
     target: Target,
-    location: SourceLocation,
+    *,
+    location: SourceLocation | None = None,
     cores: int = 1,
 ) -> KernelIR:
     """Return the kernel of a task; each buffer is a flat tensor with the variable's name.
