@@ -27,7 +27,7 @@ class Batches:
 
 
 def kind_of(leaf: Tree) -> object:
-    """What a call's argument must have in common with the example: a tensor's shape and dtype, or the
+    """The properties that a call's argument shares with the example: a tensor's shape and dtype, or the
     value."""
     return (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else (leaf,)
 

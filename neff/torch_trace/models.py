@@ -1,4 +1,4 @@
-"""What the vendor's tutorials do with a traced model: load, batches, several devices, weights."""
+"""The methods of a traced model that the vendor's tutorials use: load, batches, several devices, weights."""
 
 from __future__ import annotations
 

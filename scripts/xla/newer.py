@@ -1,4 +1,4 @@
-"""What the installed jaxlib writes in HLO text that this version does not read.
+"""List opcodes and attributes of the installed jaxlib that this version does not read.
 
 Usage: python -m scripts.xla.newer [--json FILE]
 

@@ -236,15 +236,43 @@ def test_what_recv_gives() -> None:
     assert "recv returns (data, u32[], token[])" in finding.message
 
 
-ROWS = "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}"
+RAGGED_ROW_NUMBERS = "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}"
 INNER = "lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}"
 RAGGED = {
-    "rows": ("f32[3,4,5]", "s32[3]", "f32[6,5]", ROWS, "{0}", ""),
+    "rows": ("f32[3,4,5]", "s32[3]", "f32[6,5]", RAGGED_ROW_NUMBERS, "{0}", ""),
     "inner": ("f32[4,5]", "s32[3]", "f32[3,6,5]", INNER, "{}", ""),
-    "two sizes": ("f32[3,4,5]", "s32[2]", "f32[6,5]", ROWS, "{0}", "sizes of 3 groups"),
-    "a matrix of sizes": ("f32[3,4,5]", "s32[6,3]", "f32[6,5]", ROWS, "{0}", "sizes of its groups"),
-    "one size": ("f32[3,4,5]", "s32[]", "f32[6,5]", ROWS, "{0}", "the sizes of its groups"),
-    "no group": ("f32[3,4,5]", "s32[3]", "f32[6,3,5]", ROWS, "{}", "1 dimension in rhs_group"),
+    "two sizes": (
+        "f32[3,4,5]",
+        "s32[2]",
+        "f32[6,5]",
+        RAGGED_ROW_NUMBERS,
+        "{0}",
+        "sizes of 3 groups",
+    ),
+    "a matrix of sizes": (
+        "f32[3,4,5]",
+        "s32[6,3]",
+        "f32[6,5]",
+        RAGGED_ROW_NUMBERS,
+        "{0}",
+        "sizes of its groups",
+    ),
+    "one size": (
+        "f32[3,4,5]",
+        "s32[]",
+        "f32[6,5]",
+        RAGGED_ROW_NUMBERS,
+        "{0}",
+        "the sizes of its groups",
+    ),
+    "no group": (
+        "f32[3,4,5]",
+        "s32[3]",
+        "f32[6,3,5]",
+        RAGGED_ROW_NUMBERS,
+        "{}",
+        "1 dimension in rhs_group",
+    ),
     "inner groups": ("f32[4,5]", "s32[3]", "f32[3,6]", INNER, "{1}", "0 dimensions in rhs_group"),
     "inner matrix": ("f32[4,5]", "s32[6,3]", "f32[3,6,5]", INNER, "{}", "sizes of its groups"),
 }
