@@ -9,7 +9,7 @@ import numpy as np
 from nki_lang.base.dtypes import DType, dtype_of
 from nki_lang.base.errors import fail
 from nki_lang.base.memory import MemoryRegion
-from nki_lang.beta1.mask import Box
+from nki_lang.beta1.mask import Box, whole_box
 from nki_lang.beta1.results import new_tile, starts_well
 from nki_lang.beta1.tile import Tile
 from nki_lang.beta1.values import Value
@@ -152,7 +152,15 @@ def _refuse_fit(view: NkiTensor, shape: tuple[int, ...]) -> None:
 
 def cut(tile: Tile, shape: tuple[int, ...], box: Box) -> NkiTensor:
     """Return the part of an operand that belongs to ``box`` of a computation of ``shape``."""
-    aligned = _aligned(tile.shape, len(shape))
+    aligned = _aligned(tile.shape, len(shape)) if len(tile.shape) <= len(shape) else ()
+    if (
+        any(have not in (1, want) for have, want in zip(aligned, shape, strict=False))
+        or not aligned
+    ):
+        is_same_rank = len(tile.shape) == len(shape)
+        if is_same_rank or tile.size != prod(shape) or box != whole_box(shape):
+            _refuse_fit(tile.region(), shape)
+        return fitted(reachable(tile.region()), shape)  # the same elements in another shape
     span = [(0, 1) if extent == 1 else box[axis] for axis, extent in enumerate(aligned)]
     ranges = [span[0], *span[1 + len(shape) - len(tile.shape) :]]
     return fitted(reachable(tile.region(tuple(ranges))), tuple(stop - start for start, stop in box))

@@ -138,7 +138,9 @@ def mean(
     tile = require_tile(x, "nl.mean")
     axes = _axes(tile, axis, "nl.mean")
     total = reduce("add", tile, axis, "float32", mask, keepdims, function="nl.mean")
-    count = prod(tile.shape[place] for place in axes)
+    boxes = mask_boxes(mask, tile.shape)
+    selected = [stop - start for start, stop in boxes[0]] if boxes else tile.shape
+    count = prod(selected[place] for place in axes)  # elements outside of the mask take no part
     kind = tile_kind(tile)
     element = dtype or (kind if kind.is_float else "float32")
     return elementwise.binary("multiply", total, 1.0 / count, element)

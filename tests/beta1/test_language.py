@@ -198,6 +198,53 @@ def test_a_quotient_of_integers_is_no_integer(run: str) -> None:
 
 
 @nki.jit
+def masked_mean(x: Any) -> Any:
+    result = nl.ndarray((x.shape[0], 1), dtype=x.dtype, buffer=nl.shared_hbm)
+    i_p, i_f = nl.mgrid[0 : x.shape[0], 0 : x.shape[1]]
+    nl.store(result, nl.mean(nl.load(x[i_p, i_f]), axis=[1], mask=i_f < 5))
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_masked_mean_counts_what_the_mask_leaves(run: str) -> None:
+    x = numbers(16, 12)
+    expected = x[:, :5].mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(RUNS[run](masked_mean, x), expected, rtol=1e-5, atol=1e-6)
+
+
+@nki.jit
+def across_ranks(x: Any) -> Any:
+    """Two shapes of the same elements, row by row of each partition."""
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    flat = nl.load(x)
+    folded = nl.ndarray((x.shape[0], 4, x.shape[1] // 4), dtype=x.dtype)
+    folded[...] = flat
+    nl.store(result, nisa.tensor_tensor(flat, folded, op=np.add))
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_same_elements_in_another_shape(run: str) -> None:
+    x = numbers(16, 32)
+    np.testing.assert_array_equal(RUNS[run](across_ranks, x), x + x)
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    def assigned(x: Any) -> Any:
+        folded = nl.ndarray((128, 4, 8), dtype=x.dtype)
+        folded[...] = nl.load(x)
+
+    def turned(x: Any) -> Any:
+        first = nl.ndarray((128, 4, 16), dtype=x.dtype)
+        first[...] = nl.load(x)
+        second = nl.ndarray((128, 16, 4), dtype=x.dtype)
+        second[...] = nl.copy(first)
+
+    assert refused(assigned) == "NKI-SHAPE"
+    assert refused(turned) == "NKI-SHAPE"
+
+
+@nki.jit
 def rows_apart(x: Any) -> Any:
     """Engines start at partitions 0, 32, 64 and 96; others go through a transfer."""
     result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
