@@ -82,6 +82,12 @@ CASES = {
     "exchanged-product": Case(
         lambda x, y: (x @ y.T).T, lambda x, y: x @ y.T, 2
     ),
+    "transposed-outer-product": Case(
+        lambda x, y: jnp.einsum("te,td->etd", x, y), lambda x, y: jnp.exp(x + y).T, 2
+    ),
+    "outer-product": Case(
+        lambda x, y: jnp.einsum("te,td->ted", x, y), lambda x, y: x @ y.T, 2
+    ),
     "division-behind": Case(
         _soft, lambda x, y: (x / (1 + jnp.sum(x * x, -1, keepdims=True))) @ y.T, 2, 1e-4
     ),
@@ -133,3 +139,21 @@ def test_the_level_says_whether_a_rule_is_there(rule: Any) -> None:
     options = CompileOptions(optlevel=1)
     check(case.applies, *arrays, tolerance=case.tolerance, record=record, options=options)
     assert (rule.name in names(record)) == (rule.level == 1)
+
+
+@pytest.mark.parametrize("subscripts", ["bi,bj->bij", "ib,bj->bji", "abi,bja->abij", "ik,jk->ji"])
+@pytest.mark.parametrize("dtypes", [("float32", "float32"), ("bfloat16", "float32")])
+def test_outer_products_of_any_order_and_type(subscripts: str, dtypes: tuple[str, str]) -> None:
+    """Contracted dimensions have one element; infinities and NaN are those of JAX."""
+    extents = {"a": 3, "b": 5, "i": 40, "j": 7, "k": 1}
+    for seed in (1, 2):
+        operands, _ = subscripts.split("->")
+        arrays = [
+            jnp.asarray(some(*(extents[name] for name in names), seed=seed + number), dtypes[0])
+            for number, names in enumerate(operands.split(","))
+        ]
+        arrays[0] = arrays[0].at[(0,) * arrays[0].ndim].set(jnp.inf)
+        arrays[1] = arrays[1].at[(0,) * arrays[1].ndim].set(0)
+        check(
+            lambda x, y: jnp.einsum(subscripts, x, y, preferred_element_type=dtypes[1]), *arrays
+        )  # fmt: skip

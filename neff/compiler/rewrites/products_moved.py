@@ -14,7 +14,9 @@ __all__ = [
     "division_after_product",
     "exchanged",
     "joined",
+    "outer_product",
     "reduction_of_unit_dimensions",
+    "transposed_outer_product",
 ]
 
 Uses = dict[int, int]
@@ -180,3 +182,66 @@ def division_after_product(node: Node, uses: Uses) -> Node | None:
     line = derived(node, "reshape", (source,), node.shape[:front])
     spread = derived(node, "broadcast", (line,), node.shape, dimensions=tuple(range(front)))
     return derived(left, "divide", (product, spread), node.shape, node.element)
+
+
+def outer_product(node: Node, uses: Uses) -> Node | None:
+    """Return a product without a sum, as of one-hot rows and values, as an elementwise product."""
+    fields = node.attributes
+    left, right = node.operands
+    contracted: tuple[int, ...] = fields["lhs_contracting"]
+    if (
+        any(left.shape[dim] != 1 for dim in contracted)
+        or not {value.element.name for value in (node, left, right)} <= _PRODUCT_TYPES
+        or not node.size
+    ):
+        return None
+    batch = len(fields["lhs_batch"])
+    left = _ordered(node, left, fields["lhs_batch"], contracted)
+    right = _ordered(node, right, fields["rhs_batch"], fields["rhs_contracting"])
+    rows = len(left.shape) - batch
+    left_dims = tuple(range(batch + rows))
+    right_dims = (*range(batch), *range(batch + rows, len(node.shape)))
+    sides = [
+        derived(node, "broadcast", (side,), node.shape, dimensions=dims)
+        for side, dims in ((left, left_dims), (right, right_dims))
+    ]
+    return derived(node, "multiply", sides, node.shape)
+
+
+def _ordered(
+    node: Node, operand: Node, batch: tuple[int, ...], contracted: tuple[int, ...]
+) -> Node:
+    """Return an operand in the product's type: batch and free dimensions, without contracted ones."""
+    free = [dim for dim in range(len(operand.shape)) if dim not in (*batch, *contracted)]
+    order = (*batch, *free, *contracted)
+    if order != tuple(range(len(order))):
+        shape = [operand.shape[dim] for dim in order]
+        operand = derived(operand, "transpose", (operand,), shape, dimensions=order)
+    if contracted:
+        outer_shape = operand.shape[: len(operand.shape) - len(contracted)]
+        operand = derived(operand, "reshape", (operand,), outer_shape)
+    if operand.element is not node.element:
+        operand = operand.like("convert", operand, element=node.element.name)
+    return operand
+
+
+def transposed_outer_product(node: Node, uses: Uses) -> Node | None:
+    """Return a transposed product of two broadcasts as a product of them in the other order."""
+    product = node.operands[0]
+    if product.opcode != "multiply" or uses.get(id(product), 0) != 1:
+        return None
+    if any(side.opcode != "broadcast" or not side.operands[0].shape for side in product.operands):
+        return None
+    order: tuple[int, ...] = node.attributes["dimensions"]
+    sides: list[Node] = []
+    for side in product.operands:
+        source, dims = side.operands[0], side.attributes["dimensions"]
+        places = [order.index(dim) for dim in dims]
+        moved = tuple(sorted(range(len(places)), key=places.__getitem__))
+        if moved != tuple(range(len(moved))):
+            shape = [source.shape[number] for number in moved]
+            source = derived(source, "transpose", (source,), shape, dimensions=moved)
+        sides.append(
+            derived(node, "broadcast", (source,), node.shape, dimensions=tuple(sorted(places)))
+        )
+    return derived(node, "multiply", sides, node.shape)
