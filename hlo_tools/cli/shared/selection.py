@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from hlo_tools.cli.shared import completion, console
-from hlo_tools.cli.shared.targets import checked_target, extracted_target
+from hlo_tools.cli.shared.targets import TargetName, checked_target, extracted_target
 from hlo_tools.errors import HloError
 from hlo_tools.schema.unknown import ALLOW
 from nki_lang.base.errors import NkiError
@@ -99,6 +99,7 @@ _current: ContextVar[Selection] = ContextVar("nki_hlo_selection")
 def with_selection(function: Callable[..., int | None]) -> Callable[..., int | None]:
     """A command with the options of a :class:`Selection` behind its own."""
     original = inspect.signature(function, eval_str=True)
+    target = original.parameters.get("target")
     defaults = Selection()
     added = [
         inspect.Parameter(
@@ -117,7 +118,8 @@ def with_selection(function: Callable[..., int | None]) -> Callable[..., int | N
 
     def command(**values: Any) -> int | None:
         selection = Selection(**{name: values[name] for name in _OPTIONS})
-        selection = replace(selection, target=checked_target(selection.target) or "")
+        if target is None or target.annotation == TargetName:  # neff checks its own option
+            checked_target(selection.target)
         for name in _OPTIONS:
             if name not in original.parameters:
                 del values[name]
@@ -176,7 +178,7 @@ def chosen(folder: str, files: Sequence[str]) -> list[str]:
         latest = _members(selected, latest_entries)
         selected = [file for file in selected if file in latest or _entry_of(file) is None]
     if selection.target:
-        selected = _for_target(selected, selection.target)
+        selected = _for_target(selected, _family(selection.target))
     if selection.kernels_only or selection.name:
         selected = [file for file in selected if _fits(file, selection)]
     return selected
@@ -192,7 +194,11 @@ def _for_target(files: list[str], target: str) -> list[str]:
 
 def module_target(file: str) -> str:
     """Return the target that a module was extracted for, "" if nothing names it."""
-    name = extracted_target(Path(file).parent)
+    return _family(extracted_target(Path(file).parent))
+
+
+def _family(name: str) -> str:
+    """Return the family that a target or an alias names; a name of no target as it is."""
     try:
         return target_of(name).name if name else ""
     except NkiError:
