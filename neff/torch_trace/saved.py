@@ -10,9 +10,10 @@ import io
 import json
 import os
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 import neff
 from neff.errors import NeffFileError
@@ -22,9 +23,6 @@ from neff.torch_graph.compiled import HLO_FILE, NEFF_FILE
 from neff.torch_graph.pytorch import Tree, pytree, torch
 from neff.torch_trace.graph import TracedGraph, Written
 from nki_lang.base.atomic import atomic_file
-
-if TYPE_CHECKING:
-    from neff.torch_trace.tracing import TracedModel
 
 __all__ = ["SavedModel", "is_saved_model", "read_saved", "save"]
 
@@ -40,7 +38,24 @@ SavedModel = tuple[LoadedModel, TracedGraph, Tree, list[object], bool]
 """The model, its graph, the structure and kinds of its arguments, and whether batches are dynamic."""
 
 
-def save(model: TracedModel, path: str | os.PathLike[str]) -> None:
+class SavableModel(Protocol):
+    """Attributes of a traced model that :func:`save` writes."""
+
+    @property
+    def model(self) -> LoadedModel: ...
+    @property
+    def graph(self) -> TracedGraph: ...
+    @property
+    def sources(self) -> Sequence[Tree]: ...
+    @property
+    def structure(self) -> Tree: ...
+    @property
+    def examples(self) -> Sequence[object]: ...
+    @property
+    def has_dynamic_batch(self) -> bool: ...
+
+
+def save(model: SavableModel, path: str | os.PathLike[str]) -> None:
     """Write a traced model with the present values of its state.
 
     Raises:
@@ -58,12 +73,12 @@ def save(model: TracedModel, path: str | os.PathLike[str]) -> None:
         NEFF_FILE: program,
         WEIGHTS_FILE: buffer.getvalue(),
     }
-    with atomic_file(Path(path)) as stream, zipfile.ZipFile(stream, "w") as archive:
+    with atomic_file(path, user_path=True) as stream, zipfile.ZipFile(stream, "w") as archive:
         for name, data in contents.items():
             archive.writestr(zipfile.ZipInfo(name), data)
 
 
-def _described(model: TracedModel) -> dict[str, object]:
+def _described(model: SavableModel) -> dict[str, object]:
     graph = model.graph
     return {
         "version": FORMAT_VERSION,
