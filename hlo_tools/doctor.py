@@ -209,9 +209,12 @@ def _own_version() -> str:
 
 def _advice_for_missing(name: str) -> str:
     if name in _VENDOR:
-        return "our own stands in a folder at the end of the import path; reinstall nki-hlo"
+        return (
+            "our own stands in a folder at the end of the import path; "
+            "pip install --force-reinstall . in the checkout"
+        )
     extra = "jax" if name == "jax" else "torch"
-    return f"pip install 'nki-hlo[{extra}]'"
+    return f"pip install '.[{extra}]' in the checkout"
 
 
 def _usable(provider: Provider) -> bool:

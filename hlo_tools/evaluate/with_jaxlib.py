@@ -35,7 +35,9 @@ def run_with_jaxlib(module: Module, inputs: Sequence[object]) -> list[Array]:
     """
     if not is_available():
         raise EvaluationError(
-            "jaxlib is not installed", code="HLO-JAXLIB", remedy="pip install 'nki-hlo[jax]'"
+            "jaxlib is not installed",
+            code="HLO-JAXLIB",
+            remedy="pip install '.[jax]' in the checkout",
         )
     module.require_known_fields()
     with tempfile.TemporaryDirectory(prefix="nki-hlo-") as name:

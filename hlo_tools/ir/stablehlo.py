@@ -128,7 +128,7 @@ def _run(task: str, data: bytes) -> bytes:
     if importlib.util.find_spec("jaxlib") is None:
         raise HloUnsupportedError(
             "StableHLO is read and written through jaxlib, which is not installed",
-            code="HLO-JAXLIB", remedy="pip install 'nki-hlo[jax]'",
+            code="HLO-JAXLIB", remedy="pip install '.[jax]' in the checkout",
         )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="nki-hlo-") as name:
         source, target = Path(name) / "source", Path(name) / "target"

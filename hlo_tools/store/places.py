@@ -254,7 +254,7 @@ def _file_system(url: str) -> tuple[_FileSystem, str]:
             f"{scheme}:// needs a package that is not installed: {error}",
             code="HLO-STORE-URL",
             place=url,
-            remedy="pip install 'nki-hlo[s3]' for s3://; gcsfs for gs://",
+            remedy="pip install '.[s3]' in the checkout for s3://; gcsfs for gs://",
         ) from None
     except ValueError as error:
         raise HloError(

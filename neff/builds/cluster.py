@@ -231,7 +231,7 @@ def _connect(scheduler: str) -> tuple[_Client, Callable[[list[_Task]], Sequence[
         raise NeffError(
             "--scheduler needs the package distributed",
             code="NEFF-CLUSTER",
-            remedy="pip install 'nki-hlo[dask]'",
+            remedy="pip install '.[dask]' in the checkout",
         ) from None
     except (OSError, ValueError) as error:
         raise NeffError(

@@ -40,7 +40,7 @@ def service(name: str, group: str = SERVICES) -> Any:
         raise NkiError(
             f"the installed {DISTRIBUTION} does not register {name!r} in {group!r}",
             code="NKI-INSTALL",
-            remedy="install the project again: pip install -e . in a checkout, or "
-            f"pip install --force-reinstall {DISTRIBUTION}",
+            remedy="install the project again: pip install -e . in the checkout, or "
+            "pip install --force-reinstall . without -e",
         )
     return next(iter(registered)).load()

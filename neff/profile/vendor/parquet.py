@@ -92,5 +92,5 @@ def _pyarrow() -> Any:
         raise NeffError(
             "Parquet files need pyarrow",
             code="NEFF-PYARROW",
-            remedy="install it: pip install 'nki-hlo[profile]'",
+            remedy="install it: pip install '.[profile]' in the checkout",
         ) from error
