@@ -114,7 +114,7 @@ def _with_examples(text: str) -> str:
 def _print_version(context: typer.Context, is_requested: bool) -> None:
     """Before a command is looked for: none is needed."""
     if is_requested:
-        console.line(f"{context.info_name} {_version()}")
+        console.line(f"{context.info_name} {console.installed_version()}")
         raise typer.Exit
 
 
@@ -180,12 +180,3 @@ def _silence_stdout() -> None:
     """The reader of our output has exited: nothing may be written to it when Python ends."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("nki-hlo")
-    except PackageNotFoundError:
-        return "(checkout)"

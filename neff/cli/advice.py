@@ -25,7 +25,10 @@ def print_advice(file: Path, profile: Profile, form: str) -> None:
     texts = {code: RuleText(rule.title, rule.why, rule.remedy) for code, rule in RULES.items()}
     extra: dict[str, object] = {"estimated": True, "advice": advice_rows(advice_list)}
     findings = [_finding(advice, str(file)) for advice in advice_list]
-    report = Report("profile", [str(file)], findings, texts, extra, "nki-neff", "program")
+    report = Report(
+        "profile", [str(file)], findings, texts, extra,
+        tool="nki-neff", noun="program", page="docs/profile.md",
+    )  # fmt: skip
     print_findings(report, form)
 
 

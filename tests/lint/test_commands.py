@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import json
 from pathlib import Path
@@ -81,6 +82,42 @@ def test_sarif(capsys: pytest.CaptureFixture[str]) -> None:
     assert first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "bad.hlo"
     assert second["level"] == "warning"
     assert second["locations"][0]["physicalLocation"]["region"] == {"startLine": 7}
+
+
+def test_sarif_has_version_and_help_addresses(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = lint(capsys, "bad.hlo", "--format", "sarif")
+    driver = json.loads(out)["runs"][0]["tool"]["driver"]
+    assert driver["version"] == importlib.metadata.version("nki-hlo")
+    assert driver["informationUri"].startswith("https://")
+    root = Path(hlo_tools.__file__).parents[1]
+    for rule in driver["rules"]:
+        address, _, page = rule["helpUri"].partition("/blob/main/")
+        assert address == driver["informationUri"] and (root / page).is_file()
+
+
+def fingerprints(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    results = json.loads(lint(capsys, *words, "--format", "sarif")[1])["runs"][0]["results"]
+    return [row["partialFingerprints"]["primaryLocationLineHash"] for row in results]
+
+
+def test_sarif_fingerprints(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    files = ("bad.hlo", "located.hlo")
+    before = fingerprints(capsys, *files)
+    assert len(set(before)) == len(before) == 2
+    assert fingerprints(capsys, *(str(folder / name) for name in files)) == before
+    moved = LOCATED.replace("source_line=7", "source_line=9").replace("f32[4]", "f32[8]")
+    (folder / "located.hlo").write_text(moved)
+    assert fingerprints(capsys, *files) == before
+    (folder / "located.hlo").write_text(LOCATED.replace("ROOT y", "ROOT z"))
+    first, second = fingerprints(capsys, *files)
+    assert first == before[0] and second != before[1]
+
+
+def test_sarif_fingerprints_tell_equal_findings_apart(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    (folder / "copy.hlo").write_text(LOCATED)
+    assert len(set(fingerprints(capsys, "located.hlo", "copy.hlo"))) == 2
 
 
 def test_verify_has_the_same_formats(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

@@ -112,8 +112,11 @@ def test_documents(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert row["lines"][0] == row["place"]
     assert main(["profile", str(file), "--advice", "sarif"]) == 0
     run = json.loads(capsys.readouterr().out)["runs"][0]
-    assert run["tool"]["driver"]["name"] == "nki-neff profile"
+    driver = run["tool"]["driver"]
+    assert driver["name"] == "nki-neff profile" and driver["version"]
+    assert driver["rules"][0]["helpUri"].endswith("/docs/profile.md")
     (result,) = run["results"]
+    assert result["partialFingerprints"]["primaryLocationLineHash"]
     assert result["ruleId"] == "PERF-HBM-ROUND-TRIP"
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] > 0
 

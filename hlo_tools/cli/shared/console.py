@@ -20,6 +20,7 @@ __all__ = [
     "Settings",
     "configure",
     "counted",
+    "installed_version",
     "line",
     "marks",
     "note",
@@ -42,6 +43,16 @@ class Settings:
     color: str = "auto"
     quiet: bool = False
     verbose: bool = False
+
+
+def installed_version() -> str:
+    """The version of nki-hlo, or ``(checkout)`` where it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("nki-hlo")
+    except PackageNotFoundError:
+        return "(checkout)"
 
 
 _settings: ContextVar[Settings] = ContextVar("nki_hlo_settings")

@@ -21,6 +21,9 @@ from hlo_tools.verify import Finding, Severity
 __all__ = ["FORMATS", "Report", "RuleText", "checkout_path", "print_findings"]
 
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
+_REPOSITORY = "https://github.com/OWNER/nki-hlo"
+"""The project's address; OWNER is a placeholder until the project is published."""
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LEVELS = {Severity.error: "error", Severity.warning: "warning", Severity.note: "note"}
 _SOURCE = re.compile(r"^(?P<file>.+?):(?P<line>\d+)")
 
@@ -46,6 +49,7 @@ class Report:
         extra: further keys of the JSON document.
         tool: the program that the command belongs to.
         noun: what its files are.
+        page: the document that describes its rules, from the root of the repository.
     """
 
     command: str
@@ -55,6 +59,7 @@ class Report:
     extra: Mapping[str, Any]
     tool: str = "nki-hlo"
     noun: str = "module"
+    page: str = "docs/lint.md"
 
 
 def print_findings(report: Report, form: str) -> None:
@@ -161,13 +166,12 @@ def _gitlab(report: Report) -> None:
     for finding in report.findings:
         file, line = _location(finding)
         text = f"{finding.code} {file} {finding.place} {finding.message}"
-        counts[text] += 1
         severity = {"error": "major", "warning": "minor"}.get(_LEVELS[finding.severity], "info")
         rows.append(
             {
                 "description": f"{finding.message} {finding.remedy}".strip(),
                 "check_name": finding.code,
-                "fingerprint": sha256(f"{text} {counts[text]}".encode()).hexdigest(),
+                "fingerprint": _fingerprint(text, counts),
                 "severity": severity,
                 "location": {"path": file, "lines": {"begin": line or 1}},
             }
@@ -175,29 +179,47 @@ def _gitlab(report: Report) -> None:
     sys.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
 
 
+def _fingerprint(text: str, counts: Counter[str]) -> str:
+    """Return a digest that stays when lines move; ``counts`` tells findings of equal text apart."""
+    counts[text] += 1
+    return sha256(f"{text} {counts[text]}".encode()).hexdigest()
+
+
 def _sarif(report: Report) -> None:
+    """SARIF 2.1.0 (OASIS). Fingerprints hold neither lines nor numbers: estimates vary.
+
+    GitHub's code scanning reads the fingerprint ``primaryLocationLineHash`` alone.
+    """
     codes = sorted({finding.code for finding in report.findings})
     place = {code: number for number, code in enumerate(codes)}
-    rules = [_sarif_rule(code, report.rules[code]) for code in codes]
-    results = [_sarif_result(finding, place[finding.code]) for finding in report.findings]
-    driver = {"name": f"{report.tool} {report.command}", "rules": rules}
+    page = f"{_REPOSITORY}/blob/main/{report.page}"
+    rules = [_sarif_rule(code, report.rules[code], page) for code in codes]
+    counts: Counter[str] = Counter()
+    results = [_sarif_result(finding, place[finding.code], counts) for finding in report.findings]
+    driver = {
+        "name": f"{report.tool} {report.command}",
+        "version": console.installed_version(),
+        "informationUri": _REPOSITORY,
+        "rules": rules,
+    }
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
     document = {"$schema": _SARIF, "version": "2.1.0", "runs": [run]}
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
-def _sarif_rule(code: str, rule: RuleText) -> dict[str, Any]:
+def _sarif_rule(code: str, rule: RuleText, page: str) -> dict[str, Any]:
     rule_row: dict[str, Any] = {
         "id": code,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.why},
+        "helpUri": page,
     }
     if rule.remedy:
         rule_row["help"] = {"text": rule.remedy}
     return rule_row
 
 
-def _sarif_result(finding: Finding, rule: int) -> dict[str, Any]:
+def _sarif_result(finding: Finding, rule: int, counts: Counter[str]) -> dict[str, Any]:
     file, line = _location(finding)
     physical: dict[str, Any] = {"artifactLocation": {"uri": quote(file.replace(os.sep, "/"))}}
     if line:
@@ -206,12 +228,14 @@ def _sarif_result(finding: Finding, rule: int) -> dict[str, Any]:
     if finding.place:
         name = f"{finding.file}:{finding.place}"
         location["logicalLocations"] = [{"fullyQualifiedName": name}]
+    text = f"{finding.code} {file} {finding.place} {_NUMBER.sub('#', finding.message)}"
     return {
         "ruleId": finding.code,
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
         "message": {"text": finding.message},
         "locations": [location],
+        "partialFingerprints": {"primaryLocationLineHash": _fingerprint(text, counts)},
     }
 
 
