@@ -17,7 +17,16 @@ ensure_environment() {
         # One after the other: pip 23 does not see that the first fulfils what the second needs.
         local install=("$python" -m pip install --quiet --disable-pip-version-check)
         "${install[@]}" -e ".[$extras]" || return 3
-        "${install[@]}" --no-deps "./$commands" || return 3
+        install_vendor_commands "$python" || return 3
         echo "$wanted" > "$stamp"
     fi
+}
+
+# Usage: install_vendor_commands PYTHON
+# The distribution was called vendor-commands: that goes first, because pip removes the commands
+# with either of two distributions that own them.
+install_vendor_commands() {
+    local pip=("$1" -m pip --disable-pip-version-check)
+    "${pip[@]}" uninstall -qq --yes vendor-commands || return
+    "${pip[@]}" install --quiet --no-deps ./scripts/packaging/vendor-commands
 }

@@ -1,4 +1,4 @@
-"""``neuronx-cc`` and ``spike-run`` as commands of the distribution ``vendor-commands``.
+"""``neuronx-cc`` and ``spike-run`` as commands of the distribution ``nki-hlo-vendor-commands``.
 
 They start what the import path has: the vendor's package where it is installed, else ours. Nothing
 is imported at the top, see :mod:`neff.cli`.

@@ -1,12 +1,14 @@
-"""The distribution ``vendor-commands`` beside one of the vendor's that brings the same commands.
+"""The distribution ``nki-hlo-vendor-commands`` beside one of the vendor's that brings the same commands.
 
 The vendor's is made here: its ``neuronx-cc`` prints a line of its own.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from tests.architecture.test_packaging import ROOT, Environment, build
 
 COMMANDS = ROOT / "scripts" / "packaging" / "vendor-commands"
+NAME = "nki-hlo-vendor-commands"
 THEIRS = "the vendor's compiler"
 pytestmark = pytest.mark.slow("four environments")
 
@@ -25,25 +28,43 @@ def build_commands(folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
+def write_wheel(folder: Path, name: str, files: dict[str, str]) -> Path:
+    """A wheel with these files, whose entry points are the text of ``entry_points.txt``."""
+    stem = f"{name.replace('-', '_')}-0.1.0"
+    about = f"{stem}.dist-info"
+    files = {
+        **{key: text for key, text in files.items() if key != "entry_points.txt"},
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{about}/entry_points.txt": files["entry_points.txt"],
+    }
+    record = "".join(f"{path},,\n" for path in (*files, f"{about}/RECORD"))
+    wheel = folder / f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path, text in {**files, f"{about}/RECORD": record}.items():
+            archive.writestr(path, text)
+    return wheel
+
+
 def build_vendors(folder: Path) -> Path:
     """A wheel ``neuronx-cc`` with the package ``neuronxcc`` and its command."""
-    path = folder / "neuronx_cc-2.22.0-py3-none-any.whl"
-    about = "neuronx_cc-2.22.0.dist-info"
     files = {
         "neuronxcc/__init__.py": "",
         "neuronxcc/driver/__init__.py": "",
         "neuronxcc/driver/CommandDriver.py": f"def main():\n    print({THEIRS!r})\n",
-        f"{about}/METADATA": "Metadata-Version: 2.1\nName: neuronx-cc\nVersion: 2.22.0\n",
-        f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{about}/entry_points.txt": (
+        "entry_points.txt": (
             "[console_scripts]\nneuronx-cc = neuronxcc.driver.CommandDriver:main\n"
         ),
     }
-    record = "".join(f"{name},,\n" for name in (*files, f"{about}/RECORD"))
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in {**files, f"{about}/RECORD": record}.items():
-            archive.writestr(name, text)
-    return path
+    return write_wheel(folder, "neuronx-cc", files)
+
+
+def build_former(folder: Path) -> Path:
+    """Our commands under the distribution's former name, ``vendor-commands``."""
+    entries = tomllib.loads((COMMANDS / "pyproject.toml").read_text())["project"]["scripts"]
+    lines = "".join(f"{name} = {target}\n" for name, target in entries.items())
+    files = {"entry_points.txt": f"[console_scripts]\n{lines}"}
+    return write_wheel(folder, "vendor-commands", files)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +121,7 @@ def test_alone(environment: Environment, wheels: dict[str, Path]) -> None:
     install(environment, wheels["ours"])
     assert "nki-hlo" in says(environment, "neuronx-cc")
     assert "simulated NeuronCores" in says(environment, "spike-run")
-    environment.pip("uninstall", "--yes", "--quiet", "vendor-commands")
+    environment.pip("uninstall", "--yes", "--quiet", NAME)
     assert says(environment, "neuronx-cc") == "no such command"
 
 
@@ -113,7 +134,7 @@ def test_the_vendors_wins_in_both_orders(
     assert THEIRS in says(environment, "neuronx-cc")
     assert "simulated NeuronCores" in says(environment, "spike-run")
     # pip removes the command with either; what stays is a package whose command is missing.
-    environment.pip("uninstall", "--yes", "--quiet", "vendor-commands")
+    environment.pip("uninstall", "--yes", "--quiet", NAME)
     assert says(environment, "neuronx-cc") == "no such command"
     environment.pip(
         "install", "--no-deps", "--no-index", "--quiet", "--force-reinstall", str(wheels["theirs"])
@@ -130,3 +151,30 @@ def test_uninstalling_the_vendors(environment: Environment, wheels: dict[str, Pa
         "install", "--no-deps", "--no-index", "--quiet", "--force-reinstall", str(wheels["ours"])
     )
     assert "nki-hlo" in says(environment, "neuronx-cc")
+
+
+@pytest.mark.parametrize("before", [(), ("former",), ("former", "ours"), ("ours", "former")])
+def test_scripts_replace_the_former_name(
+    environment: Environment, wheels: dict[str, Path], tmp_path: Path, before: tuple[str, ...]
+) -> None:
+    """``install_vendor_commands`` leaves one owner of the commands, and the commands."""
+    for name in before:
+        install(environment, build_former(tmp_path) if name == "former" else wheels[name])
+    # This python runs pip on the environment, and takes the folder's wheel for the folder.
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/usr/bin/env bash\nwords=()\n"
+        f'for word in "${{@:3}}"; do words+=("${{word/#.*vendor-commands/{wheels["ours"]}}}"); done\n'
+        f'exec {sys.executable} -m pip --python {environment.python} "${{words[@]}}"\n'
+    )
+    python.chmod(0o755)
+    script = f". scripts/environment.sh && install_vendor_commands {python}"
+    variables = {**os.environ, "PIP_NO_INDEX": "1", "PIP_IGNORE_INSTALLED": "1"}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=ROOT, env=variables, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    owners = sorted(path.name for path in environment.site.glob("*vendor_commands*.dist-info"))
+    assert owners == ["nki_hlo_vendor_commands-0.1.0.dist-info"]
+    assert "nki-hlo" in says(environment, "neuronx-cc")
+    assert "simulated NeuronCores" in says(environment, "spike-run")
