@@ -11,6 +11,7 @@ from math import prod
 
 from nki_lang.base.errors import missing_attribute
 from nki_lang.base.memory import MemoryRegion
+from nki_lang.beta1.signature import checked_call
 from nki_lang.beta1.values import Value
 
 __all__ = [
@@ -116,33 +117,39 @@ def _unchanged(func: Value) -> Value:
     return func
 
 
+@checked_call
 def skip_middle_end_transformations(func: Value = None) -> Value:
     """A directive for the vendor's compiler; no effect on results."""
     return _unchanged if func is None else func
 
 
+@checked_call
 def enable_stack_allocator(func: Value = None, log_level: int = 50) -> Value:
     """A directive for the vendor's compiler; no effect on results."""
     return _unchanged if func is None else func
 
 
+@checked_call
 def force_auto_alloc(func: Value = None) -> Value:
     """A directive for the vendor's compiler; no effect on results."""
     return _unchanged if func is None else func
 
 
+@checked_call
 @contextmanager
 def allocation_scope() -> Generator[None]:
     """A directive for the vendor's compiler; no effect on results."""
     yield
 
 
+@checked_call
 @contextmanager
 def multi_buffer(factor: int = 2) -> Generator[None]:
     """A directive for the vendor's compiler; no effect on results."""
     yield
 
 
+@checked_call
 @contextmanager
 def no_reorder() -> Generator[None]:
     """Instructions that keep their order."""

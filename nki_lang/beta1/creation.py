@@ -14,6 +14,7 @@ from nki_lang.beta1.access import expand_keys
 from nki_lang.beta1.index import is_integer, keys_of, refuse_index
 from nki_lang.beta1.results import new_tile, tile_dtype
 from nki_lang.beta1.session import require_session
+from nki_lang.beta1.signature import checked_call
 from nki_lang.beta1.tile import OPERATIONS, Tile
 from nki_lang.beta1.values import ElementLike, ShapeLike, Value
 from nki_lang.isa.movement import memset
@@ -31,6 +32,7 @@ class ParDim(int):
     __slots__ = ()
 
 
+@checked_call
 def par_dim(extent: int) -> ParDim:
     """Mark the partition dimension in a shape; the dimensions before it are blocks."""
     return ParDim(extent)
@@ -212,6 +214,7 @@ def full(shape: ShapeLike, value: Value, dtype: ElementLike) -> Tile:
     return tile
 
 
+@checked_call
 def shared_constant(constant: Value, dtype: ElementLike = None) -> Tile:
     """An HBM tensor with the values of a NumPy array."""
     values = np.asarray(constant)
@@ -220,6 +223,7 @@ def shared_constant(constant: Value, dtype: ElementLike = None) -> Tile:
     return Tile(current_creation.shared_constant(values))
 
 
+@checked_call
 def shared_identity_matrix(n: int, dtype: ElementLike = np.uint8) -> Tile:
     """An HBM tensor with the identity matrix; it is to be loaded."""
     return shared_constant(np.eye(n, dtype=np.float32), dtype)

@@ -18,6 +18,7 @@ import numpy as np
 
 from nki_lang.base.dtypes import Array
 from nki_lang.base.errors import NkiTypeError, fail
+from nki_lang.beta1.signature import checked_call
 from nki_lang.beta1.values import Value
 from nki_lang.frontend.objects import is_sequence
 
@@ -330,6 +331,7 @@ def _axis_of(start: Value, stop: Value, step: Value) -> tuple[int, int, int]:
     return len(values), values.start, values.step
 
 
+@checked_call
 def arange(*args: Value) -> IndexExpression:
     """``nl.arange([start,] stop[, step])``: one axis, to be placed with ``[:, None]``."""
     if not 1 <= len(args) <= 3:

@@ -14,6 +14,7 @@ from nki_lang.beta1 import reductions as _reductions
 from nki_lang.beta1.assignment import assign
 from nki_lang.beta1.language import fp32
 from nki_lang.beta1.operands import off_psum, require_tile
+from nki_lang.beta1.signature import checked_call
 from nki_lang.beta1.tile import Tile
 from nki_lang.beta1.values import (
     AxisLike,
@@ -41,11 +42,13 @@ from nki_lang.isa.enums import (
 dma_engine = engine.dma
 
 
+@checked_call
 def get_nc_version() -> nc_version:
     """The generation of the target's NeuronCore."""
     return nc_version(_current_version())
 
 
+@checked_call
 def activation(
     op: OperatorLike,
     data: Value,
@@ -56,7 +59,6 @@ def activation(
     reduce_cmd: Value = None,
     mask: MaskLike = None,
     dtype: ElementLike = None,
-    **kwargs: object,
 ) -> Tile:
     """``op(data * scale + bias)`` on the scalar engine."""
     return instructions.activation(
@@ -64,16 +66,16 @@ def activation(
     )
 
 
+@checked_call
 def activation_reduce(
     op: OperatorLike,
     data: Value,
-    reduce_op: OperatorLike = None,
-    reduce_res: Value = None,
+    reduce_op: OperatorLike,
+    reduce_res: Value,
     bias: Value = None,
     scale: Value = 1.0,
     mask: MaskLike = None,
     dtype: ElementLike = None,
-    **kwargs: object,
 ) -> Tile:
     """``op(data * scale + bias)``, and its reduction along the free axes into ``reduce_res``."""
     return instructions.activation(
@@ -84,51 +86,53 @@ def activation_reduce(
 _RESET_REDUCE = reduce_cmd.reset_reduce
 
 
+@checked_call
 def affine_select(
     pred: Value,
     on_true_tile: Value,
     on_false_value: Value,
     mask: MaskLike = None,
     dtype: ElementLike = None,
-    **kwargs: object,
 ) -> Tile:
     """The tile where a comparison of index expressions holds, else a number."""
     return selection.affine_select(pred, on_true_tile, on_false_value, mask, dtype)
 
 
-def bn_stats(
-    data: Value, mask: MaskLike = None, dtype: ElementLike = None, **kwargs: object
-) -> Tile:
+@checked_call
+def bn_stats(data: Value, mask: MaskLike = None, dtype: ElementLike = None) -> Tile:
     """Six statistics of each partition."""
     return selection.bn_stats(data, mask, dtype)
 
 
-def bn_aggr(
-    data: Value, mask: MaskLike = None, dtype: ElementLike = None, **kwargs: object
-) -> Tile:
+@checked_call
+def bn_aggr(data: Value, mask: MaskLike = None, dtype: ElementLike = None) -> Tile:
     """Mean and variance from statistics."""
     return selection.bn_aggr(data, mask, dtype)
 
 
+@checked_call
 def dma_copy(
+    *,
     dst: Value,
     src: Value,
     mask: MaskLike = None,
     dst_rmw_op: OperatorLike = None,
     oob_mode: Value = None,
     dge_mode: Value = None,
-    **kwargs: object,
 ) -> None:
-    """Copy by DMA, or add to the destination with ``dst_rmw_op``."""
+    """Copy by DMA, or add to the destination with ``dst_rmw_op``.
+
+    All arguments have names: SDK 2.20 and 2.21 had the source first.
+    """
     selection.copy_by_dma(dst, src, mask, dst_rmw_op, oob_mode)
 
 
+@checked_call
 def dma_transpose(
     src: Value,
     axes: AxisLike = None,
     mask: MaskLike = None,
     dtype: ElementLike = None,
-    **kwargs: object,
 ) -> Tile:
     """The transpose of a tensor, by DMA."""
     if mask is not None:
@@ -137,18 +141,19 @@ def dma_transpose(
     return selection.transpose_by_dma(src, axes, dtype)
 
 
-def dropout(
-    data: Value, prob: Value, mask: MaskLike = None, dtype: ElementLike = None, **kwargs: object
-) -> Tile:
+@checked_call
+def dropout(data: Value, prob: Value, mask: MaskLike = None, dtype: ElementLike = None) -> Tile:
     """Elements replaced by zero with probability ``prob``."""
     return selection.dropout(data, prob, mask, dtype)
 
 
-def iota(expr: Value, dtype: ElementLike, mask: MaskLike = None, **kwargs: object) -> Tile:
+@checked_call
+def iota(expr: Value, dtype: ElementLike, mask: MaskLike = None) -> Tile:
     """A tile of the values of an index expression."""
     return selection.iota(expr, dtype, mask)
 
 
+@checked_call
 def local_gather(
     src_buffer: Value,
     index: Value,
@@ -163,30 +168,33 @@ def local_gather(
     return selection.local_gather(src_buffer, index, num_elem_per_idx, num_valid_indices)
 
 
-def max8(src: Value, mask: MaskLike = None, dtype: ElementLike = None, **kwargs: object) -> Tile:
+@checked_call
+def max8(src: Value, mask: MaskLike = None, dtype: ElementLike = None) -> Tile:
     """The eight largest values of each partition."""
     return selection.max8(src, mask, dtype)
 
 
+@checked_call
 def memset(
     shape: ShapeLike,
     value: Value,
     dtype: ElementLike,
     mask: MaskLike = None,
     engine: EngineLike = None,
-    **kwargs: object,
 ) -> Tile:
     """A new tile filled with a number."""
     return creation.full(shape, value, dtype)
 
 
+@checked_call
 def nc_find_index8(
-    data: Value, vals: Value, mask: MaskLike = None, dtype: ElementLike = None, **kwargs: object
+    data: Value, vals: Value, mask: MaskLike = None, dtype: ElementLike = None
 ) -> Tile:
     """Index of the first occurrence of each of eight values."""
     return selection.find_index8(data, vals, mask, dtype)
 
 
+@checked_call
 def nc_match_replace8(
     data: Value,
     vals: Value,
@@ -194,12 +202,12 @@ def nc_match_replace8(
     dst_idx: Value = None,
     mask: MaskLike = None,
     dtype: ElementLike = None,
-    **kwargs: object,
 ) -> Tile:
     """The data with the first occurrence of each of eight values replaced by ``imm``."""
     return selection.match_replace8(data, vals, imm, dst_idx, mask, dtype)
 
 
+@checked_call
 def nc_matmul(
     stationary: Value,
     moving: Value,
@@ -210,7 +218,6 @@ def nc_matmul(
     tile_size: Value = (),
     mask: MaskLike = None,
     perf_mode: Value = None,
-    **kwargs: object,
 ) -> Tile:
     """``stationary.T @ moving``; float32 in PSUM."""
     return products.product(
@@ -226,29 +233,30 @@ def nc_matmul(
     )
 
 
+@checked_call
 def nc_stream_shuffle(
     src: Value,
     dst: Value,
     shuffle_mask: Value,
     dtype: ElementLike = None,
     mask: MaskLike = None,
-    **kwargs: object,
 ) -> None:
     """Exchange partitions within groups of 32."""
     selection.shuffle(src, dst, shuffle_mask, mask)
 
 
+@checked_call
 def nc_transpose(
     data: Value,
     mask: MaskLike = None,
     dtype: ElementLike = None,
     engine: EngineLike = None,
-    **kwargs: object,
 ) -> Tile:
     """The transpose of a tile: in PSUM from the tensor engine, in SBUF from the vector engine."""
     return movement.nc_transposed(require_tile(data, "nisa.nc_transpose"), mask, dtype, engine)
 
 
+@checked_call
 def range_select(
     on_true_tile: Value,
     comp_op0: OperatorLike,
@@ -262,7 +270,6 @@ def range_select(
     on_false_value: Value = fp32.min,
     mask: MaskLike = None,
     dtype: ElementLike = None,
-    **kwargs: object,
 ) -> Tile:
     """The tile where both comparisons of the running index hold, else a number."""
     return selection.range_select(
@@ -271,13 +278,13 @@ def range_select(
     )  # fmt: skip
 
 
-def reciprocal(
-    data: Value, dtype: ElementLike = None, mask: MaskLike = None, **kwargs: object
-) -> Tile:
+@checked_call
+def reciprocal(data: Value, dtype: ElementLike = None, mask: MaskLike = None) -> Tile:
     """``1 / data`` on the vector engine."""
     return elementwise.unary("reciprocal", data, dtype, mask)
 
 
+@checked_call
 def scalar_tensor_tensor(
     data: Value,
     op0: OperatorLike,
@@ -288,7 +295,6 @@ def scalar_tensor_tensor(
     reverse1: bool = False,
     dtype: ElementLike = None,
     mask: MaskLike = None,
-    **kwargs: object,
 ) -> Tile:
     """``(data <op0> operand0) <op1> operand1`` with a tile as ``operand1``."""
     return instructions.scalar_tensor_tensor(
@@ -296,6 +302,7 @@ def scalar_tensor_tensor(
     )
 
 
+@checked_call
 def select_reduce(
     dst: Value,
     predicate: Value,
@@ -307,7 +314,6 @@ def select_reduce(
     reverse_pred: bool = False,
     mask: MaskLike = None,
     dtype: ElementLike = None,
-    **kwargs: object,
 ) -> None:
     """``dst = on_true`` where the predicate is not zero, else ``on_false``; and the maximum."""
     selection.select_reduce(
@@ -315,41 +321,42 @@ def select_reduce(
     )
 
 
+@checked_call
 def sequence_bounds(segment_ids: Value, dtype: ElementLike = None) -> Tile:
     """Start and end of the segment that each element belongs to."""
     return selection.sequence_bounds(segment_ids, dtype)
 
 
+@checked_call
 def tensor_copy(
     src: Value,
     mask: MaskLike = None,
     dtype: ElementLike = None,
     engine: EngineLike = None,
-    **kwargs: object,
 ) -> Tile:
     """A copy of a tile."""
     options = instructions.engine_options(engine)
     return movement.copy(src, dtype, mask, options.get("engine"))
 
 
+@checked_call
 def tensor_copy_dynamic_src(
     src: Value,
     mask: MaskLike = None,
     dtype: ElementLike = None,
     engine: EngineLike = None,
-    **kwargs: object,
 ) -> Tile:
     """A copy of a part whose position in the free axes is known at run time."""
     return tensor_copy(src, mask, dtype, engine)
 
 
+@checked_call
 def tensor_copy_dynamic_dst(
     dst: Value,
     src: Value,
     mask: MaskLike = None,
     dtype: ElementLike = None,
     engine: EngineLike = None,
-    **kwargs: object,
 ) -> None:
     """Copy to a part whose position in the free axes is known at run time."""
     if mask is not None:
@@ -358,6 +365,7 @@ def tensor_copy_dynamic_dst(
     assign(dst, src)
 
 
+@checked_call
 def tensor_copy_predicated(
     src: Value,
     dst: Value,
@@ -365,23 +373,23 @@ def tensor_copy_predicated(
     reverse_pred: bool = False,
     mask: MaskLike = None,
     dtype: ElementLike = None,
-    **kwargs: object,
 ) -> None:
     """Copy ``src`` to ``dst`` where the predicate is not zero."""
     instructions.copy_predicated(src, dst, predicate, reverse_pred, mask)
 
 
+@checked_call
 def tensor_partition_reduce(
     op: OperatorLike,
     data: Value,
     mask: MaskLike = None,
     dtype: ElementLike = None,
-    **kwargs: object,
 ) -> Tile:
     """The reduction over partitions, on one partition."""
     return instructions.partition_reduced(op, data, dtype, mask)
 
 
+@checked_call
 def tensor_reduce(
     op: OperatorLike,
     data: Value,
@@ -390,7 +398,6 @@ def tensor_reduce(
     dtype: ElementLike = None,
     negate: bool = False,
     keepdims: bool = False,
-    **kwargs: object,
 ) -> Tile:
     """The reduction along free axes."""
     return _reductions.reduce(
@@ -398,6 +405,7 @@ def tensor_reduce(
     )
 
 
+@checked_call
 def tensor_scalar(
     data: Value,
     op0: OperatorLike,
@@ -409,7 +417,6 @@ def tensor_scalar(
     dtype: ElementLike = None,
     mask: MaskLike = None,
     engine: EngineLike = None,
-    **kwargs: object,
 ) -> Tile:
     """``(data <op0> operand0) <op1> operand1`` with numbers or one value for each partition."""
     return instructions.tensor_scalar(
@@ -417,6 +424,7 @@ def tensor_scalar(
     )
 
 
+@checked_call
 def tensor_scalar_reduce(
     data: Value,
     op0: OperatorLike,
@@ -426,7 +434,6 @@ def tensor_scalar_reduce(
     reverse0: bool = False,
     dtype: ElementLike = None,
     mask: MaskLike = None,
-    **kwargs: object,
 ) -> Tile:
     """``data <op0> operand0``, and its reduction along the free axes into ``reduce_res``."""
     return instructions.tensor_scalar_reduce(
@@ -434,6 +441,7 @@ def tensor_scalar_reduce(
     )
 
 
+@checked_call
 def tensor_tensor(
     data1: Value,
     data2: Value,
@@ -441,12 +449,12 @@ def tensor_tensor(
     dtype: ElementLike = None,
     mask: MaskLike = None,
     engine: EngineLike = None,
-    **kwargs: object,
 ) -> Tile:
     """``data1 <op> data2`` of two tiles."""
     return instructions.tensor_tensor(data1, data2, op, dtype, mask, engine)
 
 
+@checked_call
 def tensor_tensor_scan(
     data0: Value,
     data1: Value,
@@ -457,7 +465,6 @@ def tensor_tensor_scan(
     reverse1: bool = False,
     dtype: ElementLike = None,
     mask: MaskLike = None,
-    **kwargs: object,
 ) -> Tile:
     """``result[i] = (result[i - 1] <op0> data0[i]) <op1> data1[i]`` along the free axes."""
     return instructions.scan(data0, data1, initial, op0, op1, reverse0, reverse1, dtype, mask)

@@ -13,6 +13,7 @@ from nki_lang.base.targets import Target, target_of
 from nki_lang.beta1.function import Beta1Function
 from nki_lang.beta1.index import is_integer
 from nki_lang.beta1.session import require_session
+from nki_lang.beta1.signature import checked_call
 from nki_lang.beta1.values import AxisLike, Value
 from nki_lang.frontend.builder import active
 from nki_lang.frontend.objects import is_sequence
@@ -51,11 +52,13 @@ class GridDim:
     __rmul__ = __mul__
 
 
+@checked_call
 def nc(cores: int) -> GridDim:
     """``nl.nc(2)``: programs on different cores; here they run one after the other."""
     return GridDim(int(cores))
 
 
+@checked_call
 def spmd_dim(*parts: Value) -> GridDim:
     """``nl.spmd_dim(nl.nc(2), 2)``: the product of cores and programs."""
     extent = 1
@@ -177,6 +180,7 @@ def simulate_kernel(kernel: Value, *args: Value, **kwargs: object) -> Value:
     return simulate_current(kernel, checks=())(*args, **kwargs)
 
 
+@checked_call
 def program_id(axis: int) -> int:
     """Index of the program along an axis of the launch grid."""
     session = require_session()
@@ -184,6 +188,7 @@ def program_id(axis: int) -> int:
     return session.program[axis] if session.program else 0
 
 
+@checked_call
 def num_programs(axes: AxisLike = None) -> int:
     """Number of programs along the axes; of all of them by default."""
     grid = require_session().grid
@@ -195,6 +200,7 @@ def num_programs(axes: AxisLike = None) -> int:
     return count
 
 
+@checked_call
 def program_ndim() -> int:
     """Number of axes of the launch grid."""
     return len(require_session().grid)

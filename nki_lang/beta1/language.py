@@ -21,6 +21,7 @@ from nki_lang.beta1.creation import par_dim, shared_constant, shared_identity_ma
 from nki_lang.beta1.index import arange, mgrid
 from nki_lang.beta1.kernel import nc, num_programs, program_id, program_ndim, spmd_dim
 from nki_lang.beta1.operands import require_tile
+from nki_lang.beta1.signature import checked_call
 from nki_lang.beta1.tile import Tile
 from nki_lang.beta1.values import AxisLike, ElementLike, MaskLike, OperatorLike, ShapeLike, Value
 from nki_lang.frontend.slices import ds
@@ -55,49 +56,44 @@ class bfp16:
 # -- creation ---------------------------------------------------------------------------------
 
 
-def ndarray(
-    shape: ShapeLike, dtype: ElementLike, buffer: Value = None, name: str = "", **kwargs: object
-) -> Value:
+@checked_call
+def ndarray(shape: ShapeLike, dtype: ElementLike, buffer: Value = None, name: str = "") -> Value:
     """A new tensor with undefined contents; in SBUF unless ``buffer`` says otherwise."""
     return creation.make(shape, dtype, buffer, name)
 
 
-def zeros(
-    shape: ShapeLike, dtype: ElementLike, buffer: Value = None, name: str = "", **kwargs: object
-) -> Value:
+@checked_call
+def zeros(shape: ShapeLike, dtype: ElementLike, buffer: Value = None, name: str = "") -> Value:
     """A new tensor of zeros."""
     return creation.make(shape, dtype, buffer, name, 0)
 
 
-def ones(
-    shape: ShapeLike, dtype: ElementLike, buffer: Value = None, name: str = "", **kwargs: object
-) -> Value:
+@checked_call
+def ones(shape: ShapeLike, dtype: ElementLike, buffer: Value = None, name: str = "") -> Value:
     """A new tensor of ones."""
     return creation.make(shape, dtype, buffer, name, 1)
 
 
+@checked_call
 def full(
     shape: ShapeLike,
     fill_value: Value,
     dtype: ElementLike,
     buffer: Value = None,
     name: str = "",
-    **kwargs: object,
 ) -> Value:
     """A new tensor filled with one value."""
     return creation.make(shape, dtype, buffer, name, fill_value)
 
 
-def zeros_like(
-    a: Value, dtype: ElementLike = None, buffer: Value = None, name: str = "", **kwargs: object
-) -> Value:
+@checked_call
+def zeros_like(a: Value, dtype: ElementLike = None, buffer: Value = None, name: str = "") -> Value:
     """A new tensor of zeros with the shape of ``a``."""
     return creation.make(a.shape, dtype or a.dtype, _like(a, buffer), name, 0)
 
 
-def empty_like(
-    a: Value, dtype: ElementLike = None, buffer: Value = None, name: str = "", **kwargs: object
-) -> Value:
+@checked_call
+def empty_like(a: Value, dtype: ElementLike = None, buffer: Value = None, name: str = "") -> Value:
     """A new tensor with the shape of ``a`` and undefined contents."""
     return creation.make(a.shape, dtype or a.dtype, _like(a, buffer), name)
 
@@ -111,59 +107,61 @@ def _like(a: Value, buffer: Value) -> Value:
 # -- movement ---------------------------------------------------------------------------------
 
 
+@checked_call
 def load(
     src: Value,
     mask: MaskLike = None,
     dtype: ElementLike = None,
     mode: Value = None,
-    **kwargs: object,
 ) -> Tile:
     """A new tile in SBUF with the elements of an HBM tensor."""
     return movement.load(src, mask, dtype, mode)
 
 
-def store(
-    dst: Value, value: Value, mask: MaskLike = None, mode: Value = None, **kwargs: object
-) -> None:
+@checked_call
+def store(dst: Value, value: Value, mask: MaskLike = None, mode: Value = None) -> None:
     """Write a tile, or a number, into an HBM tensor."""
     movement.store(dst, value, mask, mode)
 
 
-def load_transpose2d(
-    src: Value, mask: MaskLike = None, dtype: ElementLike = None, **kwargs: object
-) -> Tile:
+@checked_call
+def load_transpose2d(src: Value, mask: MaskLike = None, dtype: ElementLike = None) -> Tile:
     """A new tile in SBUF with the transpose of a two-dimensional HBM tensor."""
     return movement.load_transpose2d(src, mask, dtype)
 
 
-def copy(src: Value, mask: MaskLike = None, dtype: ElementLike = None, **kwargs: object) -> Tile:
+@checked_call
+def copy(src: Value, mask: MaskLike = None, dtype: ElementLike = None) -> Tile:
     """A copy of a tile, in SBUF."""
     return movement.copy(src, dtype, mask)
 
 
-def transpose(x: Value, dtype: ElementLike = None, mask: MaskLike = None, **kwargs: object) -> Tile:
+@checked_call
+def transpose(x: Value, dtype: ElementLike = None, mask: MaskLike = None) -> Tile:
     """A tile of two dimensions with its axes swapped."""
     return movement.transpose(x, dtype, mask)
 
 
-def broadcast_to(src: Value, shape: ShapeLike, **kwargs: object) -> Tile:
+@checked_call
+def broadcast_to(src: Value, shape: ShapeLike) -> Tile:
     """The elements repeated along dimensions of extent 1."""
     return movement.broadcast(src, tuple(shape))
 
 
+@checked_call
 def expand_dims(data: Value, axis: int) -> Tile:
     """A view with one more dimension of extent 1."""
     return require_tile(data, "nl.expand_dims").expand_dims(axis)
 
 
+@checked_call
 def static_cast(input_data: Value, dtype: ElementLike) -> Value:
     """A tile, or a NumPy array, in another type."""
     return input_data.astype(dtype)
 
 
-def matmul(
-    x: Value, y: Value, transpose_x: bool = False, mask: MaskLike = None, **kwargs: object
-) -> Tile:
+@checked_call
+def matmul(x: Value, y: Value, transpose_x: bool = False, mask: MaskLike = None) -> Tile:
     """``x @ y``, or ``x.T @ y`` with ``transpose_x``; float32 in PSUM."""
     return products.matmul(x, y, transpose_x, mask)
 
@@ -172,9 +170,7 @@ def matmul(
 
 
 def _binary(name: str, doc: str) -> Callable[..., Value]:
-    def function(
-        x: Value, y: Value, dtype: ElementLike = None, mask: MaskLike = None, **kwargs: object
-    ) -> Value:
+    def function(x: Value, y: Value, dtype: ElementLike = None, mask: MaskLike = None) -> Value:
         if dtype in (bool, np.bool_):
             dtype = "uint8"
         return elementwise.binary(name, x, y, dtype, mask)
@@ -183,9 +179,7 @@ def _binary(name: str, doc: str) -> Callable[..., Value]:
 
 
 def _unary(name: str, doc: str) -> Callable[..., Value]:
-    def function(
-        x: Value, dtype: ElementLike = None, mask: MaskLike = None, **kwargs: object
-    ) -> Value:
+    def function(x: Value, dtype: ElementLike = None, mask: MaskLike = None) -> Value:
         if dtype in (bool, np.bool_):
             dtype = "uint8"
         return elementwise.unary(name, x, dtype, mask)
@@ -196,7 +190,7 @@ def _unary(name: str, doc: str) -> Callable[..., Value]:
 def _named(function: Callable[..., Value], name: str, doc: str) -> Callable[..., Value]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return function
+    return checked_call(function)
 
 
 add = _binary("add", "``x + y``.")
@@ -256,13 +250,13 @@ invert = _unary("invert", "Bitwise NOT of integers.")
 logical_not = _unary("logical_not", "1 where ``x`` is zero, else 0.")
 
 
+@checked_call
 def where(
     condition: Value,
     x: Value,
     y: Value,
     dtype: ElementLike = None,
     mask: MaskLike = None,
-    **kwargs: object,
 ) -> Tile:
     """``x`` where the condition is not zero, else ``y``."""
     return elementwise.where(condition, x, y, dtype, mask)
@@ -278,7 +272,6 @@ def _reduction(name: str, doc: str) -> Callable[..., Value]:
         dtype: ElementLike = None,
         mask: MaskLike = None,
         keepdims: bool = False,
-        **kwargs: object,
     ) -> Tile:
         return reductions.reduce(name, x, axis, dtype, mask, keepdims, function=f"nl.{name}")
 
@@ -291,44 +284,43 @@ min = _reduction("min", "Minimum along free axes.")
 prod = _reduction("prod", "Product along free axes.")
 
 
-def all(
-    x: Value, axis: AxisLike, dtype: ElementLike = bool, mask: MaskLike = None, **kwargs: object
-) -> Tile:
+@checked_call
+def all(x: Value, axis: AxisLike, dtype: ElementLike = bool, mask: MaskLike = None) -> Tile:
     """1 where all elements along free axes are not zero."""
     return reductions.reduce("logical_and", x, axis, dtype, mask, function="nl.all")
 
 
+@checked_call
 def mean(
     x: Value,
     axis: AxisLike,
     dtype: ElementLike = None,
     mask: MaskLike = None,
     keepdims: bool = False,
-    **kwargs: object,
 ) -> Tile:
     """Arithmetic mean along free axes."""
     return reductions.mean(x, axis, dtype, mask, keepdims)
 
 
-def var(
-    x: Value, axis: AxisLike, dtype: ElementLike = None, mask: MaskLike = None, **kwargs: object
-) -> Tile:
+@checked_call
+def var(x: Value, axis: AxisLike, dtype: ElementLike = None, mask: MaskLike = None) -> Tile:
     """Variance of the population along free axes."""
     return reductions.var(x, axis, dtype, mask)
 
 
+@checked_call
 def softmax(
     x: Value,
     axis: AxisLike,
     dtype: ElementLike = None,
     compute_dtype: ElementLike = None,
     mask: MaskLike = None,
-    **kwargs: object,
 ) -> Tile:
     """Softmax along free axes."""
     return reductions.softmax(x, axis, dtype, compute_dtype, mask)
 
 
+@checked_call
 def rms_norm(
     x: Value,
     w: Value,
@@ -338,52 +330,52 @@ def rms_norm(
     dtype: ElementLike = None,
     compute_dtype: ElementLike = None,
     mask: MaskLike = None,
-    **kwargs: object,
 ) -> Tile:
     """``x / RMS(x) * w`` with the mean square taken over ``n`` values."""
     return reductions.rms_norm(x, w, axis, n, epsilon, dtype, compute_dtype, mask)
 
 
+@checked_call
 def loop_reduce(
     x: Value,
     op: OperatorLike,
     loop_indices: Value,
     dtype: ElementLike = None,
     mask: MaskLike = None,
-    **kwargs: object,
 ) -> Value:
     """A value that the loop folds into the tile it is assigned to."""
     return LoopValue(require_tile(x, "nl.loop_reduce"), op, mask)
 
 
-def rand(shape: ShapeLike, dtype: ElementLike = np.float32, **kwargs: object) -> Tile:
+@checked_call
+def rand(shape: ShapeLike, dtype: ElementLike = np.float32) -> Tile:
     """A new tile of random numbers, uniform in [0, 1)."""
     return Tile(_creation.rand(tuple(shape), dtype))
 
 
-def random_seed(seed: Value, mask: MaskLike = None, **kwargs: object) -> None:
+@checked_call
+def random_seed(seed: Value, mask: MaskLike = None) -> None:
     """Set the seed of the random numbers: an integer, or a tile of one element."""
     number: Value = seed.region() if isinstance(seed, Tile) else int(seed)
     _creation.random_seed(number)
 
 
-def dropout(
-    x: Value, rate: Value, dtype: ElementLike = None, mask: MaskLike = None, **kwargs: object
-) -> Tile:
+@checked_call
+def dropout(x: Value, rate: Value, dtype: ElementLike = None, mask: MaskLike = None) -> Tile:
     """Elements replaced by zero with probability ``rate``; the others are not scaled."""
     return selection.dropout(x, rate, mask, dtype)
 
 
+@checked_call
 def gather_flattened(
-    data: Value, indices: Value, mask: MaskLike = None, dtype: ElementLike = None, **kwargs: object
+    data: Value, indices: Value, mask: MaskLike = None, dtype: ElementLike = None
 ) -> Tile:
     """Elements of each partition by index into its flattened free axes."""
     return selection.gather_flattened(data, indices, mask, dtype)
 
 
-def atomic_rmw(
-    dst: Value, value: Value, op: OperatorLike, mask: MaskLike = None, **kwargs: object
-) -> None:
+@checked_call
+def atomic_rmw(dst: Value, value: Value, op: OperatorLike, mask: MaskLike = None) -> None:
     """``dst = op(dst, value)`` in HBM; values of repeated rows are all added."""
     selection.copy_by_dma(dst, value, mask, op)
 
@@ -392,7 +384,7 @@ def atomic_rmw(
 
 
 def _loop(name: str, doc: str) -> Callable[..., range]:
-    def function(*args: Value, **kwargs: object) -> range:
+    def function(*args: Value) -> range:
         return range(*[int(value) for value in args])
 
     return _named(function, name, doc)
@@ -403,7 +395,8 @@ sequential_range = _loop("sequential_range", "A loop in order; it is unrolled.")
 static_range = _loop("static_range", "A loop that is unrolled.")
 
 
-def device_print(prefix: str, x: Value, mask: MaskLike = None, **kwargs: object) -> None:
+@checked_call
+def device_print(prefix: str, x: Value, mask: MaskLike = None) -> None:
     """Print a prefix and the values of a tile while the kernel runs."""
     _program.device_print(prefix, x.region())
 
