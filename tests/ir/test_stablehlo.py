@@ -105,7 +105,10 @@ def test_several_public_functions_are_named() -> None:
     assert caught.value.code == "HLO-STABLEHLO"
 
 
-def test_commands_take_stablehlo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_take_stablehlo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # neuronx-cc writes its log there
     file, small, built = (tmp_path / name for name in ("m.mlir", "small.mlir", "m.neff"))
     file.write_bytes(HALVES)
     assert main(["lint", "-t", "trn2", str(file)]) == 0
