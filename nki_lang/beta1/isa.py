@@ -13,7 +13,7 @@ from nki_lang.beta1 import creation, elementwise, instructions, movement, produc
 from nki_lang.beta1 import reductions as _reductions
 from nki_lang.beta1.assignment import assign
 from nki_lang.beta1.language import fp32
-from nki_lang.beta1.operands import off_psum, require_tile
+from nki_lang.beta1.operands import off_psum, require_same_dtype, require_tile
 from nki_lang.beta1.signature import checked_call
 from nki_lang.beta1.tile import Tile
 from nki_lang.beta1.values import (
@@ -242,6 +242,7 @@ def nc_stream_shuffle(
     mask: MaskLike = None,
 ) -> None:
     """Exchange partitions within groups of 32."""
+    require_same_dtype(dst, dtype, "nisa.nc_stream_shuffle")
     selection.shuffle(src, dst, shuffle_mask, mask)
 
 
@@ -316,6 +317,7 @@ def select_reduce(
     dtype: ElementLike = None,
 ) -> None:
     """``dst = on_true`` where the predicate is not zero, else ``on_false``; and the maximum."""
+    require_same_dtype(dst, dtype, "nisa.select_reduce")
     selection.select_reduce(
         dst, predicate, on_true, on_false, reduce_res, reduce_cmd, reduce_op, reverse_pred, mask
     )
@@ -362,6 +364,7 @@ def tensor_copy_dynamic_dst(
     if mask is not None:
         fail("nisa.tensor_copy_dynamic_dst with a mask", "NKI-BETA1-UNSUPPORTED",
              "shorten the index of both tiles", "nisa.tensor_copy_dynamic_dst (beta 1)")  # fmt: skip
+    require_same_dtype(dst, dtype, "nisa.tensor_copy_dynamic_dst")
     assign(dst, src)
 
 
@@ -375,6 +378,7 @@ def tensor_copy_predicated(
     dtype: ElementLike = None,
 ) -> None:
     """Copy ``src`` to ``dst`` where the predicate is not zero."""
+    require_same_dtype(dst, dtype, "nisa.tensor_copy_predicated")
     instructions.copy_predicated(src, dst, predicate, reverse_pred, mask)
 
 

@@ -12,7 +12,7 @@ from nki_lang.base.memory import MemoryRegion
 from nki_lang.beta1.mask import Box, whole_box
 from nki_lang.beta1.results import new_tile, starts_well
 from nki_lang.beta1.tile import Tile
-from nki_lang.beta1.values import Value
+from nki_lang.beta1.values import ElementLike, Value
 from nki_lang.frontend.operators import BY_NAME, Operator
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.frontend.view import View
@@ -21,7 +21,8 @@ from nki_lang.isa.movement import tensor_copy
 from nki_lang.language.creation import ndarray
 
 __all__ = [
-    "common_shape", "cut", "fitted", "is_numpy_number", "off_psum", "operator_of", "promote", "read", "require_tile",
+    "common_shape", "cut", "fitted", "is_numpy_number", "off_psum", "operator_of", "promote", "read",
+    "require_same_dtype", "require_tile",
 ]  # fmt: skip
 
 _TYPES = "nki/api/nki.api.shared.rst, nki-type-promotion (beta 1)"
@@ -47,6 +48,18 @@ def operator_of(value: Value) -> Value:
         fail(f"{value!r} is no operator", "NKI-OPERATOR", "pass a function of nl or NumPy: nl.add",
              "nki/api/nki.api.shared.rst, supported math operators (beta 1)")  # fmt: skip
     return operator
+
+
+def require_same_dtype(tile: Value, dtype: ElementLike, function: str) -> None:
+    """Refuse a ``dtype`` that is not the tile's: the tile exists and cannot change its type.
+
+    Raises:
+        NkiValidationError: code ``NKI-BETA1-UNSUPPORTED``; the types differ.
+    """
+    if dtype is not None and isinstance(tile, Tile) and dtype_of(dtype) != tile.dtype:
+        fail(f"{function} with dtype={dtype_of(dtype)} and a tile of {tile.dtype}",
+             "NKI-BETA1-UNSUPPORTED", "create the tile with this dtype, or leave dtype out",
+             f"{function} (beta 1)")  # fmt: skip
 
 
 def require_tile(value: Value, function: str, *, on_chip: bool = True) -> Tile:

@@ -329,3 +329,24 @@ def test_a_kernel_is_a_kernel() -> None:
     """So frameworks, files and reports take it as any other."""
     assert isinstance(add_rows, Kernel)
     assert "dma_copy" in add_rows.lines(numbers(128, 8), numbers(128, 8))
+
+
+def test_a_dtype_that_the_written_tile_does_not_have_is_refused() -> None:
+    def predicated(x: Any, dtype: Any) -> None:
+        source = nl.load(x)
+        target = nl.zeros((128, 64), nl.float32)
+        nisa.tensor_copy_predicated(src=source, dst=target, predicate=source > 0, dtype=dtype)
+
+    assert refused(lambda x: predicated(x, nl.bfloat16)) == "NKI-BETA1-UNSUPPORTED"
+    assert refused(lambda x: nl.loop_reduce(nl.load(x), nl.add, [0], dtype=nl.bfloat16)) == (
+        "NKI-BETA1-UNSUPPORTED"
+    )
+
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        predicated(x, nl.float32)
+        nl.store(out, nl.load(x))
+        return out
+
+    x = np.ones((128, 64), np.float32)
+    np.testing.assert_array_equal(nki.simulate_kernel(nki.jit(kernel), x), x)
