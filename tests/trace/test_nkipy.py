@@ -111,7 +111,7 @@ def test_arguments_by_name_and_variable_ones() -> None:
 
     x = np.ones(2, "f4")
     traced = trace(function, x, x, x, c=x)
-    assert [t.name for t in traced.inputs] == ["a", "rest", "rest_1", "c"]
+    assert [t.name for t in traced.inputs] == ["a", "arrays", "arrays_1", "c"]
     with pytest.raises(TypeError, match="missing a required argument"):
         trace(lambda a, b: a, x)
 
