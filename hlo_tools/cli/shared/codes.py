@@ -93,18 +93,16 @@ def _of_rules() -> Iterator[Code]:
                    rule.targets, rule.origin)  # fmt: skip
     for code, rule in VERIFIER.items():
         yield Code(code, rule.title, rule.why, "", command="nki-hlo verify")
-    for rule in STRICT.values():
-        yield Code(
-            f"NKI-STRICT-{rule.code}", f"not in the strict subset: {_general(rule.what)}",
-            _general(rule.why), _general(rule.instead), "warning" if rule.warning else "error",
-            "nki-hlo check",
-        )  # fmt: skip
-    for rule in VERSION_RULES.values():
-        yield Code(
-            f"NKI-STRICT-{rule.code}", f"refused by a version of NKI: {_general(rule.what)}",
-            _general(rule.why), _general(rule.instead), "warning" if rule.warning else "error",
-            "nki-hlo check",
-        )  # fmt: skip
+    for refusal, rules in (
+        ("not in the strict subset", STRICT),
+        ("refused by a version of NKI", VERSION_RULES),
+    ):
+        for rule in rules.values():
+            yield Code(
+                f"NKI-STRICT-{rule.code}", f"{refusal}: {_general(rule.what)}",
+                _general(rule.why), _general(rule.instead), "warning" if rule.warning else "error",
+                "nki-hlo check",
+            )  # fmt: skip
     for code, kind in service("compiler-refusals").items():
         why = f"HLO: {', '.join(sorted(kind.opcodes))}." if kind.opcodes else ""
         yield Code(code, f"not compiled: {kind.what}", why, kind.remedy, command="nki-neff build")
