@@ -21,6 +21,7 @@ from hlo_tools.evaluate import (
     windows,
 )
 from hlo_tools.evaluate.arguments import arrays_of
+from hlo_tools.evaluate.bounded import check_current_sizes, fits_bounds
 from hlo_tools.evaluate.devices import ALONE, Device, on_devices
 from hlo_tools.evaluate.limits import (
     EACH,
@@ -94,6 +95,7 @@ class Evaluator:
         self.custom_calls: Mapping[str, CustomCall] = dict(custom_calls or {})
         self.watch = watch
         self.limits = limits or Limits()
+        self.has_bounded_values = False
         self._budget = Budget(self.limits)
         self._bodies = {row.id: row for row in module.proto.computations}
         self.plans: dict[int, Plan] = {} if plans is None else plans
@@ -121,7 +123,8 @@ class Evaluator:
                 code="HLO-INPUTS",
             )
         arguments = [
-            _argument(value, parameter) for value, parameter in zip(inputs, parameters, strict=True)
+            self._argument(value, parameter)
+            for value, parameter in zip(inputs, parameters, strict=True)
         ]
         try:
             return arrays_of(self.computation(entry.id, arguments))
@@ -131,6 +134,26 @@ class Evaluator:
         except RecursionError:
             check(self.module)
             raise EvaluationError("computations call each other too deep for Python") from None
+
+    def _argument(self, value: object, parameter: Instruction) -> Value:
+        shape = parameter.shape
+        if shape.is_tuple:
+            return tuple(cast(Iterable[Value], value))
+        if not shape.is_array:
+            return None
+        array = np.asarray(value, order="C")  # backwards, NumPy's functions would give other bits
+        bounds = list(shape.dimensions)
+        if array.dtype != shape.dtype or not fits_bounds(
+            array, bounds, list(shape.proto.is_dynamic_dimension)
+        ):
+            raise EvaluationError(
+                f"parameter {parameter.proto.parameter_number} is {shape}, the input is "
+                f"{array.dtype}{list(array.shape)}",
+                code="HLO-INPUTS", place=f"%{parameter.name}",
+            )  # fmt: skip
+        if list(array.shape) != bounds:
+            self.has_bounded_values = True
+        return array
 
     def computation(self, number: int, arguments: Sequence[Value]) -> Value:
         """The result of one computation."""
@@ -187,6 +210,8 @@ class Evaluator:
                 place=f"%{row.name}",
             )
         call = Call(row, operands, self)
+        if self.has_bounded_values:
+            check_current_sizes(call)
         try:
             self._budget.spend(row, EACH + operations(row, call.operands))
             value = operation(call)
@@ -268,22 +293,6 @@ class Evaluator:
             )
             self._elementwise[number] = is_elementwise
         return is_elementwise
-
-
-def _argument(value: object, parameter: Instruction) -> Value:
-    shape = parameter.shape
-    if shape.is_tuple:
-        return tuple(cast(Iterable[Value], value))
-    if not shape.is_array:
-        return None
-    array = np.asarray(value, order="C")  # backwards, NumPy's functions would give other bits
-    if array.shape != tuple(shape.dimensions) or array.dtype != shape.dtype:
-        raise EvaluationError(
-            f"parameter {parameter.proto.parameter_number} is {shape}, the input is "
-            f"{array.dtype}{list(array.shape)}",
-            code="HLO-INPUTS", place=f"%{parameter.name}",
-        )  # fmt: skip
-    return array
 
 
 def evaluate(module: Module, inputs: Sequence[object]) -> list[Array]:

@@ -32,10 +32,12 @@ class Runner(Protocol):
         device: which device this is, among those that are evaluated together.
         custom_calls: what computes custom calls, by target.
         limits: what the evaluation may take.
+        has_bounded_values: True once an array is smaller than the bound in its shape.
     """
 
     device: Device
     limits: Limits
+    has_bounded_values: bool
     custom_calls: Mapping[str, CustomCall]
 
     def computation(self, number: int, arguments: Sequence[Value]) -> Value:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hlo_tools.evaluate.bounded import fits_bounds, resized
 from hlo_tools.evaluate.operation import Call, operation
 from hlo_tools.evaluate.tiled_memory import from_memory, to_memory
 from hlo_tools.evaluate.values import Array, Value, undefined
@@ -54,7 +55,23 @@ def _broadcast(call: Call) -> Value:
     return np.broadcast_to(rising.reshape(shape), call.extents)
 
 
-@operation("reshape dynamic-reshape")
+@operation("dynamic-reshape")
+def _dynamic_reshape(call: Call) -> Value:
+    """The operands after the first are the extents of the result."""
+    operand, *sizes = call.operands
+    extents = tuple(int(size) for size in sizes)
+    is_dynamic = list(call.row.shape.is_dynamic_dimension)
+    if math.prod(extents) != operand.size:
+        raise call.fail(f"makes {list(extents)} of {operand.size} elements")
+    result = operand.reshape(extents)
+    if not fits_bounds(result, list(call.extents), is_dynamic):
+        raise call.fail(f"makes {list(extents)}, which does not fit its shape")
+    if extents != call.extents:
+        call.evaluator.has_bounded_values = True
+    return result
+
+
+@operation("reshape")
 def _reshape(call: Call) -> Value:
     """A scalar that stays one may be an array of scalars here: a computation applied to all."""
     if not call.extents:
@@ -201,6 +218,7 @@ def _size(call: Call) -> Value:
 @operation("set-dimension-size")
 def _set_size(call: Call) -> Value:
     operand, size = call.operands
-    if int(size) != operand.shape[call.row.dimensions[0]]:
-        raise call.fail("has a dynamic shape, which is not supported")
-    return operand
+    axis = call.row.dimensions[0]
+    if int(size) != call.extents[axis]:
+        call.evaluator.has_bounded_values = True
+    return resized(call, operand, axis, int(size))
