@@ -78,14 +78,9 @@ def command(
     Example: nki-hlo check kernels.py --nki 0.7
     """
     form = "json" if as_json else form
-    if form not in FORMATS:
-        raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
+    _check_options(form, nki, kernel, values)
     chosen = _names(checks)
     target = checked_target(platform) or ""
-    if values and not kernel:
-        raise typer.BadParameter("--arg is for --kernel")
-    if nki not in ("", *VERSIONS):
-        raise typer.BadParameter(f"--nki takes {' or '.join(VERSIONS)}, not {nki!r}")
     if strict or nki:
         names = [kernel] if kernel else []
         return _strict([file, *(arguments or [])], names, form, nki, allow_none=allow_none)
@@ -93,6 +88,16 @@ def command(
         findings = _one_kernel(file, kernel, values or [], cores, chosen, target)
         return _report(file, findings, [kernel], form)
     return _script(file, arguments or [], chosen, target, form)
+
+
+def _check_options(form: str, nki: str, kernel: str, values: list[str] | None) -> None:
+    """Refuse a format or a version of NKI that does not exist, and --arg without --kernel."""
+    if form not in FORMATS:
+        raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
+    if values and not kernel:
+        raise typer.BadParameter("--arg is for --kernel")
+    if nki not in ("", *VERSIONS):
+        raise typer.BadParameter(f"--nki takes {' or '.join(VERSIONS)}, not {nki!r}")
 
 
 def _names(text: str) -> tuple[str, ...]:

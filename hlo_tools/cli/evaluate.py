@@ -120,11 +120,8 @@ def command(
     recorded = recorded_run(module) if not inputs and fill is None else None
     value_watch = watch_of(module, watch or [], stop_at, dump, tolerance)
     several = devices > 1 or (recorded is not None and len(recorded.inputs) > 1)
-    if value_watch is not None and (several or way == "jaxlib"):
-        raise typer.BadParameter("--watch, --stop-at and --dump need NumPy on one device")
+    _check_devices(several, way, compare, value_watch)
     if several:
-        if compare or way == "jaxlib":
-            raise typer.BadParameter("jaxlib runs one device here; leave out --compare and --with")
         return _on_devices(
             module, recorded, inputs or [], fill, seed, devices, partitions, limits, output, as_json
         )
@@ -137,14 +134,21 @@ def command(
         results, stop = _run(module, arrays, limits, value_watch)
         if stop is not None:
             return _stopped(stop, value_watch, as_json)
-    reference = "jaxlib" if compare else "the recorded results"
-    expected = recorded.results if recorded else None
+    reference, expected = "the recorded results", recorded.results if recorded else None
     if compare:
-        expected = list(run_with_jaxlib(module, arrays))
+        reference, expected = "jaxlib", list(run_with_jaxlib(module, arrays))
     gaps = _gaps(results, expected) if expected is not None else []
     _show(results, gaps, as_json, reference, tolerance, value_watch)
     _save(results, output)
     return 1 if any(gap > tolerance for gap in gaps) else 0
+
+
+def _check_devices(several: bool, way: str, compare: bool, watch: ValueWatch | None) -> None:
+    """Refuse watches of anything but NumPy on one device, and jaxlib on several devices."""
+    if watch is not None and (several or way == "jaxlib"):
+        raise typer.BadParameter("--watch, --stop-at and --dump need NumPy on one device")
+    if several and (compare or way == "jaxlib"):
+        raise typer.BadParameter("jaxlib runs one device here; leave out --compare and --with")
 
 
 def _run(

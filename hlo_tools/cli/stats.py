@@ -87,11 +87,15 @@ def command(
         _print_kernels(all_statistics)
     if by_computation:
         _print_computations(all_statistics)
+    _note_unknown_loops(files, all_statistics)
+    return 0
+
+
+def _note_unknown_loops(files: list[str], all_statistics: list[Statistics]) -> None:
     for name, module_statistics in zip(files, all_statistics, strict=True):
         if module_statistics.unknown_loops:
             loops = console.counted(module_statistics.unknown_loops, "loop counts", "loops count")
             console.note(f"{name}: {loops} counted as one iteration")
-    return 0
 
 
 def _costs(

@@ -84,6 +84,11 @@ class Candidate:
         """``TILE=128 BUFFERS=2``."""
         return " ".join(f"{name}={value}" for name, value in self.parameters)
 
+    @property
+    def usable(self) -> bool:
+        """Return True if nothing shows that its results are wrong."""
+        return self.status in ("correct", "fits")
+
 
 def combinations(parameters: Mapping[str, Sequence[Value]]) -> list[Parameters]:
     """Every combination, the last parameter changing fastest."""

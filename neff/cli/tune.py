@@ -94,8 +94,7 @@ def command(
         )  # fmt: skip
     else:
         _print(list(asked), candidates, search)
-    usable = any(candidate.status in ("correct", "fits") for candidate in candidates)
-    return FINE if usable else NONE_FITS
+    return FINE if any(candidate.usable for candidate in candidates) else NONE_FITS
 
 
 def _judged(search: Search, combined: Sequence[Parameters], jobs: int) -> list[Candidate]:

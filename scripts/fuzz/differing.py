@@ -74,58 +74,79 @@ def difference(
     if not want.size:
         return ""
     if want.dtype.kind in "biu":
-        wrong = want != actual
-        for expected_values in rounded:
-            wrong &= expected_values == rounded[0]
-        for moved in shaken if error else ():
-            wrong &= moved == want
-        return _shown(want, actual, wrong) if np.any(wrong) else ""
+        wrong = _differing_integers(want, actual, shaken if error else [], rounded)
+    else:
+        wrong = _differing_floats(
+            want, actual, shaken, error=error, elementwise=elementwise, signs=signs
+        )
+    return _shown(want, actual, wrong) if np.any(wrong) else ""
+
+
+def _differing_integers(
+    want: Array, actual: Array, shaken: Sequence[Array], rounded: Sequence[Array]
+) -> Array:
+    """Mark unequal elements that no disturbance of the arguments and no rounding moves."""
+    wrong = np.asarray(want != actual)
+    for expected_values in rounded:
+        wrong &= expected_values == rounded[0]
+    for moved in shaken:
+        wrong &= moved == want
+    return wrong
+
+
+def _differing_floats(
+    want: Array, actual: Array, shaken: Sequence[Array], *, error: float, elementwise: bool, signs: bool
+) -> Array:  # fmt: skip
+    """Mark elements that are farther apart than rounding and the disturbed runs explain."""
     kind = np.complex128 if want.dtype.kind == "c" else np.float64
     expected_values, actual_values = want.astype(kind), actual.astype(kind)
     disturbed_runs = [run.astype(kind) for run in shaken]
+    expected_finite, actual_finite = np.isfinite(expected_values), np.isfinite(actual_values)
     with np.errstate(all="ignore"):
-        moves = [np.abs(run - expected_values) for run in disturbed_runs]
         steady = np.all(
-            [np.isfinite(moved) == np.isfinite(expected_values) for moved in disturbed_runs]
-            or [True],
-            axis=0,
+            [np.isfinite(run) == expected_finite for run in disturbed_runs] or [True], axis=0
         )
-        size = np.where(np.isfinite(expected_values), np.abs(expected_values), 0)
-        step = STEP.get(want.dtype.name, 6e-8)
-        move = np.max(
-            [np.where(np.isfinite(move), move, 0) for move in moves] or [0 * size], axis=0
-        )
-        if not elementwise:
-            size, move = size.max(), move.max()
-        limit = (
-            64 * move
-            + (64 * min(step, 4e-3) + 4 * step + error) * size
-            + max(SMALLEST_NORMALS.get(want.dtype.name, 1.2e-38), 0 if elementwise else 1e-12)
-        )
+        limit, move = _limit(want, expected_values, disturbed_runs, error, elementwise)
         alike = (expected_values == actual_values) | (
             np.isnan(expected_values) & np.isnan(actual_values)
         )
         if kind is np.complex128 or not elementwise:
-            alike |= ~np.isfinite(expected_values) & ~np.isfinite(actual_values)
-        close = (
-            np.isfinite(expected_values)
-            & np.isfinite(actual_values)
-            & (np.abs(expected_values - actual_values) <= limit)
-        )
+            alike |= ~expected_finite & ~actual_finite
+        close = expected_finite & actual_finite & (np.abs(expected_values - actual_values) <= limit)
         if elementwise and signs and kind is np.float64:
-            sign = (
+            opposite_zeros = (
                 (expected_values == 0)
                 & (actual_values == 0)
                 & (np.signbit(expected_values) != np.signbit(actual_values))
+                & (move == 0)
             )
-            alike &= ~(sign & (move == 0))
-            close &= ~(sign & (move == 0))
+            alike &= ~opposite_zeros
+            close &= ~opposite_zeros
     wrong = ~(alike | close | ~steady)
-    if error and (
-        np.any(~np.isfinite(expected_values)) or np.any(np.abs(expected_values) > MAX_CAST)
-    ):
-        wrong &= np.isfinite(expected_values) & np.isfinite(actual_values)  # a cast may overflow
-    return _shown(want, actual, wrong) if np.any(wrong) else ""
+    if error and (np.any(~expected_finite) or np.any(np.abs(expected_values) > MAX_CAST)):
+        wrong &= expected_finite & actual_finite  # a cast may overflow
+    return wrong
+
+
+def _limit(
+    want: Array,
+    expected_values: Array,
+    disturbed_runs: list[Array],
+    error: float,
+    elementwise: bool,
+) -> tuple[Array, Array]:
+    """Return the allowed difference and how far the disturbed runs move.
+
+    Both are arrays by element, or one number for the whole array without ``elementwise``.
+    """
+    moves = [np.abs(run - expected_values) for run in disturbed_runs]
+    size = np.where(np.isfinite(expected_values), np.abs(expected_values), 0)
+    move = np.max([np.where(np.isfinite(move), move, 0) for move in moves] or [0 * size], axis=0)
+    if not elementwise:
+        size, move = size.max(), move.max()
+    step = STEP.get(want.dtype.name, 6e-8)
+    smallest = max(SMALLEST_NORMALS.get(want.dtype.name, 1.2e-38), 0 if elementwise else 1e-12)
+    return 64 * move + (64 * min(step, 4e-3) + 4 * step + error) * size + smallest, move
 
 
 def unequal(expected: Sequence[Array], results: Sequence[Array]) -> str:
