@@ -108,7 +108,7 @@ def _busy(columns: EventArrays, is_event: NDArray[np.bool_], width: float) -> Fl
     busy_ns, orders = until - start, np.arange(len(start))
     later_windows: list[tuple[int, int, float]] = []
     for place in np.flatnonzero((until < end) & (until > start)).tolist():
-        later_windows += _later_windows(place, float(until[place]), float(end[place]), width)
+        later_windows += _later_windows(place, int(windows[place]), float(end[place]), width)
     if later_windows:
         places, numbers, lengths = zip(*later_windows, strict=True)
         order = np.argsort(np.concatenate([orders, np.array(places)]), kind="stable")
@@ -118,13 +118,15 @@ def _busy(columns: EventArrays, is_event: NDArray[np.bool_], width: float) -> Fl
 
 
 def _later_windows(
-    place: int, start: float, end: float, width: float
+    place: int, window: int, end: float, width: float
 ) -> Iterator[tuple[int, int, float]]:
-    """Yield the time of an event in each window after its first one."""
+    """Yield the time of an event in each window after its first one.
+
+    Windows are counted: a window's start divided by the width may round down to the one before.
+    """
+    start = (window + 1) * width
     while start < end:
-        window = min(_WINDOW_COUNT, int(start / width))
+        window += 1
         until = end if window == _WINDOW_COUNT else min(end, (window + 1) * width)
         yield place, window, until - start
-        if until <= start:
-            return
         start = until

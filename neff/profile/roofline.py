@@ -14,8 +14,8 @@ from neff.profile.attribution import GROUPINGS
 from neff.profile.stalls import slowest_core
 from neff.profile.table import Profile
 from neff.timing import Event, Parameters
-from neff.timing.costs import LANES
 from neff.timing.events import DESCRIPTORS, QUEUE
+from neff.timing.work import LANES
 from nki_lang.ir import Access, Instruction
 
 __all__ = ["Roof", "RooflineRow", "roof_of", "roofline", "roofline_document"]

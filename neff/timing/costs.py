@@ -9,12 +9,9 @@ from typing import Any, ClassVar
 
 from neff.timing.parameters import Parameters, Side
 from neff.timing.ports import held_ports
-from neff.timing.work import Compute, Fixed, Matmul, Transfer, Weights, Work
+from neff.timing.work import LANES, Compute, Fixed, Matmul, Transfer, Weights, Work
 
-__all__ = ["LANES", "Cost", "Pricing"]
-
-LANES = 16
-"""DMA engines of a core (A1:613, A2:17, A3:17)."""
+__all__ = ["Cost", "Pricing"]
 
 _SHORT_ROW_BYTES, _FULL_ROW_BYTES = 1024, 4096
 """Loads of rows up to the first have ``dma.short_row_share`` of the rate (the longest measured
@@ -39,6 +36,7 @@ class Cost:
         exposed, cold_exposed: for a weight load, until the first column may follow.
         packets: of a transfer, on each DMA engine; the first ``extra_packets`` engines have one more.
         packet: duration of each packet of a transfer.
+        first_lane, lane_count: DMA engines that move a transfer.
         measured_share: share of the latency that comes from measured parameters, 0 to 1.
         by_software, to_hbm, nbytes: of a transfer.
         ports: memory ports that it keeps from another engine, and for how long.
@@ -54,6 +52,8 @@ class Cost:
     packets: int = 0
     extra_packets: int = 0
     packet: float = 0.0
+    first_lane: int = 0
+    lane_count: int = LANES
     measured_share: float = 0.0
     by_software: bool = False
     to_hbm: bool = False
@@ -63,7 +63,7 @@ class Cost:
     @property
     def moving(self) -> float:
         """Return how long a transfer keeps the DMA engines, summed over them."""
-        return (self.packets * LANES + self.extra_packets) * self.packet
+        return (self.packets * self.lane_count + self.extra_packets) * self.packet
 
 
 class Pricing:
@@ -163,12 +163,14 @@ class Pricing:
         pieces = max(1, ceil(size / longest))
         packet = self._packet(work, size, merged, pieces) / pieces
         packets *= pieces
-        full, extra_packets = divmod(packets, LANES)
-        moving = ceil(packets / LANES) * packet
+        lanes = work.lane_count
+        full, extra_packets = divmod(packets, lanes)
+        moving = ceil(packets / lanes) * packet
         measured_share = self._measured_share((name, start), ("dma.bytes_per_ns", moving))
         return Cost(
             issue, start, busy, packets=full, extra_packets=extra_packets, packet=packet, measured_share=measured_share,
             by_software=work.descriptors == "software", to_hbm=work.to_hbm, nbytes=work.nbytes,
+            first_lane=work.first_lane, lane_count=lanes,
         )  # fmt: skip
 
     def _merged(self, work: Transfer) -> int:
@@ -179,7 +181,7 @@ class Pricing:
         if is_unmerged or work.gathered or not work.row_bytes:
             return 1
         largest = int(self.numbers["dma.packet_bytes"]) // work.row_bytes
-        return max(1, min(largest, ceil(work.rows / LANES)))
+        return max(1, min(largest, ceil(work.rows / work.lane_count)))
 
     def _packet(self, work: Transfer, size: int, merged: int, pieces: int) -> float:
         """Return the nanoseconds of one packet, or of the pieces of one long row."""

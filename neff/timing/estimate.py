@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 from hlo_tools._gc import no_collection
 from neff.errors import NeffError
 from neff.program import Program
-from neff.timing.costs import LANES, Pricing
+from neff.timing.costs import Pricing
 from neff.timing.events import DESCRIPTORS, QUEUE, Event, LaneTime, lane_times
 from neff.timing.lowering import Lowering
 from neff.timing.machine import Machine
 from neff.timing.model_error import bottleneck_of, model_error, widened
 from neff.timing.parameters import Parameters, Side
 from neff.timing.simulation import simulate
+from neff.timing.work import LANES
 
 __all__ = [
     "DMA_MODES",

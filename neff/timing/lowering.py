@@ -9,7 +9,7 @@ from neff.program import EngineLoop, EngineStep, Step, SubGraph
 from neff.timing.links import link_of
 from neff.timing.machine import Item, Loop, Steps
 from neff.timing.ports import memories_of
-from neff.timing.transfers import COPIES, transfer_of
+from neff.timing.transfers import COPIES, lanes_of, transfer_of
 from neff.timing.work import Compute, Fixed, Matmul, Weights, Work
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Engine, Instruction, Tensor
@@ -130,6 +130,7 @@ class Lowering:
         op, operands, engine = instruction.op, instruction.operands, instruction.engine
         written = self._written.get(id(engine))
         follows = False
+        is_copy = op in COPIES
         key: list[object] = [op, id(engine), *operands]
         for name, value in operands.items():
             if type(value) is not Access:
@@ -139,6 +140,8 @@ class Lowering:
             buffer = tensor.buffer
             # Members of enumerations and types are never freed, and their hashes are slow.
             place = (tensor.address, offset) if buffer is _PSUM else None
+            if is_copy:
+                place = lanes_of(value)
             key.append((
                 pattern, id(buffer), id(dtype or tensor.dtype), scalar is None, vector is None, place
             ))  # fmt: skip

@@ -16,9 +16,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from operator import add
 
-from neff.timing.costs import LANES, Cost, Pricing
+from neff.timing.costs import Cost, Pricing
 from neff.timing.events import Event, event_of
-from neff.timing.work import Compute, Work
+from neff.timing.work import LANES, Compute, Work
 
 __all__ = [
     "DmaEngines",
@@ -354,7 +354,8 @@ def _price(work: Work, pricings: Prices, shared: set[str]) -> Price:
         nominal_cost.by_software,
         nominal_cost.to_hbm,
         nominal_cost.nbytes,
-        not (nominal_cost.extra_packets or fast_cost.extra_packets or slow_cost.extra_packets),
+        not (nominal_cost.extra_packets or fast_cost.extra_packets or slow_cost.extra_packets)
+        and nominal_cost.lane_count == LANES,
         (
             nominal_cost.packets * nominal_cost.packet,
             fast_cost.packets * fast_cost.packet,
@@ -393,10 +394,13 @@ class DmaEngines:
         """
         if self.lanes is not None and self.highest <= arrival:
             self.level, self.lanes = arrival, None
-        if cost.extra_packets or self.lanes is not None:
+        if cost.extra_packets or self.lanes is not None or cost.lane_count < LANES:
             if self.lanes is None:
                 self.lanes = [self.level + later for later in self.stagger]
                 self.highest = max(self.lanes)
+            if cost.lane_count < LANES:
+                first, last = self._move_on_partitions(arrival, cost, self.lanes)
+                return first, last + self.overlap
             first, last = (
                 self._move_on_all(arrival, cost)
                 if cost.packets
@@ -431,6 +435,20 @@ class DmaEngines:
             lane = (self.next + place) % LANES
             start = max(lanes[lane], arrival + self.stagger[place])
             end = start + cost.packet
+            lanes[lane] = free = end + self.report
+            first, last = min(first, start), max(last, end)
+            self.highest = max(self.highest, free)
+        return min(first, last), last
+
+    def _move_on_partitions(
+        self, arrival: float, cost: Cost, lanes: list[float]
+    ) -> tuple[float, float]:
+        """Move packets on the engines of the transfer's partitions."""
+        first, last = float("inf"), arrival
+        for place in range(cost.lane_count if cost.packets else cost.extra_packets):
+            lane = (cost.first_lane + place) % LANES
+            start = max(lanes[lane], arrival + self.stagger[place])
+            end = start + (cost.packets + (place < cost.extra_packets)) * cost.packet
             lanes[lane] = free = end + self.report
             first, last = min(first, start), max(last, end)
             self.highest = max(self.highest, free)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from math import hypot
 from types import MappingProxyType
 
-from neff.timing.costs import LANES
 from neff.timing.events import DESCRIPTORS, LaneTime
 from neff.timing.transfers import COPIES
+from neff.timing.work import LANES
 
 __all__ = ["BOTTLENECKS", "MODEL_ERRORS", "bottleneck_of", "model_error", "widened"]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from neff.timing.work import Fixed, Transfer
+from neff.timing.work import LANES, Fixed, Transfer
 from nki_lang.ir import Access, Engine, Instruction
 
-__all__ = ["COPIES", "transfer_of"]
+__all__ = ["COPIES", "lanes_of", "transfer_of"]
 
 COPIES = frozenset({"dma_copy", "dma_transpose", "dma_compute", "sendrecv"})
 """Instructions that the DMA engines execute, except collectives."""
+LANE_PARTITIONS = 8
+"""Partitions that a DMA engine serves (docs ``nki-dma-overview``: [4, 4096] moves on one engine, 16, 32
+and 64 partitions on 2, 4 and 8)."""
+
 _DESCRIPTORS_BY_MODE = {"swdge": "software", "hwdge": "hardware", "none": "static"}
 
 
@@ -54,7 +58,30 @@ def _transfer(
         dst.element_type.name != src.element_type.name,
         size if is_transpose else 0,
         rows if gathered else 0,
+        *lanes_of(dst, src),
     )
+
+
+def lanes_of(*accesses: Access) -> tuple[int, int]:
+    """Return the first DMA engine that moves these partitions, and the number of engines.
+
+    The wider side counts when both are on chip; a transfer within HBM uses all engines.
+    """
+    spans = [_partition_span(access) for access in accesses if access.tensor.on_chip]
+    if not spans:
+        return 0, LANES
+    first, last = max(spans, key=lambda span: span[1] - span[0])
+    first_lane = first // LANE_PARTITIONS
+    return first_lane, last // LANE_PARTITIONS - first_lane + 1
+
+
+def _partition_span(access: Access) -> tuple[int, int]:
+    """Return the first and last partition of an access on chip."""
+    tensor, (step, count) = access.tensor, access.pattern[0]
+    row = tensor.free_bytes // access.element_type.itemsize or 1
+    start = (tensor.address[0] if tensor.address else 0) + access.offset // row
+    ends = sorted((start, start + (count - 1) * step // row))
+    return ends[0], min(ends[1], LANES * LANE_PARTITIONS - 1)
 
 
 def _descriptors(instruction: Instruction, is_static: bool) -> str:

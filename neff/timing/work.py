@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Compute", "Fixed", "Matmul", "Transfer", "Weights", "Work"]
+__all__ = ["LANES", "Compute", "Fixed", "Matmul", "Transfer", "Weights", "Work"]
+
+LANES = 16
+"""DMA engines of a core (A1:613, A2:17, A3:17)."""
 
 
 class Compute(NamedTuple):
@@ -55,6 +58,8 @@ class Transfer(NamedTuple):
         casts: the element type changes.
         transposes: bytes of an element when it is a transpose, else 0.
         gathered: rows whose location is only known while the program runs.
+        first_lane: first DMA engine that moves it; the others follow.
+        lane_count: DMA engines that move it: each serves eight partitions.
     """
 
     descriptors: str
@@ -67,6 +72,8 @@ class Transfer(NamedTuple):
     casts: bool = False
     transposes: int = 0
     gathered: int = 0
+    first_lane: int = 0
+    lane_count: int = LANES
 
     @property
     def nbytes(self) -> int:

@@ -25,7 +25,7 @@ from hlo_tools.rewrite.trip_counts import trip_count
 from hlo_tools.stats.flops import FORMULAS, Extent
 from hlo_tools.types.element_types import BY_NUMBER
 from neff.timing import Parameters
-from neff.timing.costs import LANES
+from neff.timing.work import LANES
 
 FUNCTIONS = frozenset(
     {"cosine", "erf", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic",

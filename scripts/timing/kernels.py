@@ -135,6 +135,90 @@ def _transposed(tile: Any) -> Any:
     return turned
 
 
+def attention_rows(q, k, v, fuses_softmax):
+    """Attention of nki-samples, versions 4 and 6: q, k, v [128, n], a loop over 128 rows of q.
+
+    Version 6 (``fuses_softmax``) subtracts the maximum and sums within the exponential, and divides
+    at the end.
+    """
+    d, n = q.shape
+    out = nl.ndarray((n, d), dtype=q.dtype, buffer=nl.shared_hbm)
+    queries, keys, values = (_tile((d, n), q.dtype) for _ in range(3))
+    for tile, tensor in ((queries, q), (keys, k), (values, v)):
+        nisa.dma_copy(tile, tensor)
+    turned_v = _tile((P, n // P, P), nl.float32)
+    for number in range(n // P):
+        nisa.activation(
+            turned_v[:, number, :], nl.copy, _transposed(values[:, number * P : (number + 1) * P])
+        )
+    for row in range(0, n, P):
+        banks = [_tile((P, 512), nl.float32, nl.psum) for _ in range(n // 512)]
+        for number, bank in enumerate(banks):
+            nisa.nc_matmul(
+                bank, queries[:, row : row + P], keys[:, number * 512 : (number + 1) * 512]
+            )
+        shares, inverse = (_fused_softmax if fuses_softmax else _softmax)(banks, n)
+        turned = _tile((P, n // P, P), nl.float32)
+        for number in range(n // P):
+            nisa.activation(
+                turned[:, number, :], nl.copy, _transposed(shares[:, number * P : (number + 1) * P])
+            )
+        total, product = _tile((P, d), nl.float32), _tile((P, d), nl.float32, nl.psum)
+        for number in range(n // P):
+            nisa.nc_matmul(product, turned[:, number, :], turned_v[:, number, :])
+        if fuses_softmax:
+            nisa.tensor_scalar(total, product, nl.multiply, inverse)
+        else:
+            nisa.tensor_copy(total, product)
+        nisa.dma_copy(out[row : row + P], total)
+    return out
+
+
+def _row_maximum(banks: list[Any], negate: bool) -> Any:
+    maxima, highest = _tile((P, len(banks)), nl.float32), _tile((P, 1), nl.float32)
+    for number, bank in enumerate(banks):
+        nisa.tensor_reduce(maxima[:, number : number + 1], nl.maximum, bank, axis=1)
+    nisa.tensor_reduce(highest, nl.maximum, maxima, axis=1, negate=negate)
+    return highest
+
+
+def _inverse_of_sum(sums: Any) -> Any:
+    total, inverse = _tile((P, 1), nl.float32), _tile((P, 1), nl.float32)
+    nisa.tensor_reduce(total, nl.add, sums, axis=1)
+    nisa.reciprocal(inverse, total)
+    return inverse
+
+
+def _softmax(banks: list[Any], n: int) -> tuple[Any, Any]:
+    """Each step an instruction; returns the quotients."""
+    highest = _row_maximum(banks, False)
+    shifted, powers, shares = (_tile((P, n), nl.float32) for _ in range(3))
+    sums = _tile((P, len(banks)), nl.float32)
+    windows = [slice(number * 512, (number + 1) * 512) for number in range(len(banks))]
+    for window, bank in zip(windows, banks, strict=True):
+        nisa.tensor_scalar(shifted[:, window], bank, nl.subtract, highest)
+    for window in windows:
+        nisa.activation(powers[:, window], nl.exp, shifted[:, window])
+    for number, window in enumerate(windows):
+        nisa.tensor_reduce(sums[:, number : number + 1], nl.add, powers[:, window], axis=1)
+    inverse = _inverse_of_sum(sums)
+    for window in windows:
+        nisa.tensor_scalar(shares[:, window], powers[:, window], nl.multiply, inverse)
+    return shares, inverse
+
+
+def _fused_softmax(banks: list[Any], n: int) -> tuple[Any, Any]:
+    """The maximum as a bias, sums with the exponential; returns powers and the sums' inverse."""
+    highest = _row_maximum(banks, True)
+    powers, sums = _tile((P, n), nl.float32), _tile((P, len(banks)), nl.float32)
+    for number, bank in enumerate(banks):
+        window = slice(number * 512, (number + 1) * 512)
+        nisa.activation_reduce(
+            powers[:, window], nl.exp, bank, nl.add, sums[:, number : number + 1], bias=highest
+        )
+    return powers, _inverse_of_sum(sums)
+
+
 # --- matrix products ---------------------------------------------------------------------------
 
 
@@ -427,6 +511,15 @@ _BLOCKS = (
     "kt_up_1_1_32", "kt_up_1_2_2", "kt_up_2_4_16", "kt_up_4_1_1", "kt_up_4_6_1",
 )  # fmt: skip
 
+_ATTENTION_SIZES = tuple(
+    (f"nkis_attn_v{version}_{n}", n, version) for version in (4, 6) for n in (512, 1024, 2048, 4096)
+)
+
+
+def _rows(n: int, version: int) -> Case:
+    return _case("trn1", "nc-latency", attention_rows, *[_bf16(128, n)] * 3, version == 6)
+
+
 _TUTORIAL = (_bf16(8192, 4096), _bf16(8192, 8192))
 _BASIC_CASES = ("tiled_chunk1", "tiled_chunk128", "stream_fd2", "stream_fd200")
 
@@ -434,6 +527,7 @@ CASES: Mapping[str, Case] = {
     **_adds("trn2", "cs149_", _BASIC_CASES),
     **_adds("trn1", "cs149_trn1_", (*_BASIC_CASES, "stream256k_fd2000", "stream256k_fd1000")),
     **{name: _blocks(name) for name in _BLOCKS},
+    **{name: _rows(n, version) for name, n, version in _ATTENTION_SIZES},
     "cs149_transpose2d_4096": _case("trn2", "nc-latency", transpose, _f32(4096, 4096)),
     "labs_attn_S128_d64": _head(128, 64),
     "labs_attn_S64_d128": _head(64, 128),

@@ -131,6 +131,12 @@ def _load(row_bytes: int) -> Transfer:
     return Transfer("hardware", 128, row_bytes)
 
 
+def _narrow(side: Side) -> float:
+    """Four partitions of 8 KiB, which one DMA engine moves."""
+    pricing = Pricing(Parameters("trn2"), side)
+    return pricing.cost(Transfer("hardware", 4, 8192, lane_count=1)).moving
+
+
 _STORE = "GpSimd DMA_DIRECT2D - S H - 4x512 -"
 
 SINGLES: Mapping[str, Figure] = {
@@ -184,5 +190,6 @@ SINGLES: Mapping[str, Figure] = {
     "launch_fixed": _parameter("launch.nc_latency_ns", 1e3),
     "dve_tensor_tensor_fp32": _tensor_tensor,
     "act_copy_128_in_transpose": _transposes,
+    "doc_dma_32KiB_4_partitions": _narrow,
 }  # fmt: skip
 """By the row's name, without ``trn2_instr_``."""

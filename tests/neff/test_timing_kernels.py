@@ -48,6 +48,15 @@ def test_additions(kernels: ModuleType) -> None:
     assert np.array_equal(jit(kernels.add_stream)(a, b, 4), a + b)
 
 
+@pytest.mark.parametrize("fuses_softmax", [False, True])
+def test_attention_over_rows(kernels: ModuleType, fuses_softmax: bool) -> None:
+    q, k, v = normal(128, 512), normal(128, 512)[::-1].copy(), normal(128, 512) + 1
+    q /= 128
+    actual = jit(kernels.attention_rows)(q, k, v, fuses_softmax)
+    expected = attention(q.T * np.sqrt(128), k.T, v.T)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_attention(kernels: ModuleType) -> None:
     q, k, v = normal(64, 32), normal(64, 32)[::-1].copy(), normal(64, 32) + 1
     actual = jit(kernels.attention_head)(q, k, v)

@@ -13,6 +13,7 @@ import pytest
 
 from neff.errors import NeffError
 from neff.profile import profile_of, write_trace
+from neff.profile.counters import _later_windows  # pyright: ignore[reportPrivateUsage]
 from neff.program import Program
 from tests.neff.programs import counted
 from tests.profile.programs import line_of, matmul, softmax
@@ -194,6 +195,15 @@ def test_utilisation_is_busy_time() -> None:
         )
         busy_ns = profile.estimate.cores[0].engines[engine].occupied_ns
         assert busy == pytest.approx(busy_ns, rel=0.05)
+
+
+@pytest.mark.parametrize("total", [8522.026373626373, 1000.1, 123456.7])
+def test_no_window_of_an_event_is_lost(total: float) -> None:
+    width = total / 256
+    for start in range(0, 200, 3):
+        end = (start + 50.5) * width
+        lengths = [length for _, _, length in _later_windows(0, start, end, width)]
+        assert sum(lengths) == pytest.approx(49.5 * width)
 
 
 def test_samples_follow_each_other() -> None:

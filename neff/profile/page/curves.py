@@ -10,7 +10,7 @@ from neff.profile.analysis import Analysis, analysis_of
 from neff.profile.counters import Counter
 from neff.profile.table import Profile
 from neff.timing import Event
-from neff.timing.costs import LANES
+from neff.timing.work import LANES
 from nki_lang.base.targets import target_of
 
 __all__ = ["counter_rows", "loop_rows"]

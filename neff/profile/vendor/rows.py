@@ -12,9 +12,9 @@ from neff.profile.table import Profile
 from neff.profile.vendor.schema import TABLES, VERSION
 from neff.profile.vendor.traffic import Traffic, Traffics
 from neff.timing import Event, Pricing
-from neff.timing.costs import LANES
 from neff.timing.events import DESCRIPTORS, QUEUE
 from neff.timing.transfers import COPIES
+from neff.timing.work import LANES
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.targets import target_of
 from nki_lang.ir import Access

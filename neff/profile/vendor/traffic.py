@@ -77,7 +77,7 @@ class Traffics:
             transfer = transfer_of(instruction, self._is_static)
             if isinstance(transfer, Transfer):
                 cost = self._pricing.cost(transfer)
-                traffic.packets = cost.packets * 16 + cost.extra_packets
+                traffic.packets = cost.packets * cost.lane_count + cost.extra_packets
                 traffic.queue_type = _QUEUES[transfer.descriptors]
         if instruction.op in ("nc_matmul", "nc_matmul_mx", "nc_transpose"):
             _compute(traffic, instruction)
