@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hlo_tools.cli.shared import console
+from hlo_tools.cli.shared import console, progress
 from hlo_tools.cli.shared.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.shared.kernel_call import load_kernel, parse_arguments
 from hlo_tools.cli.shared.options import FindingsFormat, FindingsJson
@@ -198,10 +198,11 @@ def _script(
             watch.CHECKS_VARIABLE: ",".join(checks),
             watch.JOURNAL_VARIABLE: str(journal),
         }
-        run = run_script(
-            file, arguments, platform=platform or None, environment=environment,
-            stdout_to_stderr=form != "text",
-        )  # fmt: skip
+        with progress.paused():
+            run = run_script(
+                file, arguments, platform=platform or None, environment=environment,
+                stdout_to_stderr=form != "text",
+            )  # fmt: skip
         lines = journal.read_text().splitlines() if journal.exists() else []
     rows = [json.loads(line) for line in lines]
     kernels = list(dict.fromkeys(row["kernel"] for row in rows))

@@ -21,7 +21,7 @@ __all__ = ["group", "load_command", "run"]
 
 FINE, INTERRUPTED = 0, 130
 
-_ANYWHERE = frozenset({"--debug", "--quiet", "-q", "--verbose", "-v"})
+_ANYWHERE = frozenset({"--debug", "--quiet", "-q", "--verbose", "-v", "--wide"})
 """Options of the program that may stand behind the command's name too."""
 
 
@@ -123,13 +123,14 @@ def _options(
     color: str = typer.Option("auto", "--color", help="auto, always or never.", metavar="WHEN"),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Print only data and errors."),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Print more to stderr."),
+    wide: bool = typer.Option(False, "--wide", help="Print tables in full on a terminal."),
     version: bool = typer.Option(
         False, "--version", help="Print the version.", callback=_print_version, is_eager=True
     ),
 ) -> None:
     if color not in console.COLORS:
         raise typer.BadParameter(f"{color!r} is not one of {', '.join(console.COLORS)}")
-    console.configure(debug=debug, color=color, quiet=quiet, verbose=verbose)
+    console.configure(debug=debug, color=color, quiet=quiet, verbose=verbose, wide=wide)
 
 
 def group(program: Program) -> Any:

@@ -69,7 +69,10 @@ Operands = Annotated[
     int, typer.Option("--operands", min=0, help="Also N levels of their operands.")
 ]
 Users = Annotated[int, typer.Option("--users", min=0, help="Also N levels of their users.")]
-Full = Annotated[bool, typer.Option("--full", help="Long shapes, signatures and details in full.")]
+Full = Annotated[
+    bool,
+    typer.Option("--full", help="Long shapes, signatures and details in full, also on a terminal."),
+]
 
 
 def command(
@@ -181,18 +184,18 @@ def _print_summary(facts: dict[str, Any], full: bool) -> None:
     left = len(all_parameters) - len(shown)
     parameters = ", ".join([*names, *([f"{left} more"] if left else [])])
     opcodes = ", ".join(f"{name} {count}" for name, count in facts["opcodes"].items())
-    console.line(f"module        {facts['name']}")
-    for fact in ("file", "target"):
-        if facts[fact]:
-            console.line(f"{fact:<13} {facts[fact]}")
-    console.line(
-        f"entry         %{facts['entry']}({parameters}) -> {_short(facts['result'], full)}"
-    )
-    console.line(f"computations  {facts['computations']}")
-    console.line(f"instructions  {facts['instructions']}: {opcodes}")
-    console.line(f"kernels       {facts['kernels']}")
-    console.line(f"constants     {facts['constant_bytes']:,} bytes")
-    console.line(f"ids           {facts['ids']}")
+    signature = f"%{facts['entry']}({parameters}) -> {_short(facts['result'], full)}"
+    rows = [
+        ("module", facts["name"]),
+        *((fact, facts[fact]) for fact in ("file", "target") if facts[fact]),
+        ("entry", signature),
+        ("computations", facts["computations"]),
+        ("instructions", f"{facts['instructions']}: {opcodes}"),
+        ("kernels", facts["kernels"]),
+        ("constants", f"{facts['constant_bytes']:,} bytes"),
+        ("ids", facts["ids"]),
+    ]
+    console.fields(rows, 13, is_complete=full)
 
 
 def _check_opcodes(selected: set[str]) -> None:
@@ -219,7 +222,8 @@ def _print_computation(computation: Computation, views: list[Instruction], full:
         )
         for view in views
     ]
-    console.table(("name", "shape", "opcode", "operands", "details", "source"), rows, indent="  ")
+    columns = ("name", "shape", "opcode", "operands", "details", "source")
+    console.table(columns, rows, indent="  ", is_complete=full)
 
 
 def _details(view: Instruction, full: bool) -> str:

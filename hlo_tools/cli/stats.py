@@ -164,18 +164,24 @@ def _statistics(name: str) -> Statistics:
 
 def _print_totals(files: list[str], all_statistics: list[Statistics]) -> None:
     if len(all_statistics) == 1:
-        console.line(f"module           {all_statistics[0].name}")
-        console.line(f"file             {'<stdin>' if files[0] == '-' else files[0]}")
-        if target := module_target(files[0]):
-            console.line(f"target           {target}")
-        for title, field in _TOTAL_FIELDS:
-            console.line(f"{title:<16} {_number(getattr(all_statistics[0], field))}")
+        module_statistics = all_statistics[0]
+        target = module_target(files[0])
+        rows = [
+            ("module", module_statistics.name),
+            ("file", "<stdin>" if files[0] == "-" else files[0]),
+            *([("target", target)] if target else []),
+            *(
+                (title, _number(getattr(module_statistics, field)))
+                for title, field in _TOTAL_FIELDS
+            ),
+        ]
+        console.fields(rows, 16)
         return
-    rows: list[tuple[object, ...]] = []
+    totals: list[tuple[object, ...]] = []
     for title, field in _TOTAL_FIELDS:
         values = [getattr(module_statistics, field) for module_statistics in all_statistics]
-        rows.append((title, *map(_number, values), _change(*values)))
-    console.table(("", *files, "change"), rows)
+        totals.append((title, *map(_number, values), _change(*values)))
+    console.table(("", *files, "change"), totals)
 
 
 def _print_rows(all_statistics: list[Statistics]) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from hlo_tools.cli.shared import console, failures
 from hlo_tools.cli.shared.configuration import read_configuration
 from hlo_tools.cli.shared.options import AsJson
-from hlo_tools.cli.shared.progress import shown, step
+from hlo_tools.cli.shared.progress import paused, shown, step
 from hlo_tools.cli.shared.selection import options_to_choose
 from hlo_tools.errors import HloFileError
 from hlo_tools.store import Action, open_store
@@ -165,13 +165,14 @@ def _of_script(script: Path, request: Request) -> list[Source]:
     """Return the modules that a script compiles: those with kernels, or all when none has one."""
     from hlo_tools.extract import cache_folder, run_script
 
-    run = run_script(
-        script,
-        [str(word) for word in request.paths[1:]],
-        platform=request.target or None,
-        output=cache_folder(os.environ) or "hlo_artifacts",
-        stdout_to_stderr=request.as_json,
-    )
+    with paused():
+        run = run_script(
+            script,
+            [str(word) for word in request.paths[1:]],
+            platform=request.target or None,
+            output=cache_folder(os.environ) or "hlo_artifacts",
+            stdout_to_stderr=request.as_json,
+        )
     if run.exit_code or not run.modules:
         ended = f"ended with exit code {run.exit_code}" if run.exit_code else "compiled no program"
         raise NeffCompileError(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hlo_tools.cli.shared import console, progress
-from hlo_tools.cli.shared.progress import Progress, shown, step
+from hlo_tools.cli.shared.progress import Progress, paused, shown, step
 
 LATER = 10**9
 """A time long after now, in seconds."""
@@ -61,6 +61,22 @@ def test_output_takes_it_away_and_comes_first(
         assert current._bar is None, "a bar would stand in the middle of the line"
     assert progress._current is None and sys.stderr is terminal
     assert capsys.readouterr().out == "a line\nhalf a line"
+
+
+def test_it_is_hidden_while_a_child_process_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_terminal(monkeypatch)
+    with shown("check"):
+        current = progress._current
+        assert current is not None
+        current.tick(LATER)
+        with paused():
+            assert current._bar is None
+            current.tick(LATER)
+            assert current._bar is None
+        current.tick(LATER)
+        assert current._bar is not None
+    with paused():  # no bar to hide
+        pass
 
 
 def test_names_are_no_markup() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+from codecs import register_error
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
 from hlo_tools._messages import counted
+from hlo_tools.cli.shared.text_table import MIN_TEXT_WIDTH, fit_columns, shortened
 
 __all__ = [
     "COLORS",
@@ -20,6 +22,7 @@ __all__ = [
     "Settings",
     "configure",
     "counted",
+    "fields",
     "installed_version",
     "line",
     "marks",
@@ -43,6 +46,7 @@ class Settings:
     color: str = "auto"
     quiet: bool = False
     verbose: bool = False
+    wide: bool = False
 
 
 def installed_version() -> str:
@@ -75,6 +79,27 @@ def open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors=_NEAREST)
+
+
+_NEAREST = "nki-hlo-nearest"
+_NEAREST_ASCII = {
+    "…": "...", "µ": "u", "×": "x", "–": "-", "−": "-", "—": "-", "→": "->", "±": "+-", "≤": "<=",
+    "≥": ">=", "²": "^2", "³": "^3", "·": "*", "≈": "~", "“": '"', "”": '"', "’": "'",
+}  # fmt: skip
+
+
+def _nearest(error: UnicodeError) -> tuple[str, int]:
+    """Replace characters that a stream's encoding lacks by similar ones."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    characters = error.object[error.start : error.end]
+    return "".join(_NEAREST_ASCII.get(character, "?") for character in characters), error.end
+
+
+register_error(_NEAREST, _nearest)
 
 
 def line(text: str = "") -> None:
@@ -122,31 +147,46 @@ def marks(code: str, stream: TextIO | None = None) -> tuple[str, str]:
     return (f"\x1b[{code}m", "\x1b[0m") if _colored(stream or sys.stderr) else ("", "")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, indent: str = "") -> None:
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    indent: str = "",
+    is_complete: bool = False,
+) -> None:
     """Rows in columns; numbers to the right.
 
-    On a terminal that is too narrow the last columns form a second line of each row. Nothing is
-    cut, since a path that is cut cannot be copied.
+    On a terminal that is too narrow, long texts lose their middle and columns at the end are left
+    out, with a note. Pipes, ``--wide`` and ``is_complete`` get everything.
     """
     texts = [[str(cell) for cell in row] for row in rows]
     right = [bool(texts) and all(_is_number(row[i]) for row in texts) for i in range(len(columns))]
     widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(columns)]
+    limit = sys.maxsize if is_complete else _width() - len(indent)
+    layout = fit_columns(widths, [not numeric for numeric in right], limit)
     bold, plain = marks("1", sys.stdout)
-    first = _fitting(widths, _width() - len(indent))
     out: list[str] = []
     for number, row in enumerate([list(columns), *texts]):
-        cells = [_cell(row[i], widths[i], right[i]) for i in range(first)]
-        lines = ["  ".join(cells).rstrip(), "  ".join(filter(None, row[first:]))]
-        if lines[1]:
-            lines[1] = f"    {lines[1]}"
-        out += [f"{indent}{text if number else bold + text + plain}\n" for text in lines if text]
+        cells = [
+            _cell(shortened(row[i], width), width, right[i])
+            for i, width in enumerate(layout.widths)
+        ]
+        text = "  ".join(cells).rstrip()
+        out.append(f"{indent}{text if number else bold + text + plain}\n")
     sys.stdout.write("".join(out))
+    if layout.hidden:
+        names = ", ".join(name or "(no title)" for name in columns[-layout.hidden :])
+        note(f"{indent}not shown: {names}; use --wide or a wider terminal")
 
 
-def _fitting(widths: Sequence[int], limit: int) -> int:
-    """How many columns fit beside each other; at least one."""
-    ends = accumulate(width + 2 for width in widths)
-    return max(sum(end - 2 <= limit for end in ends), 1)
+def fields(
+    rows: Iterable[tuple[str, object]], name_width: int, *, is_complete: bool = False
+) -> None:
+    """Lines of a name and a value; on a terminal that is too narrow, values lose their middle."""
+    limit = sys.maxsize if is_complete else _width()
+    for name, value in rows:
+        start = f"{name:<{name_width}} "
+        line(start + shortened(str(value), max(limit - len(start), MIN_TEXT_WIDTH)))
 
 
 def _cell(text: str, width: int, to_right: bool) -> str:
@@ -158,7 +198,7 @@ def _is_number(text: str) -> bool:
 
 
 def _width() -> int:
-    if not sys.stdout.isatty():
+    if settings().wide or not sys.stdout.isatty():
         return sys.maxsize
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or sys.maxsize

@@ -18,6 +18,7 @@ _OPTIONS: Rows = (
     ("--color WHEN", "auto, always or never.  [default: auto]"),
     ("-q, --quiet", "Print only data and errors."),
     ("-v, --verbose", "Print more to stderr."),
+    ("--wide", "Print tables in full on a terminal."),
     ("--version", "Print the version."),
     ("--install-completion", "Install completion for the current shell."),
     ("--show-completion", "Print that completion, to copy or change it."),

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from hlo_tools.cli.shared import console
 
-__all__ = ["Progress", "shown", "step", "with_progress"]
+__all__ = ["Progress", "paused", "shown", "step", "with_progress"]
 
 AFTER = 1.0
 """Seconds without output after which the bar is shown."""
@@ -58,6 +58,20 @@ def shown(text: str) -> Generator[None]:
         _current = None
 
 
+@contextmanager
+def paused() -> Generator[None]:
+    """Show no bar while a child process writes to the terminal."""
+    progress = _current
+    if progress is None:
+        yield
+        return
+    progress.pause(True)
+    try:
+        yield
+    finally:
+        progress.pause(False)
+
+
 def with_progress(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A command's function that shows a bar while it runs."""
 
@@ -91,6 +105,7 @@ class Progress:
         self._state: tuple[str, int, int] = text, 0, 0
         self._quiet_since = time.monotonic()
         self._within_line = False
+        self._is_paused = False
         self._bar: Any = None
         self._lock = threading.RLock()
 
@@ -103,9 +118,17 @@ class Progress:
     def tick(self, now: float) -> None:
         """Show the bar if it is time."""
         with self._lock:
-            if self._bar is None and not self._within_line and now - self._quiet_since >= AFTER:
+            is_due = now - self._quiet_since >= AFTER
+            if self._bar is None and is_due and not (self._within_line or self._is_paused):
                 self._bar = _new_bar(self._stream)
                 self._update()
+
+    def pause(self, is_paused: bool) -> None:
+        """Hide the bar, or allow it again."""
+        with self._lock:
+            self.hide()
+            self._is_paused = is_paused
+            self._quiet_since = time.monotonic()
 
     def before_writing(self, text: str) -> None:
         """Something else is about to be written to the terminal."""

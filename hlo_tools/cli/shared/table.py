@@ -17,8 +17,6 @@ class Command:
             which is an entry point (:data:`nki_lang.base.services.COMMANDS`).
         help: one line for the list of commands.
         panel: the heading that it is listed under.
-        passes_arguments: the words after the first argument belong to the script, so ``--debug``
-            there is not ours.
         takes_modules: it has the options that choose among a folder's modules
             (:mod:`hlo_tools.cli.shared.selection`).
         shows_progress: a bar is shown while it runs.
@@ -29,7 +27,6 @@ class Command:
     module: str
     help: str
     panel: str
-    passes_arguments: bool = False
     takes_modules: bool = False
     shows_progress: bool = False
     for_modules: str = ""
