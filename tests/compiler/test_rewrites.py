@@ -67,6 +67,10 @@ def _rebuilt(x: Any, bound: int = 0) -> Any:
     return out, x
 
 
+def _dispatched(x: Any, y: Any) -> Any:
+    return jnp.einsum("te,etd->td", x[:, :8], jnp.stack([y * number for number in range(8)]))
+
+
 CASES = {
     "sigmoid": Case(lambda x: 1 / (1 + jnp.exp(-x)), lambda x: 1 / (2 + jnp.exp(-x))),
     "silu": Case(lambda x: x * jax.nn.sigmoid(x), lambda x: 2 * x * jax.nn.sigmoid(x)),
@@ -88,6 +92,7 @@ CASES = {
     "outer-product": Case(
         lambda x, y: jnp.einsum("te,td->ted", x, y), lambda x, y: x @ y.T, 2
     ),
+    "narrow-product": Case(_dispatched, lambda x, y: jnp.einsum("te,td->ed", x, y), 2),
     "division-behind": Case(
         _soft, lambda x, y: (x / (1 + jnp.sum(x * x, -1, keepdims=True))) @ y.T, 2, 1e-4
     ),
@@ -156,4 +161,29 @@ def test_outer_products_of_any_order_and_type(subscripts: str, dtypes: tuple[str
         arrays[1] = arrays[1].at[(0,) * arrays[1].ndim].set(0)
         check(
             lambda x, y: jnp.einsum(subscripts, x, y, preferred_element_type=dtypes[1]), *arrays
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "subscripts",
+    ["bk,kbj->bj", "bjk,bk->bj", "kbj,bk->bj", "abk,kabj->abj", "bk,jbk->bj", "bk,bijk->bij"],
+)
+@pytest.mark.parametrize("dtypes", [("float32", "float32"), ("bfloat16", "bfloat16")])
+@pytest.mark.parametrize("depth", [3, 40])
+def test_narrow_products_of_any_order_and_type(
+    subscripts: str, dtypes: tuple[str, str], depth: int
+) -> None:
+    """Infinities and NaN are those of JAX, where a summand is zero too."""
+    extents = {"a": 3, "b": 40, "i": 2, "j": 5, "k": depth}
+    for seed in (1, 2):
+        operands, _ = subscripts.split("->")
+        arrays = [
+            jnp.asarray(some(*(extents[name] for name in names), seed=seed + number), dtypes[0])
+            for number, names in enumerate(operands.split(","))
+        ]
+        arrays[0] = arrays[0].at[(0,) * arrays[0].ndim].set(jnp.inf)
+        arrays[1] = arrays[1].at[(0,) * arrays[1].ndim].set(0)
+        check(
+            lambda x, y: jnp.einsum(subscripts, x, y, preferred_element_type=dtypes[1]),
+            *arrays, tolerance=1e-5 if dtypes[0] == "float32" else 1e-2,
         )  # fmt: skip

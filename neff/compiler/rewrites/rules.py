@@ -15,6 +15,7 @@ from neff.compiler.expansions import dense_scatters, row_scatters
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import HELD
 from neff.compiler.rewrites import idioms, products_moved
+from neff.compiler.rewrites.narrow_products import narrow_product
 from neff.compiler.rewrites.stacking import stacked
 
 __all__ = ["RULES", "Rule", "rewritten"]
@@ -83,6 +84,9 @@ RULES: tuple[Rule, ...] = (
          products_moved.transposed_outer_product, level=2),
     Rule("outer-product", "dot", "a product without a sum is an elementwise product",
          products_moved.outer_product, level=2),
+    Rule("narrow-product", "dot",
+         "a product of a vector and a narrow matrix for each element of a batch is elementwise",
+         narrow_product, level=2),
     Rule("division-behind", "dot", "(exp(x) / rows) @ y is (exp(x) @ y) / rows",
          products_moved.division_after_product, level=2),
     Rule("reduction-of-nothing", "reduce", "a reduction over dimensions of one element is its operand, and a sum that with 0.0 added",
