@@ -27,6 +27,7 @@ from nki_lang.base.unknown_fields import REMEDY, unknown_key
 __all__ = [
     "Extraction",
     "entries_of",
+    "failed_extractions",
     "latest_entries",
     "prune",
     "read_records",
@@ -49,6 +50,9 @@ class Extraction:
         when: nanoseconds since the epoch.
         entries: what it compiled, in order, relative to the cache.
         replaced: entries of earlier extractions of the same kind that it did not compile.
+        exit_code: the script's exit code.
+        earlier: current entries that an extraction before compiled, and the last one, which
+            failed, did not.
     """
 
     script: str
@@ -57,6 +61,8 @@ class Extraction:
     when: int
     entries: tuple[str, ...]
     replaced: tuple[str, ...]
+    exit_code: int = 0
+    earlier: tuple[str, ...] = ()
 
 
 _KEYS: Final = frozenset(field.name for field in fields(Extraction))
@@ -69,14 +75,14 @@ def record_extraction(
     platform: str,
     entries: Iterable[Path],
     *,
-    succeeded: bool,
+    exit_code: int,
 ) -> Extraction:
     """Record what a script compiled; returns the record.
 
     Args:
         entries: the entries' folders, in order; those outside the cache are left out.
-        succeeded: False keeps the entries of the extraction before as current: a script that
-            failed may not have reached them.
+        exit_code: the script's; other than 0, the entries of the extraction before stay current,
+            since a script that failed may not have reached them.
 
     Raises:
         HloFileError: ``HLO-CACHE-WRITE``: the record cannot be written.
@@ -89,10 +95,12 @@ def record_extraction(
     path = _path(cache, *kind)
     before = _read(path)
     former = (*before.entries, *before.replaced) if before else ()
-    if before and not succeeded:
+    earlier: tuple[str, ...] = ()
+    if before and exit_code:
+        earlier = tuple(entry for entry in before.entries if entry not in compiled)
         compiled, former = tuple(dict.fromkeys((*before.entries, *compiled))), before.replaced
     replaced = tuple(e for e in dict.fromkeys(former) if e not in compiled and (cache / e).is_dir())
-    extraction = Extraction(*kind, time.time_ns(), compiled, replaced)
+    extraction = Extraction(*kind, time.time_ns(), compiled, replaced, exit_code, earlier)
     _write(path, extraction)
     return extraction
 
@@ -110,6 +118,11 @@ def stale_entries(cache: Path) -> frozenset[str]:
     records = read_records(cache)
     current = {entry for record in records for entry in record.entries}
     return frozenset(entry for record in records for entry in record.replaced) - current
+
+
+def failed_extractions(cache: Path) -> list[Extraction]:
+    """The extractions that failed and left entries of an earlier run current."""
+    return [record for record in read_records(cache) if record.exit_code and record.earlier]
 
 
 def latest_entries(cache: Path) -> frozenset[str]:
@@ -164,6 +177,8 @@ def _read(path: Path) -> Extraction | None:
             int(document["when"]),
             _relative(document["entries"]),
             _relative(document["replaced"]),
+            int(document.get("exit_code", 0)),
+            _relative(document.get("earlier", [])),
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

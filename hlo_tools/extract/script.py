@@ -101,8 +101,7 @@ def run_script(
     stale: Sequence[Path] = ()
     if modules or read_records(folder):
         written = (Path(module.path) for module in modules if module.path)
-        fine = not exit_code
-        record = record_extraction(folder, path, arguments, target, written, succeeded=fine)
+        record = record_extraction(folder, path, arguments, target, written, exit_code=exit_code)
         stale = [folder / entry for entry in record.replaced]
     return ScriptRun(exit_code, modules, folder, new, tuple(map(str, stale)))
 

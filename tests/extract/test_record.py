@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hlo_tools.cli.shared.selection import chosen
 from hlo_tools.errors import HloFileError
 from hlo_tools.extract.record import (
+    failed_extractions,
     latest_entries,
     prune,
     read_records,
@@ -32,10 +34,10 @@ def named(*numbers: int) -> list[str]:
 
 
 def record(
-    cache: Path, *numbers: int, script: str = "a.py", platform: str = "trn1", succeeded: bool = True
+    cache: Path, *numbers: int, script: str = "a.py", platform: str = "trn1", exit_code: int = 0
 ) -> None:
     entries = [cache / name for name in named(*numbers)]
-    record_extraction(cache, cache / script, (), platform, entries, succeeded=succeeded)
+    record_extraction(cache, cache / script, (), platform, entries, exit_code=exit_code)
 
 
 def test_what_a_script_no_longer_compiles_is_stale(cache: Path) -> None:
@@ -67,10 +69,45 @@ def test_another_platform_is_another_extraction(cache: Path) -> None:
 
 def test_a_script_that_failed_makes_nothing_stale(cache: Path) -> None:
     record(cache, 0, 1)
-    record(cache, 2, succeeded=False)
+    record(cache, 2, exit_code=1)
     assert not stale_entries(cache)
     record(cache, 2)
     assert stale_entries(cache) == set(named(0, 1))
+
+
+def test_a_failed_extraction_names_the_entries_of_the_run_before(cache: Path) -> None:
+    record(cache, 0, 1)
+    record(cache, 1, 2, exit_code=3)
+    (failed,) = failed_extractions(cache)
+    assert failed.exit_code == 3 and failed.earlier == tuple(named(0))
+    record(cache, 3, exit_code=4)
+    (failed,) = failed_extractions(cache)
+    assert failed.earlier == tuple(named(0, 1, 2))
+    record(cache, 0)
+    assert not failed_extractions(cache)
+
+
+def test_a_record_of_an_earlier_version_is_read(cache: Path) -> None:
+    record(cache, 0, 1)
+    (path,) = (cache / ".extractions").iterdir()
+    document = json.loads(path.read_text())
+    del document["exit_code"], document["earlier"]
+    path.write_text(json.dumps(document))
+    (loaded,) = read_records(cache)
+    assert loaded.exit_code == 0 and loaded.earlier == () and loaded.entries == tuple(named(0, 1))
+
+
+def test_commands_say_that_modules_are_from_an_earlier_run(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(cache / name / "model.hlo_module.pb") for name in named(0, 1)]
+    record(cache, 0, 1)
+    assert chosen("modules", files) == files and not capsys.readouterr().err
+    record(cache, 1, exit_code=2)
+    assert chosen("modules", files) == files
+    assert capsys.readouterr().err == (
+        "modules: 1 module is from an earlier run: the last extraction of a.py ended with exit code 2\n"
+    )
 
 
 def test_the_latest_is_of_the_last_extraction(cache: Path) -> None:

@@ -181,7 +181,24 @@ def chosen(folder: str, files: Sequence[str]) -> list[str]:
         selected = _for_target(selected, _family(selection.target))
     if selection.kernels_only or selection.name:
         selected = [file for file in selected if _fits(file, selection)]
+    _note_earlier(folder, selected)
     return selected
+
+
+def _note_earlier(folder: str, files: Sequence[str]) -> None:
+    """Name the modules that are older than an extraction that failed."""
+    from hlo_tools.extract.record import failed_extractions
+
+    entries = dict.fromkeys(place for file in files if (place := _entry_of(file)) is not None)
+    for cache in dict.fromkeys(cache for cache, _ in entries):
+        for record in failed_extractions(cache):
+            count = sum((cache, entry) in entries for entry in record.earlier)
+            if count:
+                what = console.counted(count, "module is", "modules are")
+                console.note(
+                    f"{folder}: {what} from an earlier run: the last extraction of "
+                    f"{Path(record.script).name} ended with exit code {record.exit_code}"
+                )
 
 
 def _for_target(files: list[str], target: str) -> list[str]:
