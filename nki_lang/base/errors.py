@@ -11,7 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from nki_lang.base.source import SourceLocation, caller_location, in_package
 
@@ -130,7 +130,8 @@ def warn_at_caller(message: str) -> None:
 
 
 def warn_at(location: SourceLocation | None, message: str) -> None:
-    """Warn at a line of the user's."""
+    """Warn at a line of the user's; without one, at the nearest line outside this package."""
+    location = location or caller_location(2)
     file, line = location[:2] if location is not None else ("<unknown>", 0)
     warnings.warn_explicit(message, UserWarning, file, line)
 
@@ -167,27 +168,43 @@ def _reading_location() -> SourceLocation | None:
 def missing_attribute(
     module: str, names: Iterable[str], removed: dict[str, str] | None = None
 ) -> Callable[[str], Any]:
-    """Return a module-level ``__getattr__`` that suggests close names.
+    """Return a module-level ``__getattr__`` that suggests close names, also of sibling modules.
 
     Args:
         module: name of the module as people import it.
         names: its public names.
         removed: names of earlier versions, with their replacements.
     """
-    public_names = sorted(names)
+    public_names = _PUBLIC_NAMES[module] = sorted(names)
     replacements = removed or {}
 
     def __getattr__(name: str) -> NoReturn:
         message = f"{module} has no {name!r}"
+        if name.startswith("_"):  # Python's protocols ask for such names
+            raise AttributeError(message, name=name)
+        code, remedy = "NKI-UNKNOWN-NAME", ""
         if name in replacements:
-            error = NkiAttributeError(
-                message, code="NKI-REMOVED", location=_reading_location(), remedy=replacements[name]
-            )
-            error.name = name
-            raise error
-        close = difflib.get_close_matches(name, public_names, 3, 0.6)
-        if close and not name.startswith("__"):
-            message += f"; did you mean {' or '.join(close)}?"
-        raise AttributeError(message, name=name)
+            code, remedy = "NKI-REMOVED", replacements[name]
+        elif siblings := _siblings_with(module, name):
+            remedy = f"write {' or '.join(f'{sibling}.{name}' for sibling in siblings)}"
+        elif close := difflib.get_close_matches(name, public_names, 3, 0.6):
+            remedy = f"did you mean {' or '.join(close)}?"
+        error = NkiAttributeError(message, code=code, location=_reading_location(), remedy=remedy)
+        error.name = name
+        raise error
 
     return __getattr__
+
+
+_PUBLIC_NAMES: Final[dict[str, list[str]]] = {}
+"""Public names by module, of the modules that are imported."""
+
+
+def _siblings_with(module: str, name: str) -> list[str]:
+    """Return the modules of the same package that have a name."""
+    package = module.rpartition(".")[0]
+    return [
+        sibling
+        for sibling, names in _PUBLIC_NAMES.items()
+        if sibling != module and sibling.rpartition(".")[0] == package and name in names
+    ]

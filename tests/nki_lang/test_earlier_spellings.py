@@ -20,6 +20,10 @@ CALLS = {
     "par_dim": (lambda x: nl.par_dim(4), "NKI-REMOVED", "the first dimension is the partition"),
     "mask": (
         lambda x: nl.exp(nl.load(x), mask=None), "NKI-ARGUMENTS", "NKI 0.2 removed masks: shorten"),
+    "name of another module": (
+        lambda x: nisa.zeros((4, 4)), "NKI-UNKNOWN-NAME", "write nki.language.zeros"),
+    "misspelled name": (lambda x: nisa.tensor_copyy(x), "NKI-UNKNOWN-NAME", "did you mean tensor_copy"),
+    "name of nothing": (lambda x: nl.barrier(), "NKI-UNKNOWN-NAME", "nki.language has no 'barrier'"),
     "zeros": (lambda x: nl.zeros(), "NKI-ARGUMENTS", "write zeros(shape, dtype"),
     "sendrecv": (lambda x: nisa.sendrecv(), "NKI-ARGUMENTS", "write sendrecv(src, dst"),
     "unknown argument": (
@@ -45,6 +49,22 @@ def test_a_sentence_at_the_users_line(name, way):
     assert caught.value.code == code
     assert sentence in str(caught.value)
     assert caught.value.location.file == __file__
+
+
+def test_a_probe_for_a_name_still_works():
+    assert not hasattr(nisa, "zeros") and getattr(nl, "barrier", 3) == 3
+    with pytest.raises(AttributeError) as caught:
+        nl.__wrapped__
+    assert not isinstance(caught.value, NkiError)
+
+
+def test_a_warning_without_a_line_in_the_kernel_names_the_call():
+    def kernel(x):
+        return nl.ndarray((4, 4), nl.float32, buffer=nl.shared_hbm)
+
+    with pytest.warns(UserWarning, match="NKI-UNWRITTEN") as caught:
+        jit(kernel)(np.zeros((4, 4), np.float32))
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("way", ["simulate", "trace"])
