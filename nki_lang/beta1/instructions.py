@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.beta1.mask import Box, mask_boxes
 from nki_lang.beta1.operands import (
@@ -17,7 +19,14 @@ from nki_lang.beta1.operands import (
 from nki_lang.beta1.results import new_tile, produce, run_masked
 from nki_lang.beta1.session import require_session
 from nki_lang.beta1.tile import Tile
-from nki_lang.beta1.values import ElementLike, EngineLike, MaskLike, OperatorLike, Value
+from nki_lang.beta1.values import (
+    ElementLike,
+    EngineLike,
+    MaskLike,
+    OperatorLike,
+    ShapeLike,
+    Value,
+)
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
 from nki_lang.isa import activations, elementwise, movement
@@ -26,7 +35,7 @@ from nki_lang.isa.reductions import tensor_partition_reduce as partition_reduce
 from nki_lang.isa.reductions import tensor_scalar_reduce as scalar_reduce
 
 __all__ = [
-    "activation", "copy_predicated", "partition_reduced", "scalar_tensor_tensor", "scan",
+    "activation", "copy_predicated", "filled", "partition_reduced", "scalar_tensor_tensor", "scan",
     "tensor_scalar", "tensor_scalar_reduce", "tensor_tensor",
 ]  # fmt: skip
 
@@ -298,6 +307,23 @@ def partition_reduced(
             partition_reduce(target.region(((0, 1), *box[1:])), operator, read(tile, box))
 
     return produce(shape, dtype or tile_kind(tile), write)
+
+
+def filled(
+    shape: ShapeLike,
+    value: Value,
+    dtype: ElementLike,
+    mask: MaskLike = None,
+    engine: EngineLike = None,
+) -> Tile:
+    """A new tile with one number where the mask holds; the other elements are undefined."""
+    number = np.asarray(value).item()
+    options = engine_options(engine)
+
+    def write(target: Tile, keep: bool) -> None:
+        run_masked(target, mask, keep, lambda dst, box: movement.memset(dst, number, **options))
+
+    return produce(tuple(map(int, shape)), dtype, write)
 
 
 def copy_predicated(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from nki_lang.base.errors import fail, missing_attribute
-from nki_lang.beta1 import creation, elementwise, instructions, movement, products, selection
+from nki_lang.beta1 import elementwise, instructions, movement, products, selection
 from nki_lang.beta1 import reductions as _reductions
 from nki_lang.beta1.assignment import assign
 from nki_lang.beta1.language import fp32
@@ -124,7 +124,7 @@ def dma_copy(
 
     All arguments have names: SDK 2.20 and 2.21 had the source first.
     """
-    selection.copy_by_dma(dst, src, mask, dst_rmw_op, oob_mode)
+    selection.copy_by_dma(dst, src, mask, dst_rmw_op, oob_mode, dge_mode)
 
 
 @checked_call
@@ -182,8 +182,8 @@ def memset(
     mask: MaskLike = None,
     engine: EngineLike = None,
 ) -> Tile:
-    """A new tile filled with a number."""
-    return creation.full(shape, value, dtype)
+    """A new tile filled with a number where the mask holds."""
+    return instructions.filled(shape, value, dtype, mask, engine)
 
 
 @checked_call

@@ -13,13 +13,14 @@ import numpy as np
 
 from nki_lang.base import dtypes as _dtypes
 from nki_lang.base.dtypes import finfo as finfo
-from nki_lang.base.errors import missing_attribute
+from nki_lang.base.errors import fail, missing_attribute
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.beta1 import creation, elementwise, movement, products, reductions, selection
 from nki_lang.beta1.assignment import LoopValue
 from nki_lang.beta1.creation import par_dim, shared_constant, shared_identity_matrix
 from nki_lang.beta1.index import arange, mgrid
 from nki_lang.beta1.kernel import nc, num_programs, program_id, program_ndim, spmd_dim
+from nki_lang.beta1.mask import mask_boxes
 from nki_lang.beta1.operands import require_same_dtype, require_tile
 from nki_lang.beta1.signature import checked_call
 from nki_lang.beta1.tile import Tile
@@ -357,8 +358,10 @@ def rand(shape: ShapeLike, dtype: ElementLike = np.float32) -> Tile:
 @checked_call
 def random_seed(seed: Value, mask: MaskLike = None) -> None:
     """Set the seed of the random numbers: an integer, or a tile of one element."""
-    number: Value = seed.region() if isinstance(seed, Tile) else int(seed)
-    _creation.random_seed(number)
+    if not mask_boxes(mask, (1, 1)):
+        return
+    tile = seed if isinstance(seed, Tile) else creation.full((1, 1), int(seed), "uint32")
+    _creation.random_seed(tile.region())
 
 
 @checked_call
@@ -399,7 +402,14 @@ static_range = _loop("static_range", "A loop that is unrolled.")
 @checked_call
 def device_print(prefix: str, x: Value, mask: MaskLike = None) -> None:
     """Print a prefix and the values of a tile while the kernel runs."""
-    _program.device_print(prefix, x.region())
+    tile = x if isinstance(x, Tile) else require_tile(x, "nl.device_print")
+    boxes = mask_boxes(mask, tile.shape)
+    if len(boxes) > 1:
+        fail(f"nl.device_print of {len(boxes)} separate pieces of a tile", "NKI-BETA1-MASK",
+             "print the elements of one box: a condition on each axis alone",
+             "nl.device_print (beta 1)")  # fmt: skip
+    for box in boxes:
+        _program.device_print(prefix, tile.region(box))
 
 
 __all__ = [

@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
-from nki_lang.base.errors import fail
+from nki_lang.base.errors import NkiTypeError, fail
 from nki_lang.base.memory import MemoryRegion
-from nki_lang.beta1.index import IndexExpression, Mask
+from nki_lang.beta1.index import IndexExpression, Mask, is_integer
 from nki_lang.beta1.mask import Box, mask_boxes
 from nki_lang.beta1.operands import (
     cut,
@@ -27,6 +27,7 @@ from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.isa import indexing, random, reductions
 from nki_lang.isa.dma import dma_compute, dma_copy
 from nki_lang.isa.dma import dma_transpose as dma_transposed
+from nki_lang.isa.enums import dge_mode as dge_modes
 from nki_lang.isa.enums import oob_mode as oob_modes
 from nki_lang.isa.enums import reduce_cmd as reduce_cmds
 from nki_lang.isa.movement import nc_stream_shuffle as stream_shuffle
@@ -316,6 +317,7 @@ def copy_by_dma(
     mask: MaskLike = None,
     dst_rmw_op: OperatorLike = None,
     oob_mode: Value = None,
+    dge_mode: Value = None,
 ) -> None:
     """Copy between HBM and SBUF, or add to the destination."""
     require_session().newest = None
@@ -324,7 +326,12 @@ def copy_by_dma(
         source = off_psum(source)
     skips = getattr(oob_mode, "name", oob_mode) in ("skip", 1)
     mode = oob_modes.skip if skips else oob_modes.error
+    descriptors = _descriptor_mode(dge_mode)
     operator = operator_of(dst_rmw_op)
+    if operator is not None and descriptors is dge_modes.hwdge:
+        fail("nisa.dma_copy with dst_rmw_op and dge_mode.hwdge", "NKI-BETA1-UNSUPPORTED",
+             "the descriptors of an accumulating transfer are made by software: leave dge_mode out",
+             "nisa.dma_compute")  # fmt: skip
     for box in mask_boxes(mask, target.shape):
         written = target.region(box)
         same_rank = len(source.shape) == len(target.shape)
@@ -332,11 +339,28 @@ def copy_by_dma(
             cut(source, target.shape, box) if same_rank else fitted(source.region(), written.shape)
         )
         if operator is None:
-            dma_copy(written, data, oob_mode=mode)
+            dma_copy(written, data, oob_mode=mode, dge_mode=descriptors)
         elif target.rows is None:
             dma_compute(written, [written, data], operator, oob_mode=mode)
         else:
             _accumulate_rows(target, source, box, operator, mode)
+
+
+_DESCRIPTOR_MODES = ("none", "swdge", "hwdge", "unknown")
+"""Numbers of ``nisa.dge_mode`` in beta 1 (SDK 2.23 to 2.26); the current language has others."""
+
+
+def _descriptor_mode(mode: Value) -> dge_modes:
+    """Return who makes the descriptors, from a member or its number in beta 1."""
+    if mode is None:
+        return dge_modes.unknown
+    name: Value = getattr(mode, "name", None)
+    if name is None and is_integer(mode) and 0 <= mode < len(_DESCRIPTOR_MODES):
+        name = _DESCRIPTOR_MODES[mode]
+    if name not in _DESCRIPTOR_MODES:
+        fail(f"nisa.dma_copy with dge_mode={mode!r}", "NKI-ENUM", "use a member of nisa.dge_mode",
+             "nisa.dma_copy (beta 1)", NkiTypeError)  # fmt: skip
+    return dge_modes[name]
 
 
 def _accumulate_rows(
