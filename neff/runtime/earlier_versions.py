@@ -11,12 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from neff.compiler import compile_kernel
 from neff.container import write
 from neff.errors import NeffError
 from neff.profile import ProfileReport
 from neff.runtime.kernel_estimates import profile_report
+from nki_lang.base.dtypes import dtype_of
 from nki_lang.kernel import Kernel, jit, trace
+from nki_lang.tracing.arguments import TensorSpec
 
 __all__ = ["BenchmarkResult", "BenchmarkedKernel", "Latency", "benchmark", "profile"]
 
@@ -84,7 +88,14 @@ class BenchmarkedKernel:
         return BenchmarkedKernel(self._kernel[grid], self._artifacts)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        """Estimate the kernel for these arguments, then run it."""
+        """Estimate the kernel for these arguments, then run it.
+
+        Nothing runs, and the result is None, if an argument is a ``TensorSpec``
+        (``nt.tensor[[128, 512], nl.float32]`` of beta 1); the estimate takes zeros for it.
+        """
+        has_values = not any(isinstance(v, TensorSpec) for v in (*args, *kwargs.values()))
+        args = tuple(map(_zeros_of, args))
+        kwargs = {name: _zeros_of(value) for name, value in kwargs.items()}
         kernel = trace(self._kernel, args, kwargs)
         arrays = self._kernel.arrays(args, kwargs)
         self.report = profile_report(kernel, arrays, statistic="nc-latency")
@@ -97,7 +108,14 @@ class BenchmarkedKernel:
         if artifacts.trace:
             target = _free(artifacts, artifacts.trace)
             self.report.write(target.with_suffix(".profile"))
-        return self._kernel(*args, **kwargs)
+        return self._kernel(*args, **kwargs) if has_values else None
+
+
+def _zeros_of(value: object) -> object:
+    """Return an array of zeros for the description of a tensor, any other value as it is."""
+    if not isinstance(value, TensorSpec):
+        return value
+    return np.zeros(value.shape, dtype_of(value.dtype).dtype)
 
 
 def _free(artifacts: _Artifacts, name: str) -> Path:

@@ -354,13 +354,12 @@ def _descriptor_mode(mode: Value) -> dge_modes:
     """Return who makes the descriptors, from a member or its number in beta 1."""
     if mode is None:
         return dge_modes.unknown
-    name: Value = getattr(mode, "name", None)
-    if name is None and is_integer(mode) and 0 <= mode < len(_DESCRIPTOR_MODES):
-        name = _DESCRIPTOR_MODES[mode]
-    if name not in _DESCRIPTOR_MODES:
+    if isinstance(mode, dge_modes):
+        return mode
+    if not is_integer(mode) or not 0 <= mode < len(_DESCRIPTOR_MODES):
         fail(f"nisa.dma_copy with dge_mode={mode!r}", "NKI-ENUM", "use a member of nisa.dge_mode",
              "nisa.dma_copy (beta 1)", NkiTypeError)  # fmt: skip
-    return dge_modes[name]
+    return dge_modes[_DESCRIPTOR_MODES[mode]]
 
 
 def _accumulate_rows(

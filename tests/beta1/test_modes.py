@@ -7,6 +7,7 @@ from typing import Any
 
 import neuronxcc.nki as nki
 import neuronxcc.nki.language as nl
+import neuronxcc.nki.typing as nt
 import numpy as np
 import pytest
 
@@ -89,3 +90,14 @@ def test_estimates() -> None:
     np.testing.assert_array_equal(kernel(A, B), A + B)
     assert 1 < kernel.benchmark_result.nc_latency.get_latency_percentile(99) < 1000
     assert "add_rows" in str(add_rows.profile(A, B))
+
+
+def test_an_argument_without_values_is_estimated() -> None:
+    """``nt.tensor[shape, dtype]`` describes a tensor; the estimate is that of an array."""
+    kernel = nki.benchmark(add_rows)
+    described = nt.tensor[[300, 64], nl.float32]
+    assert kernel(described, b=described) is None
+    estimate = kernel.benchmark_result.nc_latency.get_latency_percentile(50)
+    np.testing.assert_array_equal(kernel(A, B), A + B)
+    assert kernel.benchmark_result.nc_latency.get_latency_percentile(50) == estimate
+    assert nt.tensor[300, 64] is nt.tensor[nt.mutable] is nt.tensor
