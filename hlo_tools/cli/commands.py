@@ -74,6 +74,12 @@ PROGRAM: Final = Program(
             SCRIPTS,
             for_modules="evaluate",
         ),
+        _other(
+            "migrate",
+            "hlo_tools.cli.migrate",
+            "Rewrite kernels of NKI beta 1 for the current version.",
+            SCRIPTS,
+        ),
         Command("profile", "", "Estimate where a script's programs spend time.", SCRIPTS),
         Command("tune", "", "Estimate a kernel with many parameters.", SCRIPTS),
         _on_modules("evaluate", "hlo_tools.cli.evaluate", "Evaluate a module.", CHECK),

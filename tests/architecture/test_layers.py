@@ -25,6 +25,7 @@ NEEDS_NKI_LANG = (
     "kernel_calls",
     "files",
     "store",
+    "migrate",
 )
 """The parts of hlo_tools that may look down into the kernel language."""
 

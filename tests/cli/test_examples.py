@@ -66,6 +66,20 @@ import numpy as np, nki
 from kernels import softmax
 nki.simulate(softmax)(np.ones((128, 64), np.float32))
 """
+OLD = """
+import numpy as np
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+@nki.jit
+def softmax(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.softmax(nl.load(x), axis=1))
+    return out
+
+if __name__ == "__main__":
+    print(softmax(np.ones((128, 64), np.float32)).sum())
+"""
 PASSES = """
 from dataclasses import dataclass
 from hlo_tools.passes import Pass
@@ -112,6 +126,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         klir.write(traced, tmp_path / f"{name}.klir")
     (tmp_path / "softmax.hlo").write_text(PATTERN)
     (tmp_path / "passes.py").write_text(PASSES)
+    (tmp_path / "old.py").write_text(OLD)
     for name in ("patterns", "references"):
         (tmp_path / f"{name}.py").write_text(PYTHON)
     module = hlo_tools.load(MODEL.encode())

@@ -1,0 +1,1 @@
+"""Kernels of earlier versions of NKI, rewritten for the current one, with a proof of the result."""

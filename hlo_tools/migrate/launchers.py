@@ -1,0 +1,150 @@
+"""Imports, decorators, loops and launches of kernels."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from hlo_tools.migrate.context import Context
+from hlo_tools.migrate.markers import Unmigrated
+from hlo_tools.migrate.source import Source, dotted_name, text_of
+
+__all__ = ["aliases", "decorator", "definition", "imported", "loop", "with_isa"]
+
+BETA1 = "neuronxcc.nki"
+_LOOPS = frozenset(
+    f"{BETA1}.language.{name}" for name in ("affine_range", "sequential_range", "static_range")
+)
+_DECORATORS = frozenset(
+    f"{BETA1}.{name}" for name in ("jit", "trace", "baremetal", "benchmark", "profile")
+) | {"torch_neuronx.nki_jit"}
+_GONE = frozenset(
+    {"par_dim", "arange", "mgrid", "affine_range", "sequential_range", "static_range"}
+)
+"""Imported names of the language whose uses are rewritten."""
+
+
+def aliases(source: Source) -> tuple[str, str]:
+    """Return the file's names of ``nki.language`` and ``nki.isa``."""
+    names = {module: name for name, module in source.aliases.items()}
+    return names.get(f"{BETA1}.language", "nl"), names.get(f"{BETA1}.isa", "nisa")
+
+
+# -- imports --------------------------------------------------------------------------------------
+
+
+def imported(node: cst.Import | cst.ImportFrom, context: Context) -> cst.BaseSmallStatement | None:
+    """Return an import of the current package; None if nothing is left to import."""
+    if isinstance(node, cst.Import):
+        entries = [_renamed(entry) for entry in node.names]
+        return node.with_changes(names=entries)
+    module = "" if node.module is None else dotted_name(node.module)
+    if module == "neuronxcc" and not isinstance(node.names, cst.ImportStar):
+        names = [dotted_name(entry.name) for entry in node.names]
+        if names == ["nki"]:
+            as_name = node.names[0].asname
+            if as_name is not None and dotted_name(as_name.name) == "nki":
+                as_name = None
+            return cst.Import([cst.ImportAlias(cst.Name("nki"), as_name)])
+    if not module.startswith(BETA1):
+        return node
+    if isinstance(node.names, cst.ImportStar):
+        raise Unmigrated(
+            "NKI-M009", text_of(node), "it imports every name", "import nki.language as nl"
+        )
+    entries = [entry for entry in node.names if dotted_name(entry.name) not in _gone(module)]
+    if not entries:
+        return None
+    entries[-1] = entries[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return node.with_changes(module=_module(module), names=entries)
+
+
+def _gone(module: str) -> frozenset[str]:
+    return _GONE if module == f"{BETA1}.language" else frozenset({"trace", "baremetal"})
+
+
+def _renamed(entry: cst.ImportAlias) -> cst.ImportAlias:
+    name = dotted_name(entry.name)
+    if name != BETA1 and not name.startswith(f"{BETA1}."):
+        return entry
+    changed = _module(name)
+    if entry.asname is not None and dotted_name(entry.asname.name) == dotted_name(changed):
+        return entry.with_changes(name=changed, asname=None)
+    return entry.with_changes(name=changed)
+
+
+def _module(name: str) -> cst.Attribute | cst.Name:
+    node = cst.parse_expression(name.removeprefix("neuronxcc."))
+    assert isinstance(node, (cst.Attribute, cst.Name))
+    return node
+
+
+def with_isa(module: cst.Module, context: Context) -> cst.Module:
+    """Return the module with an import of ``nki.isa``, if it has none."""
+    if f"{BETA1}.isa" in context.source.aliases.values():
+        return module
+    added = cst.parse_statement(f"import nki.isa as {context.nisa}")
+    body = list(module.body)
+    last = 0
+    for place, line in enumerate(body):
+        if "nki.language" in text_of(line) and isinstance(line, cst.SimpleStatementLine):
+            last = place + 1
+            break
+    body.insert(last, added)
+    return module.with_changes(body=body)
+
+
+# -- decorators and definitions -------------------------------------------------------------------
+
+
+def decorator(node: cst.Decorator, context: Context) -> cst.Decorator | cst.RemovalSentinel:
+    """Return ``@nki.jit`` for a decorator of beta 1."""
+    called = node.decorator.func if isinstance(node.decorator, cst.Call) else node.decorator
+    name = context.source.resolved(called)
+    if name.startswith(f"{BETA1}.compiler."):
+        return cst.RemoveFromParent()
+    if name not in _DECORATORS:
+        return node
+    return node.with_changes(decorator=cst.parse_expression(f"{_nki(context)}.jit"))
+
+
+def _nki(context: Context) -> str:
+    names = {module: name for name, module in context.source.aliases.items()}
+    return names.get(BETA1, "nki")
+
+
+def definition(
+    original: cst.FunctionDef, updated: cst.FunctionDef, context: Context
+) -> cst.FunctionDef:
+    """Return the definition of a function, without annotations of beta 1."""
+    return updated
+
+
+# -- loops ----------------------------------------------------------------------------------------
+
+
+def loop(
+    original: cst.For, updated: cst.For, context: Context
+) -> tuple[cst.For, list[cst.BaseStatement]]:
+    """Return the loop over ``range``, and a ``return`` of its body that takes effect after it."""
+    iterated = original.iter
+    if not isinstance(iterated, cst.Call) or context.source.resolved(iterated.func) not in _LOOPS:
+        return updated, []
+    changed_iter = updated.iter
+    assert isinstance(changed_iter, cst.Call)
+    arguments = [entry for entry in changed_iter.args if entry.keyword is None]
+    if arguments:
+        arguments[-1] = arguments[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    changed = updated.with_changes(
+        iter=changed_iter.with_changes(func=cst.Name("range"), args=arguments)
+    )
+    body = list(changed.body.body)
+    if (
+        body
+        and isinstance(body[-1], cst.SimpleStatementLine)
+        and isinstance(body[-1].body[0], cst.Return)
+    ):
+        if len(body) == 1:
+            return changed, []
+        returned = body.pop()
+        return changed.with_changes(body=changed.body.with_changes(body=body)), [returned]  # type: ignore[list-item]
+    return changed, []

@@ -1,0 +1,155 @@
+"""Kernels of beta 1 and what they become; both versions give the same bits, and NumPy's numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.migrate.checking import agree
+
+
+def normal(*shape: int, seed: int = 0, dtype: object = np.float32) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def test_vector_add(tmp_path: Path) -> None:
+    a, b = normal(128, 64), normal(128, 64, seed=5)
+    text, result = agree(
+        tmp_path,
+        """
+        @nki.jit
+        def kernel(a, b):
+            # the sum of both
+            total = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+            i_p = nl.arange(128)[:, None]  # rows
+            i_f = nl.arange(a.shape[1])[None, :]
+            left = nl.load(a[i_p, i_f])
+            right = nl.load(b[i_p, i_f])
+            nl.store(total[i_p, i_f], value=left + right)
+            return total
+        """,
+        a,
+        b,
+    )
+    np.testing.assert_array_equal(result, a + b)
+    assert "import nki\n" in text and "neuronxcc" not in text
+    assert "# the sum of both" in text and "# rows" in text
+    assert "left = nl.load(a[0:128, 0:a.shape[1]])" in text
+    assert "nisa.dma_copy(dst=total[0:128, 0:a.shape[1]], src=nl.add(left, right))" in text
+
+
+def test_masks_become_shorter_slices(tmp_path: Path) -> None:
+    a = normal(300, 48)
+    text, result = agree(
+        tmp_path,
+        """
+        @nki.jit
+        def kernel(a):
+            out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+            i_f = nl.arange(a.shape[1])[None, :]
+            for tile in nl.affine_range((a.shape[0] + 127) // 128):
+                i_p = tile * 128 + nl.arange(128)[:, None]
+                rows = nl.load(a[i_p, i_f], mask=i_p < a.shape[0])
+                twice = nl.multiply(rows, 2.0, mask=(i_p < a.shape[0]) & (i_f >= 8))
+                rows[...] = nl.add(rows, 1.0, mask=i_f < 8)
+                nl.store(out[i_p, i_f], rows, mask=(i_p < a.shape[0]) & (i_f < 8))
+                nl.store(out[i_p, i_f], twice, mask=(i_p < a.shape[0]) & (8 <= i_f))
+            return out
+        """,
+        a,
+    )
+    expected = np.where(np.arange(48) < 8, a + 1, 2 * a)
+    np.testing.assert_array_equal(result, expected)
+    assert "for tile in range((a.shape[0] + 127) // 128):" in text
+    assert "min(128, a.shape[0] - i_p)" in text and "mask" not in text
+
+
+def test_products_accumulate_in_lists_of_tiles(tmp_path: Path) -> None:
+    a, b = normal(256, 128), normal(256, 96, seed=3)
+    text, result = agree(
+        tmp_path,
+        """
+        @nki.jit
+        def kernel(a, b):
+            out = nl.ndarray((128, 96), dtype=nl.float32, buffer=nl.shared_hbm)
+            left = nl.ndarray((2, nl.par_dim(128), 128), dtype=a.dtype)
+            total = nl.zeros((nl.par_dim(128), 96), dtype=nl.float32, buffer=nl.psum)
+            i_p, i_f = nl.mgrid[0:128, 0:96]
+            for k in nl.affine_range(2):
+                left[k] = nl.load(a[k * 128:(k + 1) * 128, :])
+                right = nl.load(b[k * 128 + i_p, i_f])
+                total[i_p, i_f] += nisa.nc_matmul(left[k, :, :], right)
+            nl.store(out[i_p, i_f], total)
+            return out
+        """,
+        a,
+        b,
+    )
+    np.testing.assert_allclose(result, a.T.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+    assert "left = [nl.ndarray((128, 128), dtype=a.dtype) for _ in range(2)]" in text
+    assert "accumulate=True" in text and "left[k][:, :]" in text
+
+
+def test_the_promoted_type_is_written_out(tmp_path: Path) -> None:
+    a, b = normal(64, 32, dtype=np.float16), normal(64, 32, seed=9)
+    text, result = agree(
+        tmp_path,
+        """
+        @nki.jit
+        def kernel(a, b):
+            x, y = nl.load(a), nl.load(b)
+            z = nl.exp(x) * 1.5 - y
+            out = nl.ndarray(z.shape, dtype=z.dtype, buffer=nl.shared_hbm)
+            nl.store(out, z)
+            return out
+        """,
+        a,
+        b,
+    )
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, np.exp(a.astype(np.float32)) * 1.5 - b, rtol=3e-3, atol=3e-3)
+    assert "dtype=nl.float32" in text
+
+
+def test_access_patterns_where_slices_do_not_suffice(tmp_path: Path) -> None:
+    a = normal(16, 6, 8)
+    text, result = agree(
+        tmp_path,
+        """
+        @nki.jit
+        def kernel(a):
+            out = nl.ndarray((16, 3, 4), dtype=a.dtype, buffer=nl.shared_hbm)
+            i0, i1, i2, i3, i4 = nl.mgrid[0:16, 0:3, 0:2, 0:4, 0:2]
+            tile = nl.load(a)
+            pooled = nl.max(tile[i0, 2 * i1 + i2, 2 * i3 + i4], axis=[2, 4])
+            nl.store(out, pooled)
+            return out
+        """,
+        a,
+    )
+    np.testing.assert_array_equal(result, a.reshape(16, 3, 2, 4, 2).max(axis=(2, 4)))
+    assert ".ap(pattern=[[48, 16], [16, 3], [8, 2], [2, 4], [1, 2]], offset=0)" in text
+
+
+@pytest.mark.parametrize("step", [2, 3])
+def test_strided_slices(tmp_path: Path, step: int) -> None:
+    a = normal(64, 60)
+    text, result = agree(
+        tmp_path,
+        """
+        @nki.jit
+        def kernel(a, step):
+            out = nl.ndarray((64, 10), dtype=a.dtype, buffer=nl.shared_hbm)
+            i_p = nl.arange(64)[:, None]
+            i_f = nl.arange(10)[None, :]
+            tile = nl.load(a[i_p, step * i_f + 1])
+            nl.store(out[i_p, i_f], tile)
+            return out
+        """,
+        a,
+        step=step,
+    )
+    np.testing.assert_array_equal(result, a[:, 1 : 1 + 10 * step : step])
+    assert "mask" not in text

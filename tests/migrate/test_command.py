@@ -1,0 +1,119 @@
+"""``nki-hlo migrate``: reports, exit codes, the proof."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hlo_tools.cli import main
+from hlo_tools.migrate.proof import prove
+from hlo_tools.migrate.record import Launch
+
+SCRIPT = """
+import numpy as np
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+@nki.jit(mode="simulation")
+def doubled(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x) * 2.0)
+    return out
+"""
+TEST_CASE = """
+import unittest
+
+class TestDoubled(unittest.TestCase):
+    def test_numbers(self):
+        x = np.ones((8, 16), np.float32)
+        self.assertTrue(np.array_equal(doubled(x), 2 * x))
+"""
+SIGNED = """
+import nki, nki.isa as nisa, nki.language as nl
+
+@nki.jit
+def flat(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nisa.memset(dst=tile, value=0.0)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=SIGN)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    file = tmp_path / "old.py"
+    file.write_text(SCRIPT + TEST_CASE)
+    return file
+
+
+def test_the_tests_of_a_script_are_recorded_and_prove_it(
+    script: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    new = script.with_name("new.py")
+    assert main(["migrate", str(script), "-o", str(new), "--json"]) == 0
+    report = json.loads(capfd.readouterr().out)
+    assert report["proven"] and report["markers"] == []
+    assert [row["is_equal"] for row in report["proof"]] == [True] * 3
+    assert all(row["old_ns"] > 0 and row["new_ns"] > 0 for row in report["proof"])
+    assert "@nki.jit\ndef doubled(x):" in new.read_text()
+
+
+def test_markers_are_reported_and_never_proven(
+    script: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script.write_text(SCRIPT.replace("nl.load(x) * 2.0", "nl.dropout(nl.load(x), 0.5)"))
+    code = main(["migrate", str(script), "--kernel", "doubled", "--arg", "x=float32[8,16]"])
+    shown = capfd.readouterr()
+    assert code == 1
+    assert "old.py:9: [NKI-M002] nl.dropout" in shown.err and "not proven" in shown.err
+    assert "# MIGRATE NKI-M002: nl.dropout" in shown.out
+
+
+def test_the_proof_can_be_left_out(script: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["migrate", str(script), "--no-proof", "-k", "doubled", "-a", "x=bf16[8,16]"]
+    assert main(words) == 0
+    shown = capfd.readouterr()
+    assert "not proven: --no-proof" in shown.err
+    assert "nl.multiply(nl.load(x), 2.0, dtype=nl.float32)" in shown.out
+
+
+def test_a_file_without_calls(script: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script.write_text(SCRIPT)
+    assert main(["migrate", str(script)]) == 3
+    assert "HLO-MIGRATE-RUN" in capfd.readouterr().err
+
+
+def test_an_error_of_the_kernel_names_its_own_line(
+    script: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["migrate", str(script), "-k", "doubled", "-a", "x=float32[129,16]"]
+    assert main(words) == 3
+    shown = capfd.readouterr().err
+    assert "NKI-PARTITION" in shown and "old.py:9" in shown
+
+
+def test_without_libcst(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert main(["migrate", str(script)]) == 3
+    shown = capfd.readouterr().err
+    assert "HLO-MIGRATE-LIBCST" in shown and "pip install" in shown
+
+
+def test_the_proof_tells_zero_from_minus_zero(tmp_path: Path) -> None:
+    files = [tmp_path / "plus.py", tmp_path / "minus.py"]
+    for file, sign in zip(files, ("1.0", "-1.0"), strict=True):
+        file.write_text(SIGNED.replace("SIGN", sign))
+    proof = prove(*files, [Launch("flat", (), (np.ones((4, 8), np.float32),), {})])
+    assert not proof.is_equal
+    assert "simulate: result 0 differs" in proof.comparisons[0].difference
+    assert not prove(*files, []).is_equal
