@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Descriptors", "File", "IgnoreHash", "Inputs", "Settings", "Statistic", "Trips"]
+__all__ = ["Descriptors", "File", "IgnoreHash", "Inputs", "Order", "Settings", "Statistic", "Trips"]
 
 File = Annotated[Path, typer.Argument(help="A NEFF.", metavar="FILE")]
 IgnoreHash = Annotated[
@@ -20,6 +20,13 @@ Statistic = Annotated[
 Descriptors = Annotated[
     str,
     typer.Option("--dma", help="Descriptors: dynamic or static; static on trn1 by default."),
+]
+Order = Annotated[
+    str,
+    typer.Option(
+        help="Order of the instructions: source, or scheduled as the vendor's middle end does it; "
+        "by default source, and scheduled too where it differs by 10 %.",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

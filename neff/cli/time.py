@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hlo_tools.cli.shared import console
 from hlo_tools.cli.shared.fills import Fill
 from hlo_tools.cli.shared.options import AsJson
 from neff.cli.estimates import EstimateOptions
-from neff.cli.options import Descriptors, File, Inputs, Settings, Statistic, Trips
+from neff.cli.options import Descriptors, File, Inputs, Order, Settings, Statistic, Trips
+
+if TYPE_CHECKING:
+    from neff.timing import Estimate
 
 __all__ = ["command"]
+
+MAX_SCHEDULED_INSTRUCTIONS = 20_000
+"""The second order of larger programs takes seconds: it is only estimated on request."""
+
+SHOWN_DIFFERENCE = 0.1
+"""A smaller difference of the two orders is not printed."""
 
 
 def command(
@@ -18,6 +27,7 @@ def command(
     statistic: Statistic = "body",
     dma: Descriptors = "",
     settings: Settings = None,
+    order: Order = "",
     trips: Trips = None,
     inputs: Inputs = None,
     fill: Fill = None,
@@ -28,22 +38,45 @@ def command(
     Example: nki-neff time matmul.neff --statistic nc-latency
     """
     from neff.container import read
-    from neff.timing import estimate
+    from neff.profile.scheduled import estimate_in_order
 
     options = EstimateOptions.given(statistic, dma, settings, trips, inputs, fill)
     program = read(file)
-    total = estimate(program, **options.keywords(program, file))
+    keywords = options.keywords(program, file)
+    total = estimate_in_order(program, order or "source", **keywords)
+    scheduled = None
+    if not order and _instruction_count(total) <= MAX_SCHEDULED_INSTRUCTIONS:
+        scheduled = estimate_in_order(program, "scheduled", **keywords)
     document = total.to_json()
     if as_json:
-        console.write_json("time", file=str(file), **document)
+        second: dict[str, object] = {}
+        if scheduled is not None:
+            second["scheduled"] = _totals(scheduled)
+        second["order"] = order or "source"
+        console.write_json("time", file=str(file), **document, **second)
         return 0
     bound = "" if total.is_complete else "at least "
     console.line(f"{total.target}, {total.statistic}: {bound}{total} (estimated)")
+    if scheduled is not None and _differ(total.total.value, scheduled.total.value):
+        console.line(f"in the order of a list scheduler (--order scheduled): {bound}{scheduled}")
     console.line(total.range_parts)
     for number, core in enumerate(document["cores"]):
         _core(number, core, options.trips)
     console.note("not modelled: " + "; ".join(document["not_modelled"]), verbose=True)
     return 0
+
+
+def _instruction_count(total: Estimate) -> int:
+    return sum(lane.events for core in total.cores for lane in core.engines.values())
+
+
+def _differ(source_ns: float, scheduled_ns: float) -> bool:
+    return abs(scheduled_ns - source_ns) > SHOWN_DIFFERENCE * source_ns
+
+
+def _totals(total: Estimate) -> dict[str, float]:
+    document = total.to_json()
+    return {name: document[name] for name in ("total_us", "low_us", "high_us")}
 
 
 def _core(number: int, core: dict[str, Any], trips: int | None) -> None:

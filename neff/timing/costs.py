@@ -174,11 +174,8 @@ class Pricing:
         )  # fmt: skip
 
     def _merged(self, work: Transfer) -> int:
-        """Return the rows in one packet: hardware descriptors and casts send single rows."""
-        is_unmerged = (
-            work.descriptors == "hardware" or work.casts or work.is_strided or work.transposes
-        )
-        if is_unmerged or work.gathered or not work.row_bytes:
+        """Return the rows in one packet."""
+        if _has_single_rows(work) or not work.row_bytes:
             return 1
         largest = int(self.numbers["dma.packet_bytes"]) // work.row_bytes
         return max(1, min(largest, ceil(work.rows / work.lane_count)))
@@ -192,7 +189,7 @@ class Pricing:
             rate = min(rate, p["dma.transpose_bytes_per_ns"])
         elif work.transposes:
             rate *= p["dma.transpose_share" if work.from_hbm else "dma.transpose_sbuf_share"]
-        if work.row_bytes < _FULL_ROW_BYTES and not work.to_hbm:
+        if work.row_bytes < _FULL_ROW_BYTES and not work.to_hbm and _has_single_rows(work):
             rate *= _share(work.row_bytes, p["dma.short_row_share"])
         if work.to_hbm and work.from_hbm:
             rate *= p["dma.between_hbm_share"]
@@ -225,6 +222,12 @@ class Pricing:
         Transfer: _transfer,
         Fixed: _fixed,
     }
+
+
+def _has_single_rows(work: Transfer) -> bool:
+    """Return True if each packet has one row, as hardware descriptors and casts send them."""
+    is_moved_alone = work.descriptors == "hardware" or work.casts or work.transposes
+    return bool(is_moved_alone or work.is_strided or work.gathered)
 
 
 def _share(row_bytes: int, short: float) -> float:

@@ -27,9 +27,9 @@ _MIN_BUSY_SHARE = 0.6
 MODEL_ERRORS: Mapping[str, float] = MappingProxyType(
     {"tensor": 0.16, "compute": 0.2, "issue": 0.13, "DMA": 0.06, "latency": 0.2}
 )
-"""Relative error by bottleneck, on trn1 and trn2. No measured kernel is bound by computing; the error
-of latencies is larger than the 13 % of the rows, since kernels that the vendor's scheduler reordered are
-up to twice as far off in source order."""
+"""Relative error by bottleneck, on trn1 and trn2. The four rows that are bound by computing are
+within 17 %; the error of latencies is larger than the 13 % of most rows, since kernels that the vendor's
+scheduler reordered are farther off."""
 
 _UNMEASURED_FACTOR = 1.5
 """No kernel on trn3 is among the measured rows but one; errors are assumed to be larger."""

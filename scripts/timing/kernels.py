@@ -427,6 +427,8 @@ class Case:
         toolchain: that the measured kernel was compiled with, of :data:`neff.timing.TOOLCHAINS`.
         nbytes: bytes that a row in GB/s counts; of two cores when they read at once, for the
             HBM of trn1 has room for both.
+        order: of :data:`neff.profile.scheduled.ORDERS`, ``scheduled`` for kernels that the vendor's
+            middle end reordered.
     """
 
     target: str
@@ -434,6 +436,7 @@ class Case:
     trace: Callable[[], KernelIR]
     nbytes: int = 0
     toolchain: str = "earlier"
+    order: str = "source"
 
 
 def _case(
@@ -443,12 +446,13 @@ def _case(
     *args: Any,
     nbytes: int = 0,
     toolchain: str = "earlier",
+    order: str = "source",
     **options: Any,
 ) -> Case:
     def trace() -> KernelIR:
         return Kernel(func).trace(args, options, target=target)
 
-    return Case(target, statistic, trace, nbytes, toolchain)
+    return Case(target, statistic, trace, nbytes, toolchain, order)
 
 
 class _Spec:
@@ -517,7 +521,8 @@ _ATTENTION_SIZES = tuple(
 
 
 def _rows(n: int, version: int) -> Case:
-    return _case("trn1", "nc-latency", attention_rows, *[_bf16(128, n)] * 3, version == 6)
+    operands = [_bf16(128, n)] * 3
+    return _case("trn1", "nc-latency", attention_rows, *operands, version == 6, order="scheduled")
 
 
 _TUTORIAL = (_bf16(8192, 4096), _bf16(8192, 8192))

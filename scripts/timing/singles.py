@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from neff.timing import Event, Parameters, Pricing, Side, read_stream, replay
-from neff.timing.work import Transfer
+from neff.timing.work import Compute, Transfer
 
 __all__ = ["SINGLES"]
 
@@ -137,6 +137,18 @@ def _narrow(side: Side) -> float:
     return pricing.cost(Transfer("hardware", 4, 8192, lane_count=1)).moving
 
 
+def _dependent_activation(side: Side) -> float:
+    """From the start of a tiny activation of trn1 to that of the next one, which reads its result."""
+    pricing = Pricing(Parameters("trn1"), side)
+    extras = tuple(
+        f"scalar.{name}_{kind}_cycles"
+        for name in ("activate", "sbuf")
+        for kind in ("interval", "latency")
+    )
+    cost = pricing.cost(Compute("scalar", "scalar.plain_cycles", 1, extras))
+    return cost.latency + pricing.numbers["semaphore.compute_ns"]
+
+
 _STORE = "GpSimd DMA_DIRECT2D - S H - 4x512 -"
 
 SINGLES: Mapping[str, Figure] = {
@@ -191,5 +203,8 @@ SINGLES: Mapping[str, Figure] = {
     "dve_tensor_tensor_fp32": _tensor_tensor,
     "act_copy_128_in_transpose": _transposes,
     "doc_dma_32KiB_4_partitions": _narrow,
+    "doc_scalar_small_interval_ncv2": _dependent_activation,
+    "doc_ring_hop": _parameter("link.latency_ns", 1e3),
+    "doc_internode_hop": _parameter("link.node_latency_ns", 1e3),
 }  # fmt: skip
 """By the row's name, without ``trn2_instr_``."""

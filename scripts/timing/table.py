@@ -25,7 +25,8 @@ from kernels import CASES, Case
 from singles import SINGLES
 
 from neff.compiler import compile_kernel
-from neff.timing import BOTTLENECKS, Parameters, Side, estimate, read_stream, replay_total
+from neff.profile.scheduled import estimate_in_order
+from neff.timing import BOTTLENECKS, Parameters, Side, read_stream, replay_total
 from neff.timing.model_error import MODEL_ERRORS, widened
 
 SUSPECTED = {
@@ -37,6 +38,7 @@ SUSPECTED = {
     "kt_2048_1_1_1": "loads of single tiles wait for something that is not modeled",
     "kt_2048_1_1_2": "loads of single tiles wait for something that is not modeled",
     "kt_2048_1_2_1": "loads of single tiles wait for something that is not modeled",
+    "nkis_attn_v4_512": "launch and fixed costs of trn1, or a longer look-ahead",
     "kt_up_2_4_16": "one load queue: loads behind one that waits for its buffer",
     "doc_dma_32KiB_4_partitions": "documented for 23 B/ns, packets show 27",
     "act_copy_128_in_transpose": "how the profile counts what overlaps",
@@ -110,10 +112,13 @@ Ends = tuple[float, ...]
 
 def _kernel(case: Case, unit: str) -> tuple[Ends, str, float]:
     """Return the figure of a kernel, its bottleneck, and the share of the body in it."""
-    total = estimate(
+    total = estimate_in_order(
         compile_kernel(case.trace()),
+        case.order,
         parameters=Parameters(case.target, toolchain=case.toolchain),
         statistic=case.statistic,
+        dma="",
+        trips=None,
     )
     value, low, high = total.parameter_range
     share = max(core.total.value for core in total.cores) / value

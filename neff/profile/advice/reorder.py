@@ -14,10 +14,10 @@ __all__ = ["dependencies", "grouped_by"]
 _REGISTER = Region(0, 1, 0, 1)
 
 
-def dependencies(run: list[Instruction]) -> list[set[int]]:
+def dependencies(run: list[Instruction], *, is_placed: bool = False) -> list[set[int]]:
     """Return for each instruction of a run the earlier ones that it must follow.
 
-    Tensors of different names never overlap, whatever their addresses are.
+    Tensors of different names never overlap, whatever their addresses are, unless ``is_placed``.
     """
     tracker = Tracker()
     written = {
@@ -28,16 +28,21 @@ def dependencies(run: list[Instruction]) -> list[set[int]]:
     }
     return [
         # Each is a lane of its own: they finish in any order.
-        tracker.visit(index, index, _touched(instruction, written))
+        tracker.visit(index, index, _touched(instruction, written, is_placed))
         for index, instruction in enumerate(run)
     ]
 
 
-def _touched(instruction: Instruction, written: set[str]) -> list[tuple[str, Region, bool]]:
+def _touched(
+    instruction: Instruction, written: set[str], is_placed: bool
+) -> list[tuple[str, Region, bool]]:
     touched: list[tuple[str, Region, bool]] = []
     for operand, is_written in operands_touched(instruction):
         if isinstance(operand, Register):
             touched.append((f"register:{operand.name}", _REGISTER, is_written))
+        elif is_placed and operand.tensor.address is not None:
+            region = region_of(operand, operand.tensor.address)
+            touched.append((operand.tensor.buffer.name, region, is_written))
         elif operand.tensor.name in written:
             touched.append((operand.tensor.name, region_of(operand, (0, 0)), is_written))
     return touched

@@ -1,0 +1,148 @@
+"""The order of a list scheduler: faster where source order makes engines wait, and equally right."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neff import write
+from neff.cli import main
+from neff.compiler import compile_kernel
+from neff.errors import NeffError
+from neff.profile.scheduled import estimate_in_order, in_scheduled_order
+from neff.program import Program, Step
+from neff.runtime import load
+from neff.timing import Estimate, Parameters
+from nki_lang import isa as nisa
+from nki_lang import language as nl
+from nki_lang.kernel import Kernel
+
+VECTOR, SCALAR = nisa.engine.vector, nisa.engine.scalar
+
+
+def alternating(x, rows_at_once):
+    """Each row block goes through two engines in turn, four times."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for start in range(0, x.shape[0], 128):
+        tile = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x[start : start + 128])
+        for _ in range(rows_at_once):
+            nisa.tensor_scalar(tile, tile, nl.multiply, 0.5, engine=VECTOR)
+            nisa.activation(tile, nl.square, tile)
+        nisa.dma_copy(out[start : start + 128], tile)
+    return out
+
+
+def in_place(x, count):
+    """One chain: nothing can be moved."""
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(tile, x)
+    for _ in range(count):
+        nisa.tensor_scalar(tile, tile, nl.multiply, 0.5, engine=VECTOR)
+        nisa.activation(tile, nl.square, tile)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def crowded(x, count):
+    """Tiles that fill SBUF one after the other, so that their values cannot all live at once."""
+    out = nl.ndarray((count * 128, x.shape[1]), dtype=x.dtype, buffer=nl.shared_hbm)
+    for number in range(count):
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x)
+        nisa.tensor_scalar(tile, tile, nl.multiply, float(number), engine=VECTOR)
+        nisa.dma_copy(out[number * 128 : (number + 1) * 128], tile)
+    return out
+
+
+def compiled(func, *args: object, target: str = "trn2", **options: object) -> Program:
+    return compile_kernel(Kernel(func).trace(args, options, target=target))
+
+
+def in_order(program: Program, order: str, **changes: object) -> Estimate:
+    keywords = {"statistic": "body", "dma": "", "trips": None} | changes
+    return estimate_in_order(program, order, parameters=Parameters(program.target), **keywords)  # type: ignore[arg-type]
+
+
+def steps_of(program: Program) -> Counter[tuple[str, str]]:
+    return Counter(
+        (engine.name, step.instruction.op)
+        for graph in program.subgraphs
+        for engine, steps in graph.engines.items()
+        for step in steps
+        if isinstance(step, Step)
+    )
+
+
+def computed(program: Program, **inputs: np.ndarray) -> np.ndarray:
+    (result,) = load(program).run(inputs).values()
+    return np.asarray(result)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_independent_rows_overlap(target: str) -> None:
+    x = np.linspace(-1, 1, 512 * 64, dtype=np.float32).reshape(512, 64)
+    program = compiled(alternating, x, 4, target=target)
+    source, scheduled = (in_order(program, order).total.value for order in ("source", "scheduled"))
+    assert scheduled < 0.75 * source
+
+
+def test_the_new_order_computes_the_same() -> None:
+    for seed in (0, 1):
+        x = np.random.default_rng(seed).uniform(0.5, 1.5, (512, 64)).astype(np.float32)
+        program = compiled(alternating, x, 2)
+        reordered = in_scheduled_order(program, Parameters("trn2"))
+        assert steps_of(reordered) == steps_of(program)
+        np.testing.assert_allclose(computed(reordered, x=x), ((x / 2) ** 2 / 2) ** 2, rtol=1e-5)
+
+
+def test_a_chain_stays_as_it_is() -> None:
+    program = compiled(in_place, np.ones((128, 64), np.float32), 6)
+    source, scheduled = (in_order(program, order).total.value for order in ("source", "scheduled"))
+    assert scheduled == pytest.approx(source, rel=0.01)
+
+
+def test_values_that_do_not_fit_at_once_keep_their_addresses() -> None:
+    """Eight tiles of 96 KiB a partition: two fit."""
+    x = np.random.default_rng(0).standard_normal((128, 24 << 10), dtype=np.float32)
+    program = compiled(crowded, x, 8)
+    reordered = in_scheduled_order(program, Parameters("trn2"))
+    assert steps_of(reordered) == steps_of(program)
+    expected = np.concatenate([x * number for number in range(8)])
+    np.testing.assert_array_equal(computed(reordered, x=x), expected)
+
+
+def test_an_unknown_order_is_refused() -> None:
+    program = compiled(in_place, np.ones((128, 64), np.float32), 1)
+    with pytest.raises(NeffError, match="NEFF-STATISTIC"):
+        in_order(program, "random")
+
+
+def test_time_prints_both_orders_where_they_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.ones((512, 64), np.float32)
+    for name, program in (
+        ("rows", compiled(alternating, x, 4)),
+        ("chain", compiled(in_place, x[:128], 6)),
+    ):
+        write(program, tmp_path / f"{name}.neff")
+    rows, chain = (str(tmp_path / f"{name}.neff") for name in ("rows", "chain"))
+
+    def printed(*words: str) -> str:
+        assert main(["time", *words]) == 0
+        return capsys.readouterr().out
+
+    assert "in the order of a list scheduler (--order scheduled): " in printed(rows)
+    assert "list scheduler" not in printed(chain)
+    assert "list scheduler" not in printed(rows, "--order", "source")
+    document = json.loads(printed(rows, "--json"))
+    assert document["order"] == "source"
+    second = json.loads(printed(rows, "--json", "--order", "scheduled"))
+    assert second["order"] == "scheduled" and "scheduled" not in second
+    assert second["total_us"] == document["scheduled"]["total_us"] < 0.75 * document["total_us"]
