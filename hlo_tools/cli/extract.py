@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hlo_tools.cli.shared import console
-from hlo_tools.cli.shared.targets import TargetName, checked_target
+from hlo_tools.cli.shared.targets import TargetName, checked_target, extracted_target, target_for
 from hlo_tools.errors import HloFileError
 from hlo_tools.extract import CapturedModule, ScriptRun, cache_folder, run_script
 from hlo_tools.extract.flags import remote_cache
@@ -85,7 +85,7 @@ def command(
     if as_json:
         _print_json(script, run, pruned)
     else:
-        _print(run, pruned)
+        _print(run, pruned, platform)
     if not run.modules:
         ended = f" ended with exit code {run.exit_code} and" if run.exit_code else ""
         console.note(
@@ -128,14 +128,14 @@ def _print_json(script: str, run: ScriptRun, pruned: list[str]) -> None:
     )
 
 
-def _print(run: ScriptRun, pruned: list[str]) -> None:
+def _print(run: ScriptRun, pruned: list[str], platform: str) -> None:
     modules = _in_order(run)
     if modules:
         columns = ("module", "instructions", "kernels", "bytes", "ms", "", "entry")
         console.table(columns, [_row(module, run) for module in modules])
         programs, paths = len(modules), len({module.path for module in modules})
         what = f"{console.counted(programs, 'program')}, {console.counted(paths, 'module')}"
-        console.note(f"{what} in {run.output}")
+        console.note(f"{what}{_targets(modules, platform)} in {run.output}")
         _note_small(modules)
     for entry in pruned:
         console.note(f"removed {entry}")
@@ -145,6 +145,15 @@ def _print(run: ScriptRun, pruned: list[str]) -> None:
             f"{stale} of earlier extractions of this script in the same folder: stale, "
             "left out by commands on the folder; --prune removes them"
         )
+
+
+def _targets(modules: list[CapturedModule], platform: str) -> str:
+    """Return the targets of the modules, and how to choose another one if nobody chose it."""
+    names = {extracted_target(Path(module.path)) for module in modules if module.path} - {""}
+    chosen = target_for(platform)
+    is_default = chosen.is_default and names == {chosen.target.name}
+    origin = " (the default target; --target chooses another)" if is_default else ""
+    return f" for {' and '.join(sorted(names))}{origin}" if names else ""
 
 
 def _in_order(run: ScriptRun) -> list[CapturedModule]:

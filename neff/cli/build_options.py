@@ -112,7 +112,12 @@ Framework = Annotated[str, typer.Option(help="XLA, the only choice.", metavar="N
 Target = Annotated[
     str,
     typer.Option(
-        "--target", "--platform", "-t", "-p", help="trn1, trn2 or trn3.", metavar="TARGET"
+        "--target",
+        "--platform",
+        "-t",
+        "-p",
+        help="trn1, trn2 or trn3; by default the module's, the environment's or trn3.",
+        metavar="TARGET",
     ),
 ]
 Level = Annotated[

@@ -186,6 +186,7 @@ def kernel_entry(cache: Path) -> Path:
 def test_extract_prints_a_table_and_writes_whole_entries(jax_script: Path, tmp_path: Path) -> None:
     done = command("extract", str(jax_script), "--platform", "trn1", "--output", str(tmp_path))
     assert done.returncode == 0, done.stderr
+    assert f" for trn1 in {tmp_path}" in done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "result 128.0"
     assert lines[1].split() == ["module", "instructions", "kernels", "bytes", "ms", "entry"]

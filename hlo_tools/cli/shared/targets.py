@@ -39,7 +39,7 @@ TargetName = Annotated[
         "--platform",
         "-t",
         "-p",
-        help="trn1, trn2 or trn3.",
+        help="trn1, trn2 or trn3; by default the module's, the environment's or trn3.",
         metavar="TARGET",
         autocompletion=completion.words(*TARGETS),
     ),
