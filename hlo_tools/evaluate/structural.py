@@ -10,9 +10,9 @@ import numpy as np
 
 from hlo_tools.evaluate.bounded import fits_bounds, resized
 from hlo_tools.evaluate.operation import Call, operation
-from hlo_tools.evaluate.tiled_memory import from_memory, to_memory
 from hlo_tools.evaluate.values import Array, Value, undefined
 from hlo_tools.types.literal import Literal
+from hlo_tools.types.tiled_memory import from_memory, to_memory
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import ShapeProto

@@ -13,8 +13,8 @@ from typing import Final
 from hlo_tools import schema
 from hlo_tools.errors import HloFileError, HloUnsupportedError
 from hlo_tools.files.detection import BYTECODE
+from hlo_tools.ir.stablehlo_forms import expressible
 from hlo_tools.types.comparison import for_older_readers
-from hlo_tools.types.shape import Shape
 from hlo_tools.wire.fields import Buffer
 
 __all__ = ["from_hlo", "symbolic", "to_hlo"]
@@ -22,19 +22,6 @@ __all__ = ["from_hlo", "symbolic", "to_hlo"]
 _SECONDS: Final = 600
 
 
-_NO_FORM: Final = frozenset(
-    {"acos", "acosh", "add-dependency", "asin", "asinh", "async-done", "async-start",
-     "async-update", "atanh", "bitcast", "copy", "copy-done", "copy-start", "cosh", "domain", "erf",
-     "fusion", "mulhi", "ragged-dot", "rng-get-and-update-state", "sinh", "stochastic-convert",
-     "topk"}
-)  # fmt: skip
-"""Opcodes for which jaxlib 0.10.2 writes an operation of its own (dialect ``mhlo``), which StableHLO
-lacks and its readers refuse."""
-_REMEDY: Final = "save the module as HLO: .hlo, .pb"
-_REMEDIES: Final = {
-    "ragged-dot": "StableHLO has it as chlo.ragged_dot only; save the module as HLO: .hlo, .pb",
-    "domain": "nki-hlo slice cuts a part out without it; or save the module as HLO: .hlo, .pb",
-}
 _SYMBOLIC: Final = ("stablehlo.dynamic_", "get_dimension_size", "shape_assertion")
 """Operations that stand in modules with symbolic shapes, and that HLO does not have."""
 
@@ -72,42 +59,9 @@ def from_hlo(data: bytes, task: str) -> bytes:
 
 
 def _expressible(data: bytes) -> bytes:
-    """The module without what StableHLO has no operation for and expresses otherwise: copies and
-    bitcasts that move nothing are reshapes, fusions are calls.
-
-    Raises:
-        HloUnsupportedError: an opcode of it has no form in StableHLO (HLO-STABLEHLO-OPCODE).
-    """
+    """The module with operations that StableHLO has."""
     proto = schema.HloModuleProto.FromString(data)
-    changed = False
-    for body in proto.computations:
-        shapes = {row.id: Shape(row.shape) for row in body.instructions}
-        for row in body.instructions:
-            if row.opcode not in _NO_FORM:
-                continue
-            sources = [shapes[number] for number in row.operand_ids if number in shapes]
-            instead = _instead(row.opcode, sources, Shape(row.shape))
-            if not instead:
-                raise HloUnsupportedError(
-                    f"StableHLO has no {row.opcode}", code="HLO-STABLEHLO-OPCODE",
-                    place=f"%{body.name}/%{row.name}", remedy=_REMEDIES.get(row.opcode, _REMEDY),
-                )  # fmt: skip
-            row.opcode, changed = instead, True
-            row.ClearField("fusion_kind")
-    return proto.SerializeToString(deterministic=True) if changed else data
-
-
-def _instead(opcode: str, sources: list[Shape], shape: Shape) -> str:
-    """The opcode that means the same and has a form in StableHLO, or ""."""
-    if opcode == "fusion":
-        return "call"
-    if opcode not in ("copy", "bitcast") or len(sources) != 1:
-        return ""
-    source = sources[0]
-    if not (source.is_array and shape.is_array) or any(shape.dynamic):
-        return ""
-    rows = opcode == "copy" or (source.is_row_major and shape.is_row_major)
-    return "reshape" if rows and source.element.name == shape.element.name else ""
+    return proto.SerializeToString(deterministic=True) if expressible(proto) else data
 
 
 def _inside(data: bytes) -> bytes:

@@ -62,6 +62,8 @@ def write_module(module: Module, output: str, form: str | None, *, force: bool =
     if form is None and output != "-":
         module.save(output)  # the name has no format either
         return
+    if form in formats.STABLEHLO and module.proto.schedule.sequences:
+        console.note("the schedule is left out: StableHLO has none")
     data = module.to_bytes() if form is None else formats.render(module, form)
     if form in _NOTATIONS:
         write_text(data.decode(), output)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hlo_tools.evaluate.values import Array
+from hlo_tools.types.element_types import Array
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import ShapeProto
