@@ -44,8 +44,8 @@ class CodedError(Exception):
 
     def render(self) -> str:
         """The whole text: ``place: [CODE] message`` and a line of help."""
-        place = f"{self.place}: " if self.place else ""
-        text = f"{place}[{self.code}] {self.message}"
+        location = f"{self.place}: " if self.place else ""
+        text = f"{location}[{self.code}] {self.message}"
         return f"{text}\n  help: {self.remedy}" if self.remedy else text
 
 

@@ -77,13 +77,13 @@ class Kernel:
         function = self.function
         traced = function if isinstance(function, Traced) else Traced(function)
         reasons = {"trace": self._trace(traced, tuple(args or ()), dict(kwargs or {}))}
-        for way in os.environ[WAYS_VARIABLE].split(","):
-            if way == "simulate" or not reasons["trace"]:
-                reasons[way] = _attempt(way, traced, tuple(args or ()), dict(kwargs or {}))
+        for mode in os.environ[WAYS_VARIABLE].split(","):
+            if mode == "simulate" or not reasons["trace"]:
+                reasons[mode] = _attempt(mode, traced, tuple(args or ()), dict(kwargs or {}))
         unwanted = "::test_fail" in os.environ["PYTEST_CURRENT_TEST"]
         _record(reasons, unwanted)
         wrong = list(filter(None, reasons.values()))
-        if unwanted and not all(reasons[way] for way in reasons if way in ("trace", "simulate")):
+        if unwanted and not all(reasons[mode] for mode in reasons if mode in ("trace", "simulate")):
             wrong = []
         return json.dumps({"errors": wrong, "warnings": []})
 
@@ -96,13 +96,13 @@ class Kernel:
             return reason_of(error)
         return ""
 
-    def trace(self, place: str) -> str:
+    def trace(self, location: str) -> str:
         """Write the kernel file."""
         from nki_lang import klir
 
         if self._kernel is None:
             return json.dumps({"errors": ["not specialised"]})
-        klir.write(self._kernel, place)
+        klir.write(self._kernel, location)
         return json.dumps({"errors": []})
 
     def __call__(self) -> None:
@@ -111,9 +111,9 @@ class Kernel:
             raise RuntimeError(errors[0])
 
 
-def _attempt(way: str, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _attempt(mode: str, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     try:
-        WAYS[way](kernel, *copy.deepcopy((args, kwargs)))
+        WAYS[mode](kernel, *copy.deepcopy((args, kwargs)))
     except Exception as error:
         return reason_of(error)
     return ""
@@ -122,10 +122,12 @@ def _attempt(way: str, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 def _record(reasons: dict[str, str], unwanted: bool) -> None:
     test = os.environ["PYTEST_CURRENT_TEST"].partition(" ")[0]
     with open(os.environ[RECORDS_VARIABLE], "a", encoding="utf-8") as file:
-        for way, reason in reasons.items():
+        for mode, reason in reasons.items():
             good = bool(reason) == unwanted
             why = "" if good else reason or "was not refused"
-            result = Result(test.partition("::")[0], test, way, "passed" if good else "failed", why)
+            result = Result(
+                test.partition("::")[0], test, mode, "passed" if good else "failed", why
+            )
             file.write(json.dumps(asdict(result)) + "\n")
 
 

@@ -88,12 +88,12 @@ def main() -> int:
     words = sys.argv[1:]
     split = words.index("--") if "--" in words else len(words)
     options = _options(words[:split])
-    ways = [way for way in options.ways.split(",") if way not in ("", "none")]
+    modes = [mode for mode in options.ways.split(",") if mode not in ("", "none")]
     with tempfile.TemporaryDirectory() as folder:
         copy, records = copied(options.checkout, Path(folder)), Path(folder) / "records"
         paths = [ROOT, ROOT / "compat", ROOT / "scripts", copy / "src" / "nkilib_src", copy / "src", copy]  # fmt: skip
         settings = {
-            "ways": ways, "records": str(records), "sample": options.sample,
+            "ways": modes, "records": str(records), "sample": options.sample,
             "seed": options.seed, "seconds": options.seconds, "gigabytes": options.gigabytes,
         }  # fmt: skip
         environment = dict(os.environ) | {
@@ -116,7 +116,7 @@ def main() -> int:
         lines = records.read_text(encoding="utf-8").splitlines() if records.exists() else []
     results = [Result(**json.loads(line)) for line in lines]
     if results:
-        print_table(results, ["simulate", *ways])
+        print_table(results, ["simulate", *modes])
     if options.json:
         write_json(results, options.json)
     for name, code in codes.items():

@@ -45,7 +45,7 @@ SOURCES = {
 }
 
 
-def run(case: Case, way: str, cores: int, target: str) -> Result:
+def run(case: Case, mode: str, cores: int, target: str) -> Result:
     """Run one case in one way."""
     os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] = target  # some examples set their own
     kernel = case.kernel if cores == 1 else case.kernel[cores]
@@ -53,13 +53,13 @@ def run(case: Case, way: str, cores: int, target: str) -> Result:
     start, reason = time.perf_counter(), ""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            outputs = WAYS[way](kernel, args, kwargs)
+            outputs = WAYS[mode](kernel, args, kwargs)
         reason = difference(outputs, case.expected, case.tolerance, is_prefix=case.is_prefix)
     except Exception as error:  # every failure of a kernel is one line of the report
         reason = reason_of(error)
     seconds = round(time.perf_counter() - start, 2)
     outcome = "failed" if reason else "passed"
-    return Result(case.name, f"{cores} cores, {target}", way, outcome, reason, seconds)
+    return Result(case.name, f"{cores} cores, {target}", mode, outcome, reason, seconds)
 
 
 def _cases(options: argparse.Namespace) -> Iterator[tuple[str, Case]]:
@@ -95,15 +95,15 @@ def main() -> int:
     root = Path(__file__).resolve().parent.parent
     sys.path += [str(root), str(root / "compat")]
     warnings.simplefilter("ignore")
-    ways, results = options.ways.split(","), []
+    modes, results = options.ways.split(","), []
     for source, case in _cases(options):
         for cores in case.cores:
-            for way in ways:
-                result = run(case, way, cores, case.target or options.target)
+            for mode in modes:
+                result = run(case, mode, cores, case.target or options.target)
                 if result.reason:
-                    print(f"{case.name} [{cores}] {way}: {result.reason}", file=sys.stderr)
+                    print(f"{case.name} [{cores}] {mode}: {result.reason}", file=sys.stderr)
                 results.append(replace(result, kernel=f"{source}: {case.name}"))
-    print_table(results, ways)
+    print_table(results, modes)
     if options.json:
         write_json(results, options.json)
     right = sum(result.outcome == "passed" for result in results)

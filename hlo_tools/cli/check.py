@@ -230,11 +230,11 @@ def _report(file: str, findings: list[dict[str, Any]], kernels: list[str], form:
         _print_as(form, [file], [_of_run(file, finding) for finding in unique])
         return 1 if faults else 0
     for finding in unique:
-        place = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
+        location = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
         always = finding["check"] in ("fault", "unwritten")
         check = "" if always else f" (check: {finding['check']})"
         first, _, details = finding["message"].partition("\n")
-        console.line(f"{place}[{finding['code']}] {first}{check}")
+        console.line(f"{location}[{finding['code']}] {first}{check}")
         if details:
             console.line(details)
         if finding["remedy"]:

@@ -143,11 +143,11 @@ def command(
     return 1 if any(gap > tolerance for gap in gaps) else 0
 
 
-def _check_devices(several: bool, way: str, compare: bool, watch: ValueWatch | None) -> None:
+def _check_devices(several: bool, mode: str, compare: bool, watch: ValueWatch | None) -> None:
     """Refuse watches of anything but NumPy on one device, and jaxlib on several devices."""
-    if watch is not None and (several or way == "jaxlib"):
+    if watch is not None and (several or mode == "jaxlib"):
         raise typer.BadParameter("--watch, --stop-at and --dump need NumPy on one device")
-    if several and (compare or way == "jaxlib"):
+    if several and (compare or mode == "jaxlib"):
         raise typer.BadParameter("jaxlib runs one device here; leave out --compare and --with")
 
 

@@ -90,8 +90,8 @@ def _describe(
         if with_cost:
             fields["cost"] = _cost(kernel)
     except HloError as error:
-        place = f"{module.path}:%{view.name}"
-        where = f"{place}: {error.place}" if error.place else place
+        location = f"{module.path}:%{view.name}"
+        where = f"{location}: {error.place}" if error.place else location
         problems.append(
             type(error)(error.message, code=error.code, place=where, remedy=error.remedy)
         )

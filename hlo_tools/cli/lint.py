@@ -142,10 +142,12 @@ def _new(
 def _known_rules(places: Sequence[str]) -> dict[str, LintRule]:
     """The registered rules, and those of Python files."""
     rules = registered_rules()
-    for place in places:
-        if not names_python(place):
-            raise typer.BadParameter(f"{place!r} is not FILE.py:NAME, a LintRule or a list of them")
-        rules = joined(rules, rules_of(load_named(place), place), place)
+    for position in places:
+        if not names_python(position):
+            raise typer.BadParameter(
+                f"{position!r} is not FILE.py:NAME, a LintRule or a list of them"
+            )
+        rules = joined(rules, rules_of(load_named(position), position), position)
     return rules
 
 

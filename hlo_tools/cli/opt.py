@@ -167,10 +167,10 @@ def _separated(data: bytes) -> list[str] | None:
     return texts or None
 
 
-def _parsed(text: str, place: str) -> Module:
+def _parsed(text: str, location: str) -> Module:
     from hlo_tools.text import parse
 
-    return Module(parse(text, name=place), path=place)
+    return Module(parse(text, name=location), path=location)
 
 
 def _form(output: str, modules: list[Module], to: str | None) -> str | None:

@@ -104,11 +104,11 @@ def load_command(entry: Command) -> Any:
 
 def _with_examples(text: str) -> str:
     """A command's help with its ``Example:`` lines as one block that keeps its line breaks."""
-    told, mark, examples = text.partition("Example: ")
+    message, mark, examples = text.partition("Example: ")
     if not mark:
         return text
     rows = [f"  {row.strip()}" for row in examples.split("Example: ")]
-    return "\n".join([f"{told.rstrip()}\n\n\b", "Examples:", *rows])
+    return "\n".join([f"{message.rstrip()}\n\n\b", "Examples:", *rows])
 
 
 def _print_version(context: typer.Context, is_requested: bool) -> None:

@@ -219,7 +219,7 @@ def _print_opcodes(all_statistics: list[Statistics]) -> None:
 
 
 def _print_kernels(all_statistics: list[Statistics]) -> None:
-    for place, module_statistics in enumerate(all_statistics):
+    for position, module_statistics in enumerate(all_statistics):
         if module_statistics.kernels:
             console.line()
             rows = [
@@ -235,7 +235,7 @@ def _print_kernels(all_statistics: list[Statistics]) -> None:
             title = (
                 "kernel"
                 if len(all_statistics) == 1
-                else f"kernel ({'first' if not place else 'second'})"
+                else f"kernel ({'first' if not position else 'second'})"
             )
             console.table((title, "grid", "calls", "bytes", "MACs a call"), rows)
 

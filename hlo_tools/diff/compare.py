@@ -217,8 +217,8 @@ class _Comparison:
         if self.names and left.names[x] != right.names[y]:
             yield Change("name", left.names[x], right.names[y])
         if left.keys[x] != right.keys[y]:
-            told = list(describe(left, x, right, y, self.ignore))
-            yield from told or [Change("unknown fields", "", "differ")]
+            message = list(describe(left, x, right, y, self.ignore))
+            yield from message or [Change("unknown fields", "", "differ")]
         yield from _operand_changes(left, x, right, y, matches, "operand-order" in self.ignore)
         yield from self._call_changes(left.calls[x], right.calls[y])
         yield from _control_changes(left, x, right, y, matches)
@@ -227,14 +227,14 @@ class _Comparison:
         self, left_calls: tuple[int, ...], right_calls: tuple[int, ...]
     ) -> Iterator[Change]:
         """Calls of computations that neither are a pair nor alike."""
-        for place, (a, b) in enumerate(zip_longest(left_calls, right_calls)):
+        for position, (a, b) in enumerate(zip_longest(left_calls, right_calls)):
             if a is not None and b is not None and self._same_call(a, b):
                 continue
             texts = [
                 "" if n is None else f"%{module.computation_by_id(n).name}"
                 for module, n in zip(self.modules, (a, b), strict=True)
             ]
-            yield Change(f"calls {place}", *texts)
+            yield Change(f"calls {position}", *texts)
 
     def _same_call(self, a: int, b: int) -> bool:
         return self.pairs.get(a) == b or self.prints[0].get(a) == self.prints[1].get(b, -1)
@@ -274,9 +274,9 @@ def _scheduled(proto: Message, body: Body) -> list[int] | None:
     number = body.computation.proto.id
     if number not in sequences:
         return None
-    places = {row.id & LOCAL_MASK: place for place, row in enumerate(body.rows)}
+    positions = {row.id & LOCAL_MASK: position for position, row in enumerate(body.rows)}
     ids = (inst_id & LOCAL_MASK for inst_id in sequences[number].instruction_ids)
-    return [places[inst_id] for inst_id in ids if inst_id in places]
+    return [positions[inst_id] for inst_id in ids if inst_id in positions]
 
 
 def _program_changes(field: str, left_shape: Message, right_shape: Message) -> Iterator[Change]:

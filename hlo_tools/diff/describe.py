@@ -153,14 +153,14 @@ def short(text: str) -> str:
     return text if len(text) <= _MAX_VALUE_CHARACTERS else f"{text[: _MAX_VALUE_CHARACTERS - 1]}…"
 
 
-def one_line(body: Body, place: int) -> str:
+def one_line(body: Body, position: int) -> str:
     """An instruction as text, large values left out."""
-    row = body.rows[place]
+    row = body.rows[position]
     if row.opcode == "parameter":
         inside = str(row.parameter_number)
     elif row.opcode == "constant":
         inside = short(print_literal(row.literal, large=False))
     else:
-        inside = ", ".join(f"%{body.names[n]}" for n in body.operands[place])
+        inside = ", ".join(f"%{body.names[n]}" for n in body.operands[position])
     text = f"%{row.name} = {print_shape(row.shape)} {row.opcode}({inside})"
     return short("".join((text, *(f", {name}={value}" for name, value in print_attributes(row)))))

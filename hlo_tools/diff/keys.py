@@ -35,11 +35,11 @@ _CONTROL = tuple(37 << 3 | kind for kind in (2, 0))
 """Tags of the field of control predecessors."""
 
 
-def order_of(body: Body, place: int) -> str:
+def order_of(body: Body, position: int) -> str:
     """The order of a comparison, whichever field of its message states it."""
-    first = body.operands[place][:1]
+    first = body.operands[position][:1]
     element_type = body.rows[first[0]].shape.element_type if first else 0
-    return effective_order(body.rows[place], element_type)
+    return effective_order(body.rows[position], element_type)
 
 
 def check_ignored(ignored: Collection[str]) -> None:
@@ -123,8 +123,8 @@ def bodies_of(module: Module, ignored: Collection[str], numbers: Numbers) -> dic
                     memoryview(stored.buffer)[stored.begin : stored.end]
                 ).digest()
     stated = set(outline.fields.of(*_ORDERS).row.tolist())
-    places = ((body, place) for body in bodies for place in range(len(body.rows)))
-    for number, (body, place) in enumerate(places):
+    positions = ((body, position) for body in bodies for position in range(len(body.rows)))
+    for number, (body, place) in enumerate(positions):
         if body.opcodes[place] == "compare":
             texts[number] += order_of(body, place).encode()
         elif number in stated:  # it means nothing there, and is compared as it is
@@ -163,8 +163,8 @@ def _in_order(module: Module) -> tuple[HloModuleProto, Outline]:
     for body in message.computations:
         computation = module.computation_by_id(body.id)
         assert computation.root  # or there is none, which it reports
-        place = {view.id: place for place, view in enumerate(computation.post_order())}
-        body.instructions.sort(key=lambda row, place=place: place[row.id])
+        positions = {view.id: position for position, view in enumerate(computation.post_order())}
+        body.instructions.sort(key=lambda row, place=positions: place[row.id])
     return message, _outline(message)
 
 
@@ -192,16 +192,24 @@ def _bodies(module: Module, message: HloModuleProto, outline: Outline) -> list[B
     built: list[Body] = []
     for body_outline, row in zip(outline.bodies, message.computations, strict=True):
         rows, base = list(row.instructions), body_outline.first
-        places = range(body_outline.first, body_outline.last)
-        number = {id: place for place, id in enumerate(ids[body_outline.first : body_outline.last])}
+        positions = range(body_outline.first, body_outline.last)
+        number = {
+            id: position for position, id in enumerate(ids[body_outline.first : body_outline.last])
+        }
         body = Body(
             module.computation_by_id(row.id),
             rows,
             [row.name for row in rows],
             [opcodes[kind] for kind in kinds[body_outline.first : body_outline.last]],
-            [tuple(calls[starts[n] : starts[n + 1]]) for n in places],
-            [[operand - base for operand in operands[bounds[n] : bounds[n + 1]]] for n in places],
-            [{number[id & LOCAL_MASK] for id in waits[before[n] : before[n + 1]]} for n in places],
+            [tuple(calls[starts[n] : starts[n + 1]]) for n in positions],
+            [
+                [operand - base for operand in operands[bounds[n] : bounds[n + 1]]]
+                for n in positions
+            ],
+            [
+                {number[id & LOCAL_MASK] for id in waits[before[n] : before[n + 1]]}
+                for n in positions
+            ],
             number[body_outline.root_id & LOCAL_MASK],
         )
         _connect(body)
@@ -211,12 +219,12 @@ def _bodies(module: Module, message: HloModuleProto, outline: Outline) -> list[B
 
 def _connect(body: Body) -> None:
     """Fill in who uses what."""
-    for place, (opcode, operands) in enumerate(zip(body.opcodes, body.operands, strict=True)):
+    for position, (opcode, operands) in enumerate(zip(body.opcodes, body.operands, strict=True)):
         commutes = len(operands) == 2 and opcode in _COMMUTATIVE_OPCODES
         body.commuting.append(commutes)
         body.users.append([])
         for slot, operand in enumerate(operands):
-            body.users[operand].append((place, 0 if commutes else slot))
+            body.users[operand].append((position, 0 if commutes else slot))
 
 
 def _called_first(module: Module, bodies: list[Body]) -> list[Body]:
@@ -233,11 +241,11 @@ def _called_first(module: Module, bodies: list[Body]) -> list[Body]:
 
 def _look_up(body: Body, called: Mapping[int, int], table: _Table) -> None:
     up = body.up
-    for place, (key, operands) in enumerate(zip(body.keys, body.operands, strict=True)):
+    for position, (key, operands) in enumerate(zip(body.keys, body.operands, strict=True)):
         above = [up[operand] for operand in operands]
-        if body.commuting[place]:
+        if body.commuting[position]:
             above.sort()
-        calls = body.calls[place]
+        calls = body.calls[position]
         inside = tuple([called.get(n, -1) for n in calls]) if calls else None
         up.append(table.setdefault((key, inside, *above), len(table)))
 
@@ -245,9 +253,9 @@ def _look_up(body: Body, called: Mapping[int, int], table: _Table) -> None:
 def _look_down(body: Body, table: _Table) -> None:
     body.down = [-1] * len(body.rows)
     down = body.down
-    for place in range(len(body.rows) - 1, -1, -1):
-        uses = [down[user] << _SLOT_BITS | slot for user, slot in body.users[place]]
+    for position in range(len(body.rows) - 1, -1, -1):
+        uses = [down[user] << _SLOT_BITS | slot for user, slot in body.users[position]]
         if len(uses) > 1:
             uses.sort()
-        key = (body.keys[place], place == body.root, *uses)
-        down[place] = table.setdefault(key, len(table))
+        key = (body.keys[position], position == body.root, *uses)
+        down[position] = table.setdefault(key, len(table))

@@ -24,7 +24,7 @@ Alike = Callable[[Body, int, Body, int], bool]
 def match(left: Body, right: Body) -> dict[int, int]:
     """Numbers of instructions on the right by those on the left."""
     if _is_copy(left, right):
-        return {place: place for place in range(len(left.rows))}
+        return {position: position for position in range(len(left.rows))}
     return _Matching(left, right).run()
 
 
@@ -41,7 +41,7 @@ class _Matching:
         self.pairs: dict[int, int] = {}
         self.taken: set[int] = set()
         self._names = tuple(
-            {name: place for place, name in enumerate(body.names)} for body in (left, right)
+            {name: position for position, name in enumerate(body.names)} for body in (left, right)
         )
 
     def run(self) -> dict[int, int]:
@@ -81,29 +81,31 @@ class _Matching:
             return
         left_groups = _grouped(self.left, self.pairs, key)
         right_groups = _grouped(self.right, self.taken, key)
-        for value, places in left_groups.items():
+        for value, positions in left_groups.items():
             right_places = right_groups.get(value)
             if (
                 value is None
                 or not right_places
-                or (unique and (len(places), len(right_places)) != (1, 1))
+                or (unique and (len(positions), len(right_places)) != (1, 1))
             ):
                 continue
-            for a, b in self._in_pairs(places, right_places):
+            for a, b in self._in_pairs(positions, right_places):
                 self._pair(a, b)
 
-    def _in_pairs(self, places: list[int], right_places: list[int]) -> Iterable[tuple[int, int]]:
+    def _in_pairs(self, positions: list[int], right_places: list[int]) -> Iterable[tuple[int, int]]:
         """Pair equal instructions: first those with equal names, then the others in order."""
-        if len(places) == len(right_places) == 1:
-            return [(places[0], right_places[0])]
-        named = {self.right.names[place]: place for place in right_places}
+        if len(positions) == len(right_places) == 1:
+            return [(positions[0], right_places[0])]
+        named = {self.right.names[position]: position for position in right_places}
         namesakes = {
-            place: named[name] for place in places if (name := self.left.names[place]) in named
+            position: named[name]
+            for position in positions
+            if (name := self.left.names[position]) in named
         }
         named_right = set(namesakes.values())
         in_order = zip(
-            [place for place in places if place not in namesakes],
-            [place for place in right_places if place not in named_right],
+            [position for position in positions if position not in namesakes],
+            [position for position in right_places if position not in named_right],
             strict=False,
         )
         return [*namesakes.items(), *in_order]
@@ -170,9 +172,9 @@ class _Matching:
         if not right_uses:
             return
         right_by_use = _by_use(self.right, right_uses)
-        for use, places in _by_use(self.left, left_uses).items():
-            if len(places) == len(right_by_use.get(use, ())):
-                yield from zip(places, right_by_use[use], strict=True)
+        for use, positions in _by_use(self.left, left_uses).items():
+            if len(positions) == len(right_by_use.get(use, ())):
+                yield from zip(positions, right_by_use[use], strict=True)
 
     def _replaced(self) -> None:
         """Different operations that take the same values to the same places."""
@@ -203,7 +205,7 @@ def _grouped(body: Body, paired: Container[int], key: Key) -> dict[object, list[
     """The free instructions by key."""
     groups: dict[object, list[int]] = defaultdict(list)
     key_of = key(body)
-    for place in [place for place in range(len(body.rows)) if place not in paired]:
+    for place in [position for position in range(len(body.rows)) if position not in paired]:
         groups[key_of(place)].append(place)
     return groups
 
@@ -217,8 +219,10 @@ def _by_use(body: Body, uses: list[tuple[int, int]]) -> dict[tuple[str, int], li
 
 
 def _parameter(body: Body) -> Callable[[int], object]:
-    def key(place: int) -> object:
-        return body.rows[place].parameter_number if body.opcodes[place] == "parameter" else None
+    def key(position: int) -> object:
+        return (
+            body.rows[position].parameter_number if body.opcodes[position] == "parameter" else None
+        )
 
     return key
 
@@ -226,16 +230,16 @@ def _parameter(body: Body) -> Callable[[int], object]:
 def _name(body: Body) -> Callable[[int], object]:
     """Return the key of name, opcode and dimensions: the element type may differ."""
 
-    def key(place: int) -> object:
-        dimensions = tuple(body.rows[place].shape.dimensions)
-        return (body.opcodes[place], dimensions, body.names[place])
+    def key(position: int) -> object:
+        dimensions = tuple(body.rows[position].shape.dimensions)
+        return (body.opcodes[position], dimensions, body.names[position])
 
     return key
 
 
 def _op_name(body: Body) -> Callable[[int], object]:
-    def key(place: int) -> object:
-        row = body.rows[place]
+    def key(position: int) -> object:
+        row = body.rows[position]
         name = row.metadata.op_name
         return (row.opcode, row.shape.SerializeToString(), name) if name else None
 

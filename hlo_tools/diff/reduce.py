@@ -229,9 +229,9 @@ def _built(names: dict[str, list[Instruction]], build: Build) -> Iterator[Candid
         yield name, partial(build, units)
 
 
-def _near(module: Module, place: str) -> Candidate:
+def _near(module: Module, location: str) -> Candidate:
     """The instruction of a place alone."""
-    body, _, name = place.removeprefix("%").rpartition("/")
+    body, _, name = location.removeprefix("%").rpartition("/")
     return f"%{name} alone", lambda: kept([module.computation(body).find(name)])
 
 

@@ -65,7 +65,7 @@ def _ragged_dot(call: Call) -> Value:
     sizes = sizes.astype(np.int64)
     ends = np.cumsum(sizes, -1)
     extents = [-1 if dimension == axis else 1 for dimension in range(lhs.ndim)]
-    places: Array = np.arange(lhs.shape[axis]).reshape(extents)
+    positions: Array = np.arange(lhs.shape[axis]).reshape(extents)
 
     def by_batch(numbers: Array) -> Array:
         """A number for each batch, or one for all, to compare with places."""
@@ -76,8 +76,8 @@ def _ragged_dot(call: Call) -> Value:
 
     masked = [
         np.where(
-            (places >= by_batch(ends[..., index] - sizes[..., index]))
-            & (places < by_batch(ends[..., index])), lhs, 0,
+            (positions >= by_batch(ends[..., index] - sizes[..., index]))
+            & (positions < by_batch(ends[..., index])), lhs, 0,
         ).astype(lhs.dtype)
         for index in range(sizes.shape[-1])
     ]  # fmt: skip

@@ -112,23 +112,23 @@ def fold(call: Call, inputs: list[Array], inits: list[Array], axes: tuple[int, .
 
 
 def scatter_into(
-    call: Call, computation: int, targets: list[Array], places: Array, updates: list[Array]
+    call: Call, computation: int, targets: list[Array], positions: Array, updates: list[Array]
 ) -> None:
-    """Combine ``updates`` one after the other into flat ``targets`` at ``places``, in place.
+    """Combine ``updates`` one after the other into flat ``targets`` at ``positions``, in place.
 
     Updates of one location are applied in their order; different locations at once.
     """
     simple = simple_reducer(call, computation) if len(targets) == 1 else ""
     if simple and targets[0].dtype.kind in "iuf" and simple in ("maximum", "minimum", "add"):
         with np.errstate(over="ignore"):
-            UFUNCS[simple].at(targets[0], places, updates[0])
+            UFUNCS[simple].at(targets[0], positions, updates[0])
         return
-    order = np.argsort(places, kind="stable")
-    starts = np.flatnonzero(np.diff(places[order], prepend=-1))
-    lengths = np.diff(starts, append=places.size)
+    order = np.argsort(positions, kind="stable")
+    starts = np.flatnonzero(np.diff(positions[order], prepend=-1))
+    lengths = np.diff(starts, append=positions.size)
     for round_ in range(int(lengths.max(initial=0))):  # the n-th update of every place
         chosen = order[starts[lengths > round_] + round_]
-        spots = places[chosen]
+        spots = positions[chosen]
         combined = combine(
             call,
             computation,

@@ -132,7 +132,7 @@ def _broadcast(call: Call) -> Value:
     if not contributions:
         return _zeros(call)
     roots = _roots(call, contributions)
-    return _one_or_more([contributions[root][place] for place, root in enumerate(roots)])
+    return _one_or_more([contributions[root][position] for position, root in enumerate(roots)])
 
 
 @operation("collective-reduce")
@@ -145,10 +145,10 @@ def _collective_reduce(call: Call) -> Value:
     position = members.index(call.evaluator.device.number)
     return _one_or_more(
         [
-            _folded(call, [parts[place] for parts in contributions])
+            _folded(call, [parts[index] for parts in contributions])
             if root == position
-            else np.zeros_like(call.operands[place])
-            for place, root in enumerate(_roots(call, contributions))
+            else np.zeros_like(call.operands[index])
+            for index, root in enumerate(_roots(call, contributions))
         ]
     )
 
@@ -222,10 +222,10 @@ def _ragged_all_to_all(call: Call) -> Value:
     members = _members(call)
     position = members.index(call.evaluator.device.number)
     result = np.array(call.operands[1])
-    for rows, _, starts, sizes, places, _ in _exchange(call, members):
+    for rows, _, starts, sizes, positions, _ in _exchange(call, members):
         updates = starts.size // len(members)
         for update in range(position * updates, (position + 1) * updates):
-            start, size, place = int(starts[update]), int(sizes[update]), int(places[update])
+            start, size, place = int(starts[update]), int(sizes[update]), int(positions[update])
             result[place : place + size] = rows[start : start + size]
     return result
 

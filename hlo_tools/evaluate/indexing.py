@@ -27,14 +27,14 @@ def _gather(call: Call) -> Value:
     sources = _batch_axes(list(numbers.start_indices_batching_dims), numbers.index_vector_dim)
     for axis, source in zip(numbers.operand_batching_dims, sources, strict=True):
         starts[axis] = _along(batch[source], source, len(batch))
-    places: list[Array] = []
+    positions: list[Array] = []
     for axis in range(operand.ndim):
         start = np.asarray(starts.get(axis, 0), dtype=np.int64)
-        place = start.reshape([*start.shape, *[1] * len(window)] if start.ndim else [])
+        position = start.reshape([*start.shape, *[1] * len(window)] if start.ndim else [])
         if axis in window:
-            place = place + _along(sizes[axis], len(batch) + window.index(axis), rank)
-        places.append(place)
-    gathered = operand[tuple(places)] if places else np.broadcast_to(operand, batch)
+            position = position + _along(sizes[axis], len(batch) + window.index(axis), rank)
+        positions.append(position)
+    gathered = operand[tuple(positions)] if positions else np.broadcast_to(operand, batch)
     extents = [*batch, *(sizes[axis] for axis in window)]
     return _spread(np.broadcast_to(gathered, extents), len(batch), list(numbers.offset_dims))
 
@@ -77,9 +77,9 @@ def _scatter(call: Call) -> Value:
     results = [np.array(operand, order="C") for operand in call.operands[:count]]
     indices, updates = call.operands[count], call.operands[count + 1 :]
     extents = results[0].shape
-    places, inside = _places(call, extents, indices, updates[0].shape)
+    positions, inside = _places(call, extents, indices, updates[0].shape)
     keep = np.flatnonzero(inside.reshape(-1))
-    flat = places.reshape(-1)[keep]
+    flat = positions.reshape(-1)[keep]
     values = [np.ascontiguousarray(update).reshape(-1)[keep] for update in updates]
     scatter_into(call, 0, [result.reshape(-1) for result in results], flat, values)
     return results[0] if count == 1 else tuple(results)

@@ -75,11 +75,11 @@ def _merged(call: Call, lanes: list[Array]) -> Array:
     """
     rows, length = lanes[0].shape
     order: Array = np.broadcast_to(np.arange(length), (rows, length)).copy()
-    places: Array = np.arange(length)
+    positions: Array = np.arange(length)
     width = 1
     while width < length:
-        start: Array = places // (2 * width) * (2 * width)
-        is_left: Array = places - start < width
+        start: Array = positions // (2 * width) * (2 * width)
+        is_left: Array = positions - start < width
         middle, stop = np.minimum(start + width, length), np.minimum(start + 2 * width, length)
         low: Array = np.broadcast_to(np.where(is_left, middle, start), order.shape).copy()
         first = low.copy()
@@ -92,7 +92,7 @@ def _merged(call: Call, lanes: list[Array]) -> Array:
                 np.where(goes_on, probe + 1, low),
                 np.where(goes_on | (low >= high), high, probe),
             )
-        into: Array = np.where(is_left, places, start + places - middle) + low - first
+        into: Array = np.where(is_left, positions, start + positions - middle) + low - first
         merged: Array = np.empty_like(order)
         np.put_along_axis(merged, into, order, -1)
         order = merged

@@ -105,7 +105,9 @@ def _make_tokens(module: Module) -> None:
     tokens = [parameter for parameter in entry.parameters if not parameter.shape.is_array]
     if not tokens:
         return
-    places = {parameter.proto.parameter_number: number for number, parameter in enumerate(arrays)}
+    positions = {
+        parameter.proto.parameter_number: number for number, parameter in enumerate(arrays)
+    }
     for token in tokens:
         token.proto.opcode = "after-all"
         token.proto.ClearField("parameter_number")
@@ -113,7 +115,7 @@ def _make_tokens(module: Module) -> None:
         parameter.proto.parameter_number = number
     proto = module.proto
     for alias in (*proto.input_output_alias.entries, *proto.buffer_donor.entries):
-        alias.parameter_number = places[alias.parameter_number]
+        alias.parameter_number = positions[alias.parameter_number]
     entry.set_root(entry.root)  # the entry's signature is updated
 
 

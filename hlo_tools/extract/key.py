@@ -98,7 +98,7 @@ def explain_key(module: bytes, root: Path | None = None) -> KeyParts:
     view = Module(proto)
     kernels = kernel_files(view, root)
     rename_kernels(view, lambda kernel: kernel.digest, root)
-    order = {computation.id: place for place, computation in enumerate(proto.computations)}
+    order = {computation.id: position for position, computation in enumerate(proto.computations)}
     instructions = tuple(
         tuple(_instruction_digests(computation, order)) for computation in proto.computations
     )
@@ -136,28 +136,34 @@ def _module_digest(proto: HloModuleProto, order: Mapping[int, int]) -> str:
 
 def _computation_text(computation: HloComputationProto) -> str:
     """A computation without its instructions: its root's place and its thread."""
-    places = _places(computation)
-    return f"root {places.get(computation.root_id & LOCAL_MASK, -1)} {computation.execution_thread}"
+    positions = _places(computation)
+    return (
+        f"root {positions.get(computation.root_id & LOCAL_MASK, -1)} {computation.execution_thread}"
+    )
 
 
 def _places(computation: HloComputationProto) -> dict[int, int]:
-    return {inst.id & LOCAL_MASK: place for place, inst in enumerate(computation.instructions)}
+    return {
+        inst.id & LOCAL_MASK: position for position, inst in enumerate(computation.instructions)
+    }
 
 
 def _instruction_digests(
     computation: HloComputationProto, order: Mapping[int, int]
 ) -> list[tuple[str, str]]:
-    places = _places(computation)
+    positions = _places(computation)
     digests: list[tuple[str, str]] = []
     for original in computation.instructions:
         instruction = type(original)()
         instruction.CopyFrom(original)
         for name in _INSTRUCTION_LEFT_OUT:
             instruction.ClearField(name)
-        instruction.id = places[original.id & LOCAL_MASK]
-        instruction.operand_ids[:] = [places.get(i & LOCAL_MASK, -1) for i in original.operand_ids]
+        instruction.id = positions[original.id & LOCAL_MASK]
+        instruction.operand_ids[:] = [
+            positions.get(i & LOCAL_MASK, -1) for i in original.operand_ids
+        ]
         instruction.control_predecessor_ids[:] = [
-            places.get(i & LOCAL_MASK, -1) for i in original.control_predecessor_ids
+            positions.get(i & LOCAL_MASK, -1) for i in original.control_predecessor_ids
         ]
         instruction.called_computation_ids[:] = [
             order.get(i, -1) for i in original.called_computation_ids

@@ -102,7 +102,7 @@ def check_readable(source: str | Path) -> None:
 
 
 def _read_stream(stream: Any) -> tuple[bytes, str]:
-    place = str(getattr(stream, "name", "stream"))
+    location = str(getattr(stream, "name", "stream"))
     if not hasattr(stream, "read"):
         kind = type(stream).__name__
         raise TypeError(f"a module is loaded from a path, bytes or a stream, not from {kind}")
@@ -112,10 +112,10 @@ def _read_stream(stream: Any) -> tuple[bytes, str]:
         raise HloFileError(
             f"cannot be read: {error}",
             code="HLO-READ",
-            place=place,
+            place=location,
             remedy="open the file for reading, in binary: open(path, 'rb')",
         ) from None
-    return (data.encode() if isinstance(data, str) else data), place
+    return (data.encode() if isinstance(data, str) else data), location
 
 
 def _unreadable(source: str | Path, error: Exception) -> HloFileError:
@@ -129,11 +129,11 @@ def _unreadable(source: str | Path, error: Exception) -> HloFileError:
     return HloFileError(f"cannot be read: {reason}", code="HLO-READ", place=place, remedy=remedy)
 
 
-def placed(error: HloError, place: str) -> HloError:
+def placed(error: HloError, location: str) -> HloError:
     """The same error with the file's name in its place."""
-    if not place or error.place.startswith(place):
+    if not location or error.place.startswith(location):
         return error
-    where = f"{place}:{error.place}" if error.place else place
+    where = f"{location}:{error.place}" if error.place else location
     return type(error)(error.message, code=error.code, place=where, remedy=error.remedy)
 
 

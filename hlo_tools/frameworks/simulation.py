@@ -68,10 +68,10 @@ class _Interpreter:
 
     def _tensors(self, operands: Sequence[Array]) -> list[Array]:
         """An array for each tensor of the call; a copy, because the function may write it."""
-        places = {tensor: place for place, tensor in enumerate(self.plan.operands)}
+        positions = {tensor: position for position, tensor in enumerate(self.plan.operands)}
         return [
-            np.array(operands[places[index]])
-            if index in places
+            np.array(operands[positions[index]])
+            if index in positions
             else np.zeros(spec.shape, spec.dtype.dtype)
             for index, spec in enumerate(self.arguments.specs)
         ]

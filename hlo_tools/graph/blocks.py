@@ -41,24 +41,24 @@ def _cut(
     for begin, end in _ranges(0, len(nodes), alive):
         outer = _name(nodes, begin, end)
         inner = _ranges(begin, end, alive) if end - begin > 2 * _BLOCKS else []
-        for place in range(begin, end):
-            block_names[computation.begin + place] = (outer,)
+        for position in range(begin, end):
+            block_names[computation.begin + position] = (outer,)
         for first, last in inner:
             path = (outer, _name(nodes, first, last))
-            for place in range(first, last):
-                block_names[computation.begin + place] = path
+            for position in range(first, last):
+                block_names[computation.begin + position] = path
 
 
 def _alive(computation: Computation, nodes: Sequence[Node]) -> list[int]:
     """How many values are used across the cut before each node."""
     last = list(range(len(nodes)))
-    for place, node in enumerate(nodes):
+    for position, node in enumerate(nodes):
         for operand in node.operands:
             producer = operand - computation.begin
-            last[producer] = max(last[producer], place)
+            last[producer] = max(last[producer], position)
     change = [0] * (len(nodes) + 2)
-    for place, end in enumerate(last):
-        change[place + 1] += 1
+    for position, end in enumerate(last):
+        change[position + 1] += 1
         change[end + 1] -= 1
     return list(accumulate(change))
 

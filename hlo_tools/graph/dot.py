@@ -24,9 +24,9 @@ def _lines(graph: Graph) -> Iterator[str]:
     yield f"digraph {_quoted(graph.name)} {{"
     yield '  node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=10, fontcolor=white];'
     yield '  edge [arrowsize=0.6, color="#64748b"]; compound=true;'
-    for place, computation in enumerate(graph.computations):
+    for position, computation in enumerate(graph.computations):
         mark = "ENTRY " if computation.is_entry else ""
-        yield f"  subgraph cluster_{place} {{"
+        yield f"  subgraph cluster_{position} {{"
         yield f'    label={_quoted(f"{mark}%{computation.name}")}; style=rounded; fontname="sans-serif";'
         for number in range(computation.begin, computation.end):
             yield f"    n{number} [{_node(graph.nodes[number])}];"

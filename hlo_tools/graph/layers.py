@@ -33,34 +33,34 @@ class Layers:
 
 def layers_of(operands: Sequence[Sequence[int]]) -> Layers:
     """Layers for nodes with these operands; one that does not stand before its user is far."""
-    before = [[n for n in needed if n < place] for place, needed in enumerate(operands)]
+    before = [[n for n in needed if n < position] for position, needed in enumerate(operands)]
     users: list[list[int]] = [[] for _ in operands]
-    for place, needed in enumerate(before):
+    for position, needed in enumerate(before):
         for operand in dict.fromkeys(needed):
-            users[operand].append(place)
+            users[operand].append(position)
     level = _levels(before, users)
     reach = _reach(users, level)
     far = [
-        (operand, place)
-        for place, needed in enumerate(operands)
+        (operand, position)
+        for position, needed in enumerate(operands)
         for operand in dict.fromkeys(needed)
-        if operand >= place or level[place] - level[operand] > reach
+        if operand >= position or level[position] - level[operand] > reach
     ]
     above: list[list[int]] = [[] for _ in operands]
     below: list[list[int]] = [[] for _ in operands]
     near: dict[tuple[int, int], list[int]] = {}
     for operand, needing in enumerate(users):
-        way: list[int] = []
+        chain: list[int] = []
         for user in sorted(needing, key=level.__getitem__):
             span = level[user] - level[operand]
             if span > reach:
                 break
-            while len(way) < span - 1:
-                _join(above, below, way[-1] if way else operand, len(level))
-                way.append(len(level))
-                level.append(level[operand] + len(way))
-            near[operand, user] = way[: span - 1]
-            _join(above, below, way[span - 2] if span > 1 else operand, user)
+            while len(chain) < span - 1:
+                _join(above, below, chain[-1] if chain else operand, len(level))
+                chain.append(len(level))
+                level.append(level[operand] + len(chain))
+            near[operand, user] = chain[: span - 1]
+            _join(above, below, chain[span - 2] if span > 1 else operand, user)
     rows: list[list[int]] = [[] for _ in range(max(level, default=-1) + 1)]
     for vertex, number in enumerate(level):
         rows[number].append(vertex)

@@ -108,14 +108,14 @@ class _Placing:
         """The places nearest to those wanted that keep the order and the space between."""
         offsets: list[float] = []
         edge = 0.0
-        for place, node in enumerate(layer):
-            if place:
-                before = layer[place - 1]
+        for position, node in enumerate(layer):
+            if position:
+                before = layer[position - 1]
                 space = self.gap if before < self.count and node < self.count else self.gap / 2
                 edge += (self.widths[before] + self.widths[node]) / 2 + space
             offsets.append(edge)
         weights = [1.0 if node < self.count else _STRAIGHT for node in layer]
-        moved = [want - offset for want, offset in zip(targets, offsets, strict=True)]
+        moved = [expected - offset for expected, offset in zip(targets, offsets, strict=True)]
         for node, value, offset in zip(layer, _ascending(moved, weights), offsets, strict=True):
             self.x[node] = value + offset
 
@@ -127,9 +127,9 @@ class _Placing:
         margin = _LANE * (max(lanes.values(), default=-1) + 1)
         margin += self.gap / 2 if lanes else 0.0
         self.x = [round(place - left + margin, 1) for place in x]
-        places = tuple((self.x[n], self._y(n)) for n in range(count))
+        positions = tuple((self.x[n], self._y(n)) for n in range(count))
         return Drawing(
-            places,
+            positions,
             tuple(self._routes(lanes)),
             round(right - left + margin, 1),
             self.row * len(self.layers.rows),
@@ -170,8 +170,8 @@ class _Placing:
         for user, ends in arriving.items():
             step = min(_PORT, (self.widths[user] - 12) / len(ends))
             first = self.x[user] - step * (len(ends) - 1) / 2
-            for place, (_, operand) in enumerate(sorted(ends)):
-                ports[operand, user] = round(first + step * place, 1)
+            for position, (_, operand) in enumerate(sorted(ends)):
+                ports[operand, user] = round(first + step * position, 1)
         return ports
 
 

@@ -113,20 +113,22 @@ def graph_of(module: Module, computations: Collection[str] = (), *, target: str 
     chosen = [module.computation(n) for n in computations] or [entry] + [
         computation for computation in module.computations if computation is not entry
     ]
-    numbers = {computation.id: place for place, computation in enumerate(dict.fromkeys(chosen))}
+    numbers = {
+        computation.id: position for position, computation in enumerate(dict.fromkeys(chosen))
+    }
     computations_made: list[Computation] = []
     nodes: list[Node] = []
     shapes: dict[bytes, str] = {}
     wrapped = wrapped_kernels(module)
     costs = Costs(module, target) if target else None
-    for place, computation in enumerate(dict.fromkeys(chosen)):
+    for position, computation in enumerate(dict.fromkeys(chosen)):
         begin = len(nodes)
         local = {
             view.local_id: begin + index for index, view in enumerate(computation.instructions)
         }
         for view in computation.instructions:
             kernel = kernel_at(view, wrapped)
-            node = _node(view, kernel, place, local, numbers, shapes)
+            node = _node(view, kernel, position, local, numbers, shapes)
             if costs is not None:
                 pairs, texts = costs.of_kernel(kernel) if kernel else (costs.of(view), ())
                 node = replace(node, costs=pairs, texts=texts)
@@ -176,14 +178,14 @@ def _scope(op_name: str) -> tuple[str, ...]:
     """The path's parts; slashes within parentheses belong to a name."""
     parts: list[str] = []
     depth = start = 0
-    for place, char in enumerate(op_name):
+    for position, char in enumerate(op_name):
         if char in "([{":
             depth += 1
         elif char in ")]}":
             depth = max(depth - 1, 0)
         elif char == "/" and not depth:
-            parts.append(op_name[start:place])
-            start = place + 1
+            parts.append(op_name[start:position])
+            start = position + 1
     return tuple(component for component in parts if component)
 
 

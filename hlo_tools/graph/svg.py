@@ -68,8 +68,8 @@ def _computation(
     yield f'<g transform="translate({_MARGIN:g} {_TITLE:g})">'
     for route in drawing.routes:
         yield _edge(route)
-    for node, box, place in zip(nodes, boxes, drawing.places, strict=True):
-        yield _node(node, box, place)
+    for node, box, position in zip(nodes, boxes, drawing.places, strict=True):
+        yield _node(node, box, position)
     yield "</g></g>"
 
 

@@ -41,12 +41,12 @@ def check_reducer(
     call.check(
         len(parts) == count, f"has a reducer that returns {result} for {counted(count, 'input')}"
     )
-    for place, accumulator in enumerate(parts):
+    for position, accumulator in enumerate(parts):
         call.check(
             isinstance(accumulator, Array)
             and accumulator.rank == 0
-            and accumulator == parameters[place],
-            f"has a reducer that takes {parameters[place]} as parameter {place} and returns {accumulator}; "
+            and accumulator == parameters[position],
+            f"has a reducer that takes {parameters[position]} as parameter {position} and returns {accumulator}; "
             "both must be one scalar type",
         )
     for accumulator, init in zip(parts, inits, strict=False):
@@ -54,11 +54,11 @@ def check_reducer(
             fits(accumulator, init),
             f"has a reducer that returns {accumulator} and starts from {init}",
         )
-    for place, array in enumerate(inputs):
-        element, parameter = Array(array.element), parameters[count + place]
+    for position, array in enumerate(inputs):
+        element, parameter = Array(array.element), parameters[count + position]
         call.check(
-            fits(element, parameter) and fits(parts[place], parameter),
-            f"has a reducer that takes {parameter} as parameter {count + place} for elements of {array}",
+            fits(element, parameter) and fits(parts[position], parameter),
+            f"has a reducer that takes {parameter} as parameter {count + position} for elements of {array}",
         )
 
 
@@ -73,11 +73,11 @@ def check_chooser(call: Call, elements: Sequence[Array], what: str, *, number: i
         f"{counted(len(elements), 'operand')}",
     )
     call.check(result == PRED, f"has a {what} that returns {result} instead of pred[]")
-    for place, parameter in enumerate(parameters):
-        array = elements[place // 2]
+    for position, parameter in enumerate(parameters):
+        array = elements[position // 2]
         call.check(
             fits(Array(array.element), parameter),
-            f"has a {what} that takes {parameter} as parameter {place} for elements of {array}",
+            f"has a {what} that takes {parameter} as parameter {position} for elements of {array}",
         )
 
 
@@ -89,10 +89,10 @@ def check_mapped(call: Call, operands: Sequence[Array]) -> Array:
         f"has a computation of {counted(len(parameters), 'parameter')} for "
         f"{counted(len(operands), 'operand')}",
     )
-    for place, (parameter, operand) in enumerate(zip(parameters, operands, strict=True)):
+    for position, (parameter, operand) in enumerate(zip(parameters, operands, strict=True)):
         call.check(
             fits(Array(operand.element), parameter),
-            f"has a computation that takes {parameter} as parameter {place} for elements of {operand}",
+            f"has a computation that takes {parameter} as parameter {position} for elements of {operand}",
         )
     if not isinstance(result, Array) or result.rank:
         call.check(False, f"has a computation that returns {result} instead of a scalar")

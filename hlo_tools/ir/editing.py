@@ -323,24 +323,24 @@ def settle_module(module: Module) -> None:
 
 def _is_in_order(module: Module, changed: list[Computation]) -> bool:
     """Return True if all computations follow their callees, given the changed ones."""
-    places = module._places
-    if places is None or len(places) != len(module.by_id()):
+    positions = module._places
+    if positions is None or len(positions) != len(module.by_id()):
         return False
     return all(
-        places.get(number, len(places)) < places[computation.id]
+        positions.get(number, len(positions)) < positions[computation.id]
         for computation in changed
         for number in computation.called_ids()
     )
 
 
 def _order_computations(module: Module) -> None:
-    places = {c.id: place for place, c in enumerate(computations_in_order(module))}
+    positions = {c.id: position for position, c in enumerate(computations_in_order(module))}
     computations = module._proto.computations
-    if any(places[proto.id] != place for place, proto in enumerate(computations)):
-        computations.sort(key=_place_in(places))
+    if any(positions[proto.id] != position for position, proto in enumerate(computations)):
+        computations.sort(key=_place_in(positions))
         computations_by_id = module.by_id()
         module._computations = {proto.id: computations_by_id[proto.id] for proto in computations}
-    module._places = places
+    module._places = positions
 
 
 def settle(computation: Computation) -> None:
@@ -366,11 +366,11 @@ def put_in_order(computation: Computation) -> list[Instruction]:
 
 
 def _place_in(
-    places: Mapping[int, int],
+    positions: Mapping[int, int],
 ) -> Callable[[HloInstructionProto | HloComputationProto], int]:
     """A sort key for messages: their places by id; those without one go last."""
-    last = len(places)
-    return lambda proto: places.get(proto.id, last)
+    last = len(positions)
+    return lambda proto: positions.get(proto.id, last)
 
 
 def _settle_schedule(computation: Computation, order: list[Instruction]) -> None:

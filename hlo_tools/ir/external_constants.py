@@ -142,41 +142,42 @@ def _npy(array: Array) -> bytes:
 
 def _read(root: Path, relative: str, shape: Shape, view: Instruction) -> Array:
     path = root / relative
-    place = f"{view.module.path or view.module.name}:%{view.name}"
+    location = f"{view.module.path or view.module.name}:%{view.name}"
     if Path(relative).is_absolute() or ".." in Path(relative).parts:
-        raise _unusable(place, f"its constant is outside of the module's folder: {relative}")
+        raise _unusable(location, f"its constant is outside of the module's folder: {relative}")
     try:
         if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
-            raise _unusable(place, f"{path} is a link out of the module's folder")
+            raise _unusable(location, f"{path} is a link out of the module's folder")
         data = read_plain(path, 8 * shape.byte_size + _HEADER_BYTES)  # small types take a byte
     except (OSError, ValueError) as error:
         raise _unusable(
-            place, f"{path} cannot be read: {getattr(error, 'strerror', error)}"
+            location, f"{path} cannot be read: {getattr(error, 'strerror', error)}"
         ) from None
     if hashlib.sha256(data).hexdigest() != path.stem:
-        raise _unusable(place, f"{path} has changed since it was written")
+        raise _unusable(location, f"{path} has changed since it was written")
     try:
         array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
     except Exception as error:  # the parser evaluates a literal: anything can come out of it
-        raise _unusable(place, f"{path} is no .npy file: {error}") from None
-    return _checked(array, shape.element, shape.dimensions, path, place)
+        raise _unusable(location, f"{path} is no .npy file: {error}") from None
+    return _checked(array, shape.element, shape.dimensions, path, location)
 
 
 def _checked(
     array: Array, element: ElementType, dimensions: tuple[int, ...],
-    path: Path, place: str,
+    path: Path, location: str,
 ) -> Array:  # fmt: skip
     if array.shape != dimensions or array.dtype.itemsize != element.itemsize:
         raise _unusable(
-            place, f"{path} holds {array.dtype}{list(array.shape)}, not {element}{list(dimensions)}"
+            location,
+            f"{path} holds {array.dtype}{list(array.shape)}, not {element}{list(dimensions)}",
         )
     return array if array.dtype == element.dtype else array.view(element.dtype or array.dtype)
 
 
-def _unusable(place: str, message: str) -> HloFileError:
+def _unusable(location: str, message: str) -> HloFileError:
     return HloFileError(
         message,
         code="HLO-EXTERNAL",
-        place=place,
+        place=location,
         remedy="copy the folder of constants together with the module",
     )

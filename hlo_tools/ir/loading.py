@@ -103,29 +103,29 @@ def load_outline(source: str | Path | bytes) -> ModuleOutline:
         return ModuleOutline(content, *module_range(content, kind), path=place)
 
 
-def _read_message(content: Buffer, kind: str, place: str) -> Module:
+def _read_message(content: Buffer, kind: str, location: str) -> Module:
     data = bytes(content)
-    return _module_in(_parse(data, schema.message(MESSAGES[kind])), data, place)
+    return _module_in(_parse(data, schema.message(MESSAGES[kind])), data, location)
 
 
-def _module_in(message: Message, original: bytes | None, place: str) -> Module:
+def _module_in(message: Message, original: bytes | None, location: str) -> Module:
     """The module of a file's message, which is one of ``MESSAGES``."""
     if isinstance(message, schema.HloModuleProto):
-        return Module(message, original=original, path=place)
+        return Module(message, original=original, path=location)
     if isinstance(message, schema.HloSnapshot):
-        return Module(message.hlo.hlo_module, original=original, envelope=message, path=place)
+        return Module(message.hlo.hlo_module, original=original, envelope=message, path=location)
     assert isinstance(message, (schema.HloProto, schema.HloUnoptimizedSnapshot))
-    return Module(message.hlo_module, original=original, envelope=message, path=place)
+    return Module(message.hlo_module, original=original, envelope=message, path=location)
 
 
-def _read_delimited(content: Buffer, place: str, threshold: int | None) -> Module:
+def _read_delimited(content: Buffer, location: str, threshold: int | None) -> Module:
     """Read an unoptimized snapshot with its length prefix; the arguments after it stay bytes."""
     begin, end = message_range(content)
     message = memoryview(content)[begin:end]
     if threshold is None:
-        module = _read_message(message, "unoptimized", place)
+        module = _read_message(message, "unoptimized", location)
     else:
-        module = _read_skeleton(message, "unoptimized", place, threshold)
+        module = _read_skeleton(message, "unoptimized", location, threshold)
     envelope = module.envelope
     assert isinstance(envelope, schema.HloUnoptimizedSnapshot)
     stated = sum(
@@ -144,7 +144,7 @@ def _read_delimited(content: Buffer, place: str, threshold: int | None) -> Modul
     return module
 
 
-def _read_skeleton(content: Buffer, kind: str, place: str, threshold: int) -> Module:
+def _read_skeleton(content: Buffer, kind: str, location: str, threshold: int) -> Module:
     """The module, and the message around it, without the module's large constants."""
     skeleton = cut(content, kind, threshold)
     data = wrapped(content, kind, skeleton.data)
@@ -155,7 +155,7 @@ def _read_skeleton(content: Buffer, kind: str, place: str, threshold: int) -> Mo
             code="HLO-TOO-LARGE",
             remedy="load it with a smaller leave_constants",
         )
-    module = _read_message(data, kind, place)
+    module = _read_message(data, kind, location)
     module._original = content
     proto = module._proto
     for (computation, index), stored in skeleton.literals.items():
@@ -175,12 +175,12 @@ def _parse(data: bytes, message_class: type[Message]) -> Message:
     return message
 
 
-def _read_text(content: Buffer, kind: str, place: str) -> Module:
+def _read_text(content: Buffer, kind: str, location: str) -> Module:
     from hlo_tools.text import parse
 
     try:
         text = _without_log_headers(bytes(content).decode("utf-8"))
-        return Module(parse(text, name=place or "<text>"), path=place)
+        return Module(parse(text, name=location or "<text>"), path=location)
     except UnicodeDecodeError as error:
         raise HloFileError(
             f"the text is not UTF-8 at byte {error.start}",
@@ -200,7 +200,7 @@ _LOG_HEADER = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ [^\]\n]+\] ?", re.MULTILINE
 """The header that glog and absl write before each line: ``I0101 12:00:00.000000 12 file.cc:34] ``."""
 
 
-def _read_stablehlo(content: Buffer, kind: str, place: str) -> Module:
+def _read_stablehlo(content: Buffer, kind: str, location: str) -> Module:
     from hlo_tools.ir.stablehlo import symbolic, to_hlo  # late: starts a process
 
     message = _parse(to_hlo(content), schema.HloModuleProto)
@@ -208,23 +208,23 @@ def _read_stablehlo(content: Buffer, kind: str, place: str) -> Module:
     for number, shape in enumerate(message.host_program_shape.parameters):
         if any(extent < 0 for extent in shape.dimensions):
             raise symbolic(f"parameter {number} has one")
-    return _module_in(message, None, place)
+    return _module_in(message, None, location)
 
 
-def _read_pbtxt(content: Buffer, kind: str, place: str) -> Module:
+def _read_pbtxt(content: Buffer, kind: str, location: str) -> Module:
     from google.protobuf import text_format
 
-    return _read_notation(content, "pbtxt", text_format.Parse, place)
+    return _read_notation(content, "pbtxt", text_format.Parse, location)
 
 
-def _read_json(content: Buffer, kind: str, place: str) -> Module:
+def _read_json(content: Buffer, kind: str, location: str) -> Module:
     from google.protobuf import json_format
 
-    return _read_notation(content, "JSON", json_format.Parse, place)
+    return _read_notation(content, "JSON", json_format.Parse, location)
 
 
 def _read_notation(
-    content: Buffer, name: str, parse: Callable[[str, Message], Message], place: str
+    content: Buffer, name: str, parse: Callable[[str, Message], Message], location: str
 ) -> Module:
     """A message in protobuf's own text or JSON notation: the module, or one around it."""
     text = bytes(content).decode("utf-8", errors="replace")
@@ -236,7 +236,7 @@ def _read_notation(
         except Exception as error:  # ParseError of either notation, RecursionError
             failures.append(error)
             continue
-        return _module_in(message, None, place)
+        return _module_in(message, None, location)
     raise _not_parsed(name, max(failures, key=_position))
 
 

@@ -531,7 +531,7 @@ class Module:
         proto = self.proto
         ids = {computation.id for computation in gone}
         remaining = [c for c in self.by_id().values() if c.id not in ids]
-        rank = {c.id: place for place, c in enumerate(remaining)}
+        rank = {c.id: position for position, c in enumerate(remaining)}
 
         def place(computation: HloComputationProto) -> int:
             return rank.get(computation.id, len(remaining))

@@ -60,8 +60,8 @@ def _new_numbers(proto: HloModuleProto, scheme: str) -> dict[int, dict[int, int]
     following = 1
     for computation in proto.computations:
         table = numbers[computation.id] = {}
-        for place, instruction in enumerate(computation.instructions):
-            new = wide(computation.id, place) if scheme == "wide" else following + place
+        for position, instruction in enumerate(computation.instructions):
+            new = wide(computation.id, position) if scheme == "wide" else following + position
             table[instruction.id & LOCAL_MASK] = new
         following += len(computation.instructions)
     return numbers

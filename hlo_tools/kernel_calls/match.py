@@ -183,9 +183,9 @@ class _Matcher:
                 continue
             if self._holds(pair):
                 self._fitting[pair] = None
-                ways = self._ways(pair)
-                alternatives += [(_with(way, goals), self.known) for way in ways[1:]]
-                goals = _with(ways[0], goals)
+                orders = self._ways(pair)
+                alternatives += [(_with(order, goals), self.known) for order in orders[1:]]
+                goals = _with(orders[0], goals)
             elif alternatives:
                 goals, mark = alternatives.pop()
                 self.forget_since(mark)
@@ -225,7 +225,7 @@ class _Matcher:
             orders.append(view.operands[::-1])
         pairs = [list(zip(pattern.operands, operands, strict=False)) for operands in orders]
         fits = len(pattern.operands) == len(view.operands)
-        return [way for way in pairs if fits and all(map(self._could_fit, way))]
+        return [order for order in pairs if fits and all(map(self._could_fit, order))]
 
 
 def _with(pairs: list[Pair], goals: Goals) -> Goals:

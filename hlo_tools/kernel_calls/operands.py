@@ -69,7 +69,7 @@ def shape_of(tensor: Tensor) -> Shape:
 
 
 def check_fits(
-    kernel: KernelIR, operands: list[Shape], results: list[Shape], place: str = ""
+    kernel: KernelIR, operands: list[Shape], results: list[Shape], location: str = ""
 ) -> None:
     """Refuse a kernel whose inputs or outputs have other shapes or types than a call.
 
@@ -81,22 +81,22 @@ def check_fits(
     ):  # fmt: skip
         if len(tensors) != len(shapes):
             raise misfit(
-                what, f"has {counted(len(tensors), what)}, not {len(shapes)}", kernel, place
+                what, f"has {counted(len(tensors), what)}, not {len(shapes)}", kernel, location
             )
         for tensor, shape in zip(tensors, shapes, strict=True):
             if shape.dtype != tensor.dtype.dtype or shape.dimensions != tuple(tensor.shape):
                 stated = f"{shape_of(tensor)}"
                 raise misfit(
-                    what, f"has its {what} {tensor.name} as {stated}, not {shape}", kernel, place
+                    what, f"has its {what} {tensor.name} as {stated}, not {shape}", kernel, location
                 )
 
 
-def misfit(what: str, reason: str, kernel: KernelIR, place: str) -> HloVerifyError:
+def misfit(what: str, reason: str, kernel: KernelIR, location: str) -> HloVerifyError:
     """The error of a kernel whose ``what`` (operand or result) is not as a call wants it."""
     return HloVerifyError(
         f"kernel {kernel.name} {reason}",
         code=f"HLO-KERNEL-{what.upper()}",
-        place=place,
+        place=location,
         remedy="use a kernel that was traced for these shapes and types",
     )
 

@@ -69,7 +69,7 @@ def read_named(reference: Any) -> Any:
     return reference
 
 
-def _traced(function: Callable[..., Any], shapes: Sequence[Shape], place: str) -> Module:
+def _traced(function: Callable[..., Any], shapes: Sequence[Shape], location: str) -> Module:
     used_shapes = shapes[: _count(function, len(shapes))]
     arrays = [np.broadcast_to(np.zeros((), shape.dtype), shape.dimensions) for shape in used_shapes]
     try:
@@ -86,7 +86,7 @@ def _traced(function: Callable[..., Any], shapes: Sequence[Shape], place: str) -
             f"{name} cannot be turned into HLO for {', '.join(map(str, used_shapes))}: "
             f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",
             code="HLO-REFERENCE-FUNCTION",
-            place=place,
+            place=location,
             remedy="write it with NumPy for arrays of these shapes, or decorate it with jax.jit",
         ) from error
 

@@ -137,10 +137,11 @@ def _results(view: Instruction, call: KernelCall) -> str:
 
 def _aliases(view: Instruction, call: KernelCall) -> str:
     """Return the mismatch between the call's aliases and the kernel's in-place writes, or ""."""
-    place = {name: index for index, name in enumerate(call.config.input_names)}
+    positions = {name: index for index, name in enumerate(call.config.input_names)}
     inputs = call.kernel.inputs
     expected = {
-        out: place[inputs[operand_name].name] for out, operand_name in call.kernel.aliases.items()
+        out: positions[inputs[operand_name].name]
+        for out, operand_name in call.kernel.aliases.items()
     }
     stated = {
         (alias.output_shape_index[0] if alias.output_shape_index else 0): alias.operand_index

@@ -64,24 +64,24 @@ def joined(
     return rules
 
 
-def rules_of(value: Any, place: str) -> list[LintRule]:
+def rules_of(value: Any, location: str) -> list[LintRule]:
     """The rules that an object is, or holds.
 
     Raises:
         HloError: it is something else (HLO-RULE-BROKEN).
     """
-    rules = [value] if isinstance(value, LintRule) else list(_members(value, place))
+    rules = [value] if isinstance(value, LintRule) else list(_members(value, location))
     for rule in rules:
         if not isinstance(rule, LintRule):
-            raise _broken(place, f"holds {type(rule).__name__}, not a LintRule")
+            raise _broken(location, f"holds {type(rule).__name__}, not a LintRule")
         if not _CODE.fullmatch(rule.code):
-            raise _broken(place, f"has the code {rule.code!r}; write capitals, as in TEAM-001")
+            raise _broken(location, f"has the code {rule.code!r}; write capitals, as in TEAM-001")
     return rules
 
 
-def _members(value: Any, place: str) -> Iterator[Any]:
+def _members(value: Any, location: str) -> Iterator[Any]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise _broken(place, f"is {type(value).__name__}, not a LintRule or a list of them")
+        raise _broken(location, f"is {type(value).__name__}, not a LintRule or a list of them")
     yield from value.values() if isinstance(value, dict) else value
 
 
@@ -89,9 +89,9 @@ def _imported(plugin: Plugin) -> Any:
     try:
         return plugin.get()
     except Exception as error:  # another package's import may fail in any way
-        place = f"{plugin.value} of {plugin.origin}"
-        raise _broken(place, f"cannot be imported: {error}") from error
+        location = f"{plugin.value} of {plugin.origin}"
+        raise _broken(location, f"cannot be imported: {error}") from error
 
 
-def _broken(place: str, reason: str) -> HloError:
-    return HloError(f"{place} {reason}", code="HLO-RULE-BROKEN", remedy="fix it, or remove it")
+def _broken(location: str, reason: str) -> HloError:
+    return HloError(f"{location} {reason}", code="HLO-RULE-BROKEN", remedy="fix it, or remove it")

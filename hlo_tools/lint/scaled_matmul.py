@@ -122,12 +122,12 @@ def _result_type(call: _Call) -> str:
     return "" if shape.element.name in _RESULTS else f"it returns {shape}"
 
 
-def _rank(place: int) -> Check:
+def _rank(position: int) -> Check:
     def problem(call: _Call) -> str:
-        if len(call.view.operands) <= place:
+        if len(call.view.operands) <= position:
             return ""
-        shape = call.view.operands[place].shape
-        return "" if shape.rank > 1 else f"%{call.view.operands[place].name} is {shape}"
+        shape = call.view.operands[position].shape
+        return "" if shape.rank > 1 else f"%{call.view.operands[position].name} is {shape}"
 
     return _each(problem)
 

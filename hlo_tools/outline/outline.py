@@ -357,13 +357,15 @@ class Outline:
             sizes[bodies] = np.maximum.reduceat(self.local_ids, starts) - lowest[bodies] + 1
         if int(sizes.sum()) > _SPARSE * (self.instruction_count + 1):
             return first, self._searched(owner << LOCAL_BITS | local)
-        place = np.cumsum(sizes) - sizes
+        position = np.cumsum(sizes) - sizes
         table = np.full(int(sizes.sum()) + 1, -1)
         owners = self.body_of
-        table[place[owners] + self.local_ids - lowest[owners]] = np.arange(self.instruction_count)
+        table[position[owners] + self.local_ids - lowest[owners]] = np.arange(
+            self.instruction_count
+        )
         offset = local - lowest[owner]
         return first, table[
-            np.where((offset >= 0) & (offset < sizes[owner]), place[owner] + offset, -1)
+            np.where((offset >= 0) & (offset < sizes[owner]), position[owner] + offset, -1)
         ]
 
     def _searched(self, operand_keys: Array) -> Array:
@@ -481,7 +483,9 @@ class Outline:
         # its size, so what is left are the gaps between them.
         begin, end = (bounds[body.first : body.last] for bounds in self.rows)
         size = end - begin
-        width = sum(((size >= 1 << 7 * place).astype(np.int64) for place in range(1, 5)), size * 0)
+        width = sum(
+            ((size >= 1 << 7 * position).astype(np.int64) for position in range(1, 5)), size * 0
+        )
         start = begin - width - 2
         before = np.concatenate(([body.begin], end))
         # A length that is written longer than it has to be puts the tag elsewhere.

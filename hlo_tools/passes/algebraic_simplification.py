@@ -172,10 +172,10 @@ def _compared_with(truth: bool) -> Rewrite:
     """A truth value compared with a constant: itself, or its opposite."""
 
     def rewrite(it: Instruction, p: Instruction) -> Instruction | None:
-        way = it.proto.comparison_direction
-        if way not in ("EQ", "NE"):
+        direction = it.proto.comparison_direction
+        if direction not in ("EQ", "NE"):
             return None
-        return p if (way == "EQ") == truth else plain(it, "not", it.shape, [p])
+        return p if (direction == "EQ") == truth else plain(it, "not", it.shape, [p])
 
     return rewrite
 

@@ -84,13 +84,15 @@ class _Numbers:
         self._seen: dict[Hashable, int] = {}
 
     def add(self, computation: Computation, rows: Rows) -> None:
-        place = {number: position for position, number in enumerate(rows.ids)}
-        used = [tuple([place[operand_id] for operand_id in operands]) for operands in rows.operands]
+        positions = {number: position for position, number in enumerate(rows.ids)}
+        used = [
+            tuple([positions[operand_id] for operand_id in operands]) for operands in rows.operands
+        ]
         waits = [
-            (place[number], *[place[operand_id] for operand_id in waits])
+            (positions[number], *[positions[operand_id] for operand_id in waits])
             for number, waits in rows.waits.items()
         ]
-        root = place[rows.root(computation)]
+        root = positions[rows.root(computation)]
         key = (tuple(used), tuple(waits), root, self._called(rows), _body(computation, rows))
         first = self._seen.setdefault(key, computation.id)
         if first != computation.id:

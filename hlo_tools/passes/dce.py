@@ -96,8 +96,8 @@ def _dead(computation: Computation, rows: Rows, effectful: frozenset[int]) -> li
     live = {rows.root(computation)}
     dead: list[int] = []
     waits, need = rows.waits, live.update
-    places = list(zip(rows.ids, rows.opcodes, rows.operands, rows.messages, strict=True))
-    for number, opcode, operands, row in reversed(places):
+    positions = list(zip(rows.ids, rows.opcodes, rows.operands, rows.messages, strict=True))
+    for number, opcode, operands, row in reversed(positions):
         if number in live or _stays(opcode, row, effectful):
             need(operands)
             if number in waits:

@@ -188,20 +188,20 @@ def _power(view: Instruction) -> int | None:
 
 
 def _shifted(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
-    places = _power(c)
-    if places is None:
+    exponent = _power(c)
+    if exponent is None:
         return None
-    shift = constant(it, places, it.shape)
+    shift = constant(it, exponent, it.shape)
     if _is_unsigned(it):
         return plain(it, "shift-right-logical", it.shape, [x, shift])
     return _by_sign(it, x, "shift-right-logical", shift)
 
 
 def _masked(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
-    places = _power(c)
-    if places is None:
+    exponent = _power(c)
+    if exponent is None:
         return None
-    mask = constant(it, (1 << places) - 1, it.shape)
+    mask = constant(it, (1 << exponent) - 1, it.shape)
     if _is_unsigned(it):
         return plain(it, "and", it.shape, [x, mask])
     return _by_sign(it, x, "and", mask)
@@ -231,9 +231,9 @@ def _of_iota(it: Instruction, x: Instruction, c: Instruction) -> Instruction | N
 # Comparisons
 
 
-def _compare(it: Instruction, way: str, x: Instruction, y: Instruction) -> Instruction:
+def _compare(it: Instruction, direction: str, x: Instruction, y: Instruction) -> Instruction:
     shape = with_element(it.shape, "pred")
-    return plain(it, "compare", shape, [x, y], comparison_direction=way, **_order_fields(it))
+    return plain(it, "compare", shape, [x, y], comparison_direction=direction, **_order_fields(it))
 
 
 def _order_fields(view: Instruction) -> dict[str, str]:
@@ -251,10 +251,10 @@ def _opposite(
     it: Instruction, c: Instruction, x: Instruction, y: Instruction
 ) -> Instruction | None:
     """not (x < y) is x >= y of whole numbers; of all types, not (x = y) is x != y."""
-    way = c.proto.comparison_direction
-    if way not in _NEGATED or not (is_whole(x) or way in ("EQ", "NE")):
+    direction = c.proto.comparison_direction
+    if direction not in _NEGATED or not (is_whole(x) or direction in ("EQ", "NE")):
         return None
-    negated = _compare(it, _NEGATED[way], x, y)
+    negated = _compare(it, _NEGATED[direction], x, y)
     for name, word in _order_fields(c).items():
         setattr(negated.proto, name, word)
     return negated
@@ -264,11 +264,11 @@ def _with_zero(mirrored: bool) -> Rewrite:
     """Simplify a comparison of nonnegative values with 0."""
 
     def rewrite(it: Instruction, x: Instruction, c: Instruction) -> Instruction | None:
-        way = it.proto.comparison_direction
-        way = _MIRRORED.get(way, "") if mirrored else way
-        if way == "LT" and never_negative(x):
+        direction = it.proto.comparison_direction
+        direction = _MIRRORED.get(direction, "") if mirrored else direction
+        if direction == "LT" and never_negative(x):
             return _truth(it, False)
-        if way == "GE" and is_whole(x) and never_negative(x):
+        if direction == "GE" and is_whole(x) and never_negative(x):
             return _truth(it, True)
         return None
 
@@ -286,13 +286,13 @@ def _iota_with(it: Instruction, x: Instruction, c: Instruction) -> Instruction |
     return _truth(it, direction in ("GT", "GE", "NE")) if int(limit) < 0 else None
 
 
-def _beyond(opcode: str, way: str) -> Rewrite:
+def _beyond(opcode: str, direction: str) -> Rewrite:
     """max(x, y) > x is y > x; x > min(x, y) is x > y; and mirrored."""
 
     def rewrite(it: Instruction, x: Instruction, y: Instruction) -> Instruction | None:
-        if it.proto.comparison_direction != way:
+        if it.proto.comparison_direction != direction:
             return None
-        return _compare(it, way, y, x) if opcode == "first" else _compare(it, way, x, y)
+        return _compare(it, direction, y, x) if opcode == "first" else _compare(it, direction, x, y)
 
     return rewrite
 

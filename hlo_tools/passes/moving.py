@@ -265,17 +265,17 @@ def _dynamic_of_reshape(it: Instruction) -> Instruction | None:
         return None
     x = view.operands[0]
     axes = [axis for axis, size in enumerate(view.shape.dimensions) if size != 1]
-    places = [axis for axis, size in enumerate(x.shape.dimensions) if size != 1]
-    if [view.shape.dimensions[a] for a in axes] != [x.shape.dimensions[a] for a in places]:
+    positions = [axis for axis, size in enumerate(x.shape.dimensions) if size != 1]
+    if [view.shape.dimensions[a] for a in axes] != [x.shape.dimensions[a] for a in positions]:
         return None
     if 0 in it.shape.dimensions or not (x.shape.is_row_major and it.shape.is_row_major and starts):
         return None
     zero = constant(it, 0, starts[0].shape)
     sizes = [1] * x.shape.rank
     inner = [zero] * x.shape.rank
-    for axis, place in zip(axes, places, strict=True):
-        sizes[place] = it.proto.dynamic_slice_sizes[axis]
-        inner[place] = starts[axis]
+    for axis, position in zip(axes, positions, strict=True):
+        sizes[position] = it.proto.dynamic_slice_sizes[axis]
+        inner[position] = starts[axis]
     return plain(it, "reshape", it.shape, [_dynamic(it, x, inner, sizes)])
 
 

@@ -193,9 +193,9 @@ def _placed(where: str) -> Generator[None]:
     try:
         yield
     except HloError as error:
-        place = f"{where}: {error.place}" if error.place else where
+        location = f"{where}: {error.place}" if error.place else where
         raise type(error)(
-            error.message, code=error.code, place=place, remedy=error.remedy
+            error.message, code=error.code, place=location, remedy=error.remedy
         ) from error
 
 

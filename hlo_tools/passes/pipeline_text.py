@@ -53,12 +53,12 @@ class _Reader:
         code: str = "HLO-PIPELINE",
         remedy: str = "",
     ) -> PassError:
-        place = self.position if position is None else position
-        line = self.text.count("\n", 0, place) + 1
-        start = self.text.rfind("\n", 0, place) + 1
-        end = self.text.find("\n", place)
+        index = self.position if position is None else position
+        line = self.text.count("\n", 0, index) + 1
+        start = self.text.rfind("\n", 0, index) + 1
+        end = self.text.find("\n", index)
         shown = self.text[start : end if end >= 0 else None]
-        column = place - start
+        column = index - start
         return PassError(
             f"{message}\n  {shown}\n  {' ' * column}^",
             code=code,

@@ -74,8 +74,8 @@ def _transpose_of_broadcast(
     it: Instruction, wide: Instruction, x: Instruction
 ) -> Instruction | None:
     order = list(dimensions_of(it))
-    places = [order.index(axis) for axis in dimensions_of(wide)]
-    return broadcast(x, it.shape, places, it) if places == sorted(places) else None
+    positions = [order.index(axis) for axis in dimensions_of(wide)]
+    return broadcast(x, it.shape, positions, it) if positions == sorted(positions) else None
 
 
 def _reshape_of_broadcast(it: Instruction, wide: Instruction, x: Instruction) -> Instruction | None:
@@ -86,11 +86,11 @@ def _reshape_of_broadcast(it: Instruction, wide: Instruction, x: Instruction) ->
     if [size for size in old if size != 1] != [size for size in new if size != 1]:
         return None
     axes = [axis for axis, size in enumerate(old) if size != 1]
-    places = dict(zip(axes, [axis for axis, size in enumerate(new) if size != 1], strict=True))
+    positions = dict(zip(axes, [axis for axis, size in enumerate(new) if size != 1], strict=True))
     sources = dimensions_of(wide)
-    if any(axis not in places for axis in sources) or not _is_row_major(it, wide):
+    if any(axis not in positions for axis in sources) or not _is_row_major(it, wide):
         return None
-    return broadcast(x, it.shape, [places[axis] for axis in sources], it)
+    return broadcast(x, it.shape, [positions[axis] for axis in sources], it)
 
 
 def _broadcast_twice(it: Instruction, inner: Instruction, x: Instruction) -> Instruction:
@@ -100,8 +100,8 @@ def _broadcast_twice(it: Instruction, inner: Instruction, x: Instruction) -> Ins
 
 def _broadcast_nothing(it: Instruction, x: Instruction) -> Instruction | None:
     """No element is repeated: the operand itself, or a reshape of it."""
-    places = list(dimensions_of(it))
-    if places != sorted(places) or x.shape.element_count != it.shape.element_count:
+    positions = list(dimensions_of(it))
+    if positions != sorted(positions) or x.shape.element_count != it.shape.element_count:
         return None
     if x.shape.proto == it.shape.proto:
         return x

@@ -53,7 +53,7 @@ def _schedule(computation: Computation, order: str) -> bool:
     """Sort a computation and write its sequence; whether its list changed."""
     chosen = _by_memory(computation) if order == "memory" else computation.post_order()
     proto = computation.proto
-    rank = {view.proto.id: place for place, view in enumerate(chosen)}
+    rank = {view.proto.id: position for position, view in enumerate(chosen)}
     ids = [view.proto.id for view in chosen]
     moved = any(row.id != number for row, number in zip(proto.instructions, ids, strict=True))
     if moved:
@@ -77,7 +77,7 @@ def _by_memory(computation: Computation) -> list[Instruction]:
     heap again, and what is out of date is passed over.
     """
     views = computation.post_order()
-    place = {view: position for position, view in enumerate(views)}
+    positions = {view: position for position, view in enumerate(views)}
     missing = {view: len(set(_needs(view))) for view in views}
     waiting: dict[Instruction, list[Instruction]] = {view: [] for view in views}
     for view in views:
@@ -90,7 +90,7 @@ def _by_memory(computation: Computation) -> list[Instruction]:
         freed = sum(sizes[operand] for operand in set(view.operands) if left[operand] == 1)
         return sizes[view] - freed
 
-    heap = [(growth(view), place[view]) for view in views if not missing[view]]
+    heap = [(growth(view), positions[view]) for view in views if not missing[view]]
     heapq.heapify(heap)
     order: list[Instruction] = []
     done: set[Instruction] = set()
@@ -106,11 +106,11 @@ def _by_memory(computation: Computation) -> list[Instruction]:
             if left[operand] == 1:
                 last = [user for user in operand.users if user not in done and not missing[user]]
                 for user in last:
-                    heapq.heappush(heap, (growth(user), place[user]))
+                    heapq.heappush(heap, (growth(user), positions[user]))
         for user in waiting[view]:
             missing[user] -= 1
             if not missing[user]:
-                heapq.heappush(heap, (growth(user), place[user]))
+                heapq.heappush(heap, (growth(user), positions[user]))
     return order
 
 

@@ -52,42 +52,47 @@ class _Loop:
             return None
         first, second = root.operands
         direction = root.proto.comparison_direction
-        for counter, bound, way in (
+        for counter, bound, relation in (
             (first, second, direction),
             (second, first, _MIRRORED.get(direction)),
         ):
             place = _place(counter)
             limit = self._invariant(bound)
-            if place is not None and limit is not None and way and self.step(place) is not None:
-                return place, way, limit
+            if (
+                place is not None
+                and limit is not None
+                and relation
+                and self.step(place) is not None
+            ):
+                return place, relation, limit
         return None
 
-    def start(self, place: int) -> Integer | None:
+    def start(self, position: int) -> Integer | None:
         """The counter's first value, a NumPy integer, or None."""
-        operand = self._result(self.view.operands[0], place)
+        operand = self._result(self.view.operands[0], position)
         return None if operand is None else _integer(operand)
 
-    def step(self, place: int) -> int | None:
+    def step(self, position: int) -> int | None:
         """Return the increment of the counter per iteration, or None."""
         body = self.view.called_computations[0]
-        update = self._result(body.root, place)
+        update = self._result(body.root, position)
         if update is None or update.opcode not in ("add", "subtract") or len(update.operands) != 2:
             return None
         first, second = update.operands
         if update.opcode == "subtract":
-            step = self._invariant(second) if _place(first) == place else None
+            step = self._invariant(second) if _place(first) == position else None
             return None if step is None else -int(step)
         for counter, increment in ((first, second), (second, first)):
             step = self._invariant(increment)
-            if _place(counter) == place and step is not None:
+            if _place(counter) == position and step is not None:
                 return int(step)
         return None
 
-    def _result(self, root: Instruction, place: int) -> Instruction | None:
-        if place < 0:
+    def _result(self, root: Instruction, position: int) -> Instruction | None:
+        if position < 0:
             return root
-        has_place = root.opcode == "tuple" and place < len(root.operands)
-        return root.operands[place] if has_place else None
+        has_place = root.opcode == "tuple" and position < len(root.operands)
+        return root.operands[position] if has_place else None
 
     def _invariant(self, view: Instruction) -> Integer | None:
         """Return the value of a constant, or of a loop state that the body preserves."""

@@ -49,20 +49,20 @@ def _flatten_parameters(entry: Computation) -> bool:
     parameters = entry.parameters
     if not any(parameter.shape.is_tuple for parameter in parameters):
         return False
-    places: dict[tuple[int, Index], int] = {}
+    positions: dict[tuple[int, Index], int] = {}
     for number, parameter in enumerate(parameters):
         for index, _ in parameter.shape.leaves():
-            places[number, index] = len(places)
+            positions[number, index] = len(positions)
     for number, parameter in enumerate(parameters):
         if parameter.shape.is_tuple:
-            _divide(parameter, number, places)
+            _divide(parameter, number, positions)
         else:
-            parameter.proto.parameter_number = places[number, ()]
-    _move_aliases(entry.module, places)
+            parameter.proto.parameter_number = positions[number, ()]
+    _move_aliases(entry.module, positions)
     return True
 
 
-def _divide(parameter: Instruction, number: int, places: dict[tuple[int, Index], int]) -> None:
+def _divide(parameter: Instruction, number: int, positions: dict[tuple[int, Index], int]) -> None:
     """Add a parameter per leaf; replace the tuple parameter by a tuple of them."""
     entry = parameter.computation
     shardings = _shardings(parameter)
@@ -76,7 +76,7 @@ def _divide(parameter: Instruction, number: int, places: dict[tuple[int, Index],
             [],
             name=name,
             like=parameter,
-            parameter_number=places[number, index],
+            parameter_number=positions[number, index],
         )
         leaf.proto.ClearField("sharding")
         if shardings is not None:
@@ -87,8 +87,8 @@ def _divide(parameter: Instruction, number: int, places: dict[tuple[int, Index],
             )
         leaves[index] = leaf
     parts = [
-        _nested(parameter, shape, (place,), leaves)
-        for place, shape in enumerate(parameter.shape.tuple_shapes)
+        _nested(parameter, shape, (position,), leaves)
+        for position, shape in enumerate(parameter.shape.tuple_shapes)
     ]
     rebuilt = make_tuple(parameter, parts)
     parameter.replace_uses(rebuilt)
@@ -101,8 +101,8 @@ def _nested(
     if not shape.is_tuple:
         return leaves[index]
     parts = [
-        _nested(like, element_shape, (*index, place), leaves)
-        for place, element_shape in enumerate(shape.tuple_shapes)
+        _nested(like, element_shape, (*index, position), leaves)
+        for position, element_shape in enumerate(shape.tuple_shapes)
     ]
     return make_tuple(like, parts)
 
@@ -118,44 +118,44 @@ def _shardings(parameter: Instruction) -> list[OpSharding] | None:
     return [sharding] * count
 
 
-def _move_aliases(module: Module, places: dict[tuple[int, Index], int]) -> None:
+def _move_aliases(module: Module, positions: dict[tuple[int, Index], int]) -> None:
     proto = module.proto
     for entry in (*proto.input_output_alias.entries, *proto.buffer_donor.entries):
         entry.parameter_number = _place(
-            places, "an alias", entry.parameter_number, entry.parameter_shape_index
+            positions, "an alias", entry.parameter_number, entry.parameter_shape_index
         )
         del entry.parameter_shape_index[:]
     for prefetch in proto.cross_program_prefetches:
-        prefetch.parameter = _place(places, "a prefetch", prefetch.parameter, prefetch.index)
+        prefetch.parameter = _place(positions, "a prefetch", prefetch.parameter, prefetch.index)
         del prefetch.index[:]
 
 
 def _place(
-    places: dict[tuple[int, Index], int], what: str, number: int, index: Iterable[int]
+    positions: dict[tuple[int, Index], int], what: str, number: int, index: Iterable[int]
 ) -> int:
     """Return the new location of a leaf of a parameter."""
     key = (number, tuple(index))
-    if key not in places:
+    if key not in positions:
         raise HloError(
             f"{what} names part {list(key[1])} of parameter {number}, which is not an array of it",
             code="HLO-REFERENCE",
             remedy="nki-hlo verify reports all that is wrong with the module",
         )
-    return places[key]
+    return positions[key]
 
 
 def _flatten_result(entry: Computation) -> None:
     root = entry.root
     shardings = _shardings(root)
-    places = {index: number for number, (index, _) in enumerate(root.shape.leaves())}
+    positions = {index: number for number, (index, _) in enumerate(root.shape.leaves())}
     flat = make_tuple(root, list(_leaves(root)))
     if shardings is not None:
         flat.proto.sharding.CopyFrom(root.proto.sharding)
     entry.set_root(flat)
     for alias in entry.module.raw_proto.input_output_alias.entries:
         index = tuple(alias.output_shape_index)
-        if index in places:
-            alias.output_shape_index[:] = [places[index]]
+        if index in positions:
+            alias.output_shape_index[:] = [positions[index]]
     sweep(entry, [root])
 
 

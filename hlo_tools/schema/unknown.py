@@ -162,11 +162,11 @@ def refuse(message: Message, path: str = "") -> HloUnsupportedError:
     what, names = "this version does not know a field of it", ("", "")
     if field is not None:
         what, names = describe_field(field), place_of(field)
-    place = "/".join(f"%{name}" for name in names if name)
+    location = "/".join(f"%{name}" for name in names if name)
     return HloUnsupportedError(
         f"{what}; the module is from a newer producer, and what the field says would be ignored",
         code="HLO-UNKNOWN-FIELD",
-        place=": ".join(text for text in (path, place) if text),
+        place=": ".join(text for text in (path, location) if text),
         remedy="install a newer nki-hlo, or pass over the field with --allow-unknown-fields "
         "(hlo_tools.load(..., allow_unknown_fields=True)): results may be wrong",
     )

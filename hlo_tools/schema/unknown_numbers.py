@@ -80,11 +80,11 @@ def refuse_number(unknown: UnknownNumber, path: str = "") -> HloUnsupportedError
         path: the module's file.
     """
     names = (unknown.computation, unknown.instruction)
-    place = "/".join(f"%{name}" for name in names if name)
+    location = "/".join(f"%{name}" for name in names if name)
     return HloUnsupportedError(
         f"{unknown}; the module is from a newer producer, and the number would be ignored",
         code="HLO-UNKNOWN-FIELD",
-        place=": ".join(text for text in (path, place) if text),
+        place=": ".join(text for text in (path, location) if text),
         remedy="install a newer nki-hlo, or pass over the number with --allow-unknown-fields "
         "(hlo_tools.load(..., allow_unknown_fields=True)): results may be wrong",
     )

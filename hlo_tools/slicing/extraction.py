@@ -80,14 +80,14 @@ def extract_slice(
 
 
 def _computation_of(chosen: set[Instruction]) -> Computation:
-    places = {view.computation for view in chosen}
-    if len(places) != 1:
+    computations = {view.computation for view in chosen}
+    if len(computations) != 1:
         raise HloError(
             "a slice has instructions of exactly one computation",
             code="HLO-ARGUMENT",
             remedy="choose instructions of one computation",
         )
-    return places.pop()
+    return computations.pop()
 
 
 def _complete(instructions: set[Instruction], constants: bool) -> None:

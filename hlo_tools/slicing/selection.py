@@ -95,12 +95,12 @@ def _find(module: Module, name: str) -> Instruction:
             remedy=f"{did_you_mean(what, (view.name for view in module.instructions), '%')}"
             "nki-hlo show FILE lists the names",
         )
-    places = ", ".join(f"{view.computation.name}/{what}" for view in candidates[:5])
+    candidate_names = ", ".join(f"{view.computation.name}/{what}" for view in candidates[:5])
     raise HloError(
         f"{len(candidates)} computations have an instruction %{what}",
         code="HLO-AMBIGUOUS",
         place=module.path,
-        remedy=f"say which: {places}",
+        remedy=f"say which: {candidate_names}",
     )
 
 
@@ -161,13 +161,13 @@ def _selected(
     where: str,
 ) -> list[Instruction]:
     """The chosen instructions of a computation, of the entry, or of the only one that has any."""
-    places = [computation] if computation is not None else list(module.computations)
+    searched = [computation] if computation is not None else list(module.computations)
     by_computation: dict[Computation, list[Instruction]] = {}
-    for place in places:
-        views = place.instructions
+    for owner in searched:
+        views = owner.instructions
         chosen = [view for view in views if view.opcode != "parameter" and is_chosen(view)]
         if chosen:
-            by_computation[place] = chosen
+            by_computation[owner] = chosen
     if not by_computation:
         raise HloError(
             f"no instruction {what}",

@@ -92,9 +92,9 @@ class Layout:
     parameters: list[Buffer]
     root: list[Buffer]
 
-    def unchanged(self, place: int) -> int:
+    def unchanged(self, position: int) -> int:
         """Return the number of the parameter buffer that a result buffer still is, or -1."""
-        buffer = self.root[place]
+        buffer = self.root[position]
         if buffer.kind != "parameter":
             return -1
         return next(index for index, parameter in enumerate(self.parameters) if parameter is buffer)
@@ -160,8 +160,8 @@ class _Layouter:
     def _filled(self, view: Instruction, reused: Sequence[Buffer | None]) -> list[Buffer]:
         """Return the buffers of a result: the reused ones, and new buffers for all others."""
         buffers: list[Buffer] = []
-        for place, (index, leaf) in enumerate(view.shape.leaves()):
-            buffer = reused[place] if place < len(reused) else None
+        for position, (index, leaf) in enumerate(view.shape.leaves()):
+            buffer = reused[position] if position < len(reused) else None
             if buffer is None:
                 start = 0 if view.opcode == "parameter" else self.step
                 buffer = Buffer(view, index, leaf.byte_size, start, self.step)
@@ -202,12 +202,16 @@ class _Layouter:
         inputs = [flat for _ in called]
         if view.opcode == "while" and called:
             body = self.layouts[called[0]]
-            is_unchanged = [body.unchanged(place) == place for place in range(len(body.root))]
+            is_unchanged = [
+                body.unchanged(position) == position for position in range(len(body.root))
+            ]
             reused = [b if same else None for b, same in zip(flat, is_unchanged, strict=False)]
         elif view.opcode == "call" and called:
             body = self.layouts[called[0]]
-            places = [body.unchanged(place) for place in range(len(body.root))]
-            reused = [flat[place] if 0 <= place < len(flat) else None for place in places]
+            positions = [body.unchanged(position) for position in range(len(body.root))]
+            reused = [
+                flat[position] if 0 <= position < len(flat) else None for position in positions
+            ]
         elif view.opcode == "conditional":
             inputs = operands[1:]
         begin = len(self.buffers)
@@ -228,9 +232,11 @@ class _Layouter:
                 if buffer.end == results[0].start and buffer.kind != "constant"
             }
             for result in results if ending else ():
-                places = overwritten(view, result.index)
+                positions = overwritten(view, result.index)
                 candidates = [
-                    candidate for place in places for candidate in self._operand(view, *place)
+                    candidate
+                    for position in positions
+                    for candidate in self._operand(view, *position)
                 ]
                 # Parameters last: only some are the computation's to write over.
                 for candidate in sorted(

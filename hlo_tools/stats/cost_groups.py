@@ -59,9 +59,9 @@ def _of_operands(first: Array, operand_shapes: Array) -> list[Array]:
     """Columns that distinguish lists of operands' shapes."""
     counts = np.diff(first)
     columns = [counts]
-    for place in range(_IN_STEP):
-        chosen = np.flatnonzero((counts > place) & (counts <= _IN_STEP))
-        columns.append(_column(counts.size, chosen, operand_shapes[first[chosen] + place]))
+    for position in range(_IN_STEP):
+        chosen = np.flatnonzero((counts > position) & (counts <= _IN_STEP))
+        columns.append(_column(counts.size, chosen, operand_shapes[first[chosen] + position]))
     chosen = np.flatnonzero(counts > _IN_STEP)
     lists = [operand_shapes[first[row] : first[row + 1]].tobytes() for row in chosen.tolist()]
     return [*columns, _column(counts.size, chosen, numbered(lists))]

@@ -221,13 +221,13 @@ class Counting:
 
     def order(self) -> list[int]:
         """Ids of the computations that call others, called ones first."""
-        place = {number: position for position, number in enumerate(self.bodies)}
+        positions = {number: position for position, number in enumerate(self.bodies)}
         in_order = True
         for caller, calls in self.calls.items():
             for number in {number for call in calls for number in call.numbers}:
-                if number not in place:
+                if number not in positions:
                     self.outline.body(number)
-                in_order = in_order and place[number] < place[caller]
+                in_order = in_order and positions[number] < positions[caller]
         if in_order:
             return list(self.calls)
 

@@ -59,7 +59,7 @@ def _convolution(row: Message, result: Extent, operands: Operands) -> int:
     window = row.window.dimensions
     left, right, out = operands[0].dimensions, operands[1].dimensions, result.dimensions
     try:
-        places = math.prod(
+        positions = math.prod(
             _places(dimension, _extent(left, a), _extent(out, b))
             for dimension, a, b in zip(
                 window,
@@ -71,7 +71,7 @@ def _convolution(row: Message, result: Extent, operands: Operands) -> int:
         batch = _extent(left, numbers.input_batch_dimension) // max(int(row.batch_group_count), 1)
         features = _extent(right, numbers.kernel_input_feature_dimension)
         output_features = _extent(out, numbers.output_feature_dimension)
-        return 2 * places * batch * features * output_features
+        return 2 * positions * batch * features * output_features
     except IndexError:
         return 0
 
@@ -83,8 +83,8 @@ def _places(window: Message, input_extent: int, output_extent: int) -> int:
     stride, base = max(window.stride, 1), max(window.base_dilation, 1)
     limit = base * (input_extent - 1) + 1
     total = 0
-    for place in range(window.size):
-        offset = place * max(window.window_dilation, 1) - window.padding_low
+    for position in range(window.size):
+        offset = position * max(window.window_dilation, 1) - window.padding_low
         total += _hits(offset, stride, base, limit, output_extent)
     return total
 

@@ -163,8 +163,8 @@ class _Analysis:
         alive = [*always, *_alive_at_peak(usage)]
         steps = list(_timeline(usage, base))
         position = max(range(len(steps)), key=lambda n: steps[n].bytes, default=0)
-        places, results = Places(self.module), set(entry.root)
-        owners = [_owner(buffer, places, results) for buffer in alive if buffer.size]
+        positions, results = Places(self.module), set(entry.root)
+        owners = [_owner(buffer, positions, results) for buffer in alive if buffer.size]
         return Memory(
             peak=base + usage.peak,
             scheduled=self.module.entry.schedule is not None,
@@ -180,9 +180,9 @@ class _Analysis:
 
     def _aliased(self, entry: Layout) -> frozenset[int]:
         """Return the parameter buffers that results may overwrite."""
-        places = {
-            (view.proto.parameter_number, index): place
-            for place, (view, index) in enumerate(
+        positions = {
+            (view.proto.parameter_number, index): position
+            for position, (view, index) in enumerate(
                 (view, index)
                 for view in self.module.entry.parameters
                 for index, _ in view.shape.leaves()
@@ -190,20 +190,20 @@ class _Analysis:
         }
         named = [(alias.source, alias.part) for alias in self.module.aliases]
         named += self.module.donors
-        return frozenset(places[location] for location in named if location in places)
+        return frozenset(positions[location] for location in named if location in positions)
 
     def _copy_results(self, entry: Layout) -> None:
         """Copy results at the end that are arguments, constants, or returned twice."""
         aliased = {alias.output for alias in self.module.aliases}
         root, last = self.module.entry.root, len(entry.order) - 1
         returned: set[Buffer] = set()
-        for place, (index, leaf) in enumerate(root.shape.leaves()):
-            buffer = entry.root[place] if place < len(entry.root) else None
+        for position, (index, leaf) in enumerate(root.shape.leaves()):
+            buffer = entry.root[position] if position < len(entry.root) else None
             copied = buffer is not None and (buffer in returned or buffer.kind != "temporary")
             if copied and index not in aliased:
                 copy = Buffer(root, index, leaf.byte_size, last, last + 1)
                 entry.buffers.append(copy)
-                entry.root[place] = copy
+                entry.root[position] = copy
             elif buffer is not None:
                 returned.add(buffer)
 
@@ -260,7 +260,7 @@ class _Analysis:
         """Return the memory of a call's computations, and the buffers that they now own."""
         usages: list[_Usage] = []
         handed: set[Buffer] = set()
-        for place, (computation, arguments) in enumerate(
+        for position, (computation, arguments) in enumerate(
             zip(call.computations, call.operands, strict=False)
         ):
             free = {
@@ -275,7 +275,7 @@ class _Analysis:
                 changed = frozenset(
                     index for index, same in enumerate(call.is_unchanged) if not same
                 )
-                is_body = place == 0
+                is_body = position == 0
                 usages.append(
                     self._usage(computation, changed)
                     if is_body

@@ -72,8 +72,8 @@ class Cursor:
             cut = max(0, caret - _SHOWN_LINE // 2)
             shown, caret = shown[cut : cut + _SHOWN_LINE], caret - cut
         text = f"{message}\n    {shown}\n    {' ' * caret}^"
-        place = f"{self.name}:{line}:{column}"
-        return HloTextError(text, code=code, place=place, remedy=hint + self._remedy())
+        location = f"{self.name}:{line}:{column}"
+        return HloTextError(text, code=code, place=location, remedy=hint + self._remedy())
 
     def _remedy(self) -> str:
         if "HloModule" in self.text or "ENTRY" in self.text:

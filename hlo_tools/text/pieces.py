@@ -117,13 +117,13 @@ class Columns:
             pieces[start + offset] = column[rows]
         middle = start + len(self.front)
         pieces[middle] = self.inside[rows]
-        place = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        operand = np.repeat(self.first[rows], count) + place
-        begin = np.repeat(middle, count) + places_per_operand * place
+        position = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        operand = np.repeat(self.first[rows], count) + position
+        begin = np.repeat(middle, count) + places_per_operand * position
         for offset, column in enumerate(self.operands):
             pieces[begin + offset] = column[operand]
-        later = np.flatnonzero(place)
-        pieces[begin[later] - 1] = self.separators[place[later]]
+        later = np.flatnonzero(position)
+        pieces[begin[later] - 1] = self.separators[position[later]]
         behind = middle + width
         for offset, column in enumerate(self.behind):
             pieces[behind + offset] = column[rows]

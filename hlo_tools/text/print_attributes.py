@@ -204,10 +204,10 @@ def _labels(row: Message) -> Iterator[Pair]:
     numbers = row.convolution_dimension_numbers
 
     def side(first: tuple[int, str], second: tuple[int, str], spatial: Any) -> str:
-        places = {first[0]: first[1], second[0]: second[1]}
-        places |= {axis: str(position) for position, axis in enumerate(spatial)}
-        last = min(max(places), _MOST_LABELS)
-        return "".join(places.get(position, "?") for position in range(last + 1))
+        positions = {first[0]: first[1], second[0]: second[1]}
+        positions |= {axis: str(position) for position, axis in enumerate(spatial)}
+        last = min(max(positions), _MOST_LABELS)
+        return "".join(positions.get(position, "?") for position in range(last + 1))
 
     lhs = side(
         (numbers.input_batch_dimension, "b"),

@@ -87,9 +87,9 @@ def _all_texts(values: Array, name: str) -> list[str]:
     step = -(-len(bits) // _SAMPLE)
     if len(np.unique(bits[::step])) > _SAMPLE // 4:
         return _float_texts(values, name)
-    different, places = np.unique(bits, return_inverse=True)
+    different, positions = np.unique(bits, return_inverse=True)
     texts = _float_texts(different.view(values.dtype), name)
-    return np.array(texts, object)[places].tolist()
+    return np.array(texts, object)[positions].tolist()
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -125,12 +125,12 @@ def _formatted(numbers: Array, digits: int) -> list[str]:
     return (f"%.{digits}g " * len(numbers) % tuple(numbers.tolist())).split()
 
 
-def _replace(texts: list[str], places: Array, new: list[str]) -> None:
-    if len(places) == len(texts):
+def _replace(texts: list[str], positions: Array, new: list[str]) -> None:
+    if len(positions) == len(texts):
         texts[:] = new
         return
-    for place, text in zip(places.tolist(), new, strict=True):
-        texts[place] = text
+    for position, text in zip(positions.tolist(), new, strict=True):
+        texts[position] = text
 
 
 def nested(element: str, extents: tuple[int, ...], *, comments: bool = True) -> str:

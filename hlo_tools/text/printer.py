@@ -218,11 +218,11 @@ class _Printer:
         computations: Sequence[Message] = self.proto.computations if sequences else ()
         for position, row in enumerate(computations):
             if row.id in sequences:
-                place = {
+                positions = {
                     inst.id & LOCAL_MASK: number for number, inst in enumerate(row.instructions)
                 }
                 ids = (number & LOCAL_MASK for number in sequences[row.id].instruction_ids)
-                orders[position] = [place[number] for number in ids if number in place]
+                orders[position] = [positions[number] for number in ids if number in positions]
         return orders
 
     def _instructions(self, row: Message, order: list[int] | None) -> Iterator[str]:

@@ -73,13 +73,13 @@ def compare_number(ufunc: np.ufunc, inputs: tuple[Operand, Operand]) -> Node | N
 
 
 def _wide_number(
-    ufunc: np.ufunc, array: TracedArray, value: Operand, kinds: Operand, place: int
+    ufunc: np.ufunc, array: TracedArray, value: Operand, kinds: Operand, position: int
 ) -> Operand:
     """The Python number that NumPy compares with, in 64 bits; None where it does in less."""
     if type(value) is int and array.dtype.kind in "iu":
         limits = np.iinfo(array.dtype)
         return None if limits.min <= value <= limits.max else value
-    loop = resolved_dtypes(ufunc, kinds)[place]
+    loop = resolved_dtypes(ufunc, kinds)[position]
     if narrow(loop) == loop:
         return None
     number = np.asarray(value)

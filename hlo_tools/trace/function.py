@@ -285,12 +285,12 @@ def _aliases(results: list[Any], parameters: list[tuple[str, TracedArray]]) -> l
     for number, (_, array) in enumerate(parameters):
         if not array.is_written:
             continue
-        place = next((i for i, result in enumerate(results) if result is array), None)
-        if place is None:
-            place = len(results)
+        position = next((i for i, result in enumerate(results) if result is array), None)
+        if position is None:
+            position = len(results)
             results.append(array)
         name = array.node.graph.parameter_names[number]
-        aliases.append(Alias(place, number, name, place < count))
+        aliases.append(Alias(position, number, name, position < count))
     return aliases
 
 

@@ -212,19 +212,19 @@ def _parse(array: TracedArray, key: Any) -> _Parts:
     separated = has_arrays and _are_separated(items)
     items = _fill_ellipsis(items, array.ndim - used)
     axes: list[_Axis] = []
-    place = 0
+    position = 0
     for item in items:
         if item is None:
             axes.append(_Axis("new"))
             continue
-        size = array.shape[place]
+        size = array.shape[position]
         if masks.get(id(item), size) != size:
             raise IndexError(
-                f"boolean index did not match indexed array along axis {place}; size of axis is "
+                f"boolean index did not match indexed array along axis {position}; size of axis is "
                 f"{size} but size of corresponding boolean axis is {masks[id(item)]}"
             )
-        axes.append(_axis(item, size, place, has_arrays))
-        place += 1
+        axes.append(_axis(item, size, position, has_arrays))
+        position += 1
     # An integer in a 0-d array selects as a number does, but NumPy copies.
     copies = any(isinstance(item, np.ndarray) for item in items)
     return _Parts(axes, separated, has_ellipsis, copies)
@@ -277,19 +277,19 @@ def _is_array(item: Any) -> bool:
 
 def _fill_ellipsis(items: list[Any], missing: int) -> list[Any]:
     full = [slice(None)] * missing
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         if item is Ellipsis:
-            return items[:place] + full + items[place + 1 :]
+            return items[:position] + full + items[position + 1 :]
     return items + full
 
 
-def _axis(item: Any, size: int, place: int, has_arrays: bool) -> _Axis:
+def _axis(item: Any, size: int, position: int, has_arrays: bool) -> _Axis:
     if isinstance(item, slice):
         return _sliced(cast("slice[Any, Any, Any]", item), size)
     if isinstance(item, TracedArray):
         return _Axis("array", index=item)
     if isinstance(item, np.ndarray) and item.ndim:
-        _check_bounds(cast("Array", item), size, place)
+        _check_bounds(cast("Array", item), size, position)
         return _Axis("array", index=item)
     if not isinstance(item, SupportsIndex):
         raise IndexError(
@@ -298,7 +298,7 @@ def _axis(item: Any, size: int, place: int, has_arrays: bool) -> _Axis:
         )
     number = operator.index(cast("int", item))
     if not -size <= number < size:
-        raise IndexError(f"index {number} is out of bounds for axis {place} with size {size}")
+        raise IndexError(f"index {number} is out of bounds for axis {position} with size {size}")
     if has_arrays:
         return _Axis("array", index=np.asarray(number))
     return _Axis("number", start=number % size)
@@ -311,30 +311,32 @@ def _sliced(item: slice, size: int) -> _Axis:
             code="HLO-TRACE-VALUE",
             remedy="index with start + numpy.arange(length), whose length is known",
         )
-    places = range(*item.indices(size))
-    if places.step > 0 or not places:
-        return _Axis("slice", places.start if places else 0, len(places), abs(places.step))
-    return _Axis("slice", places[-1], len(places), places.step)
+    positions = range(*item.indices(size))
+    if positions.step > 0 or not positions:
+        return _Axis(
+            "slice", positions.start if positions else 0, len(positions), abs(positions.step)
+        )
+    return _Axis("slice", positions[-1], len(positions), positions.step)
 
 
-def _check_bounds(item: Array, size: int, place: int) -> None:
+def _check_bounds(item: Array, size: int, position: int) -> None:
     if item.dtype.kind not in "iu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
     if item.size and not (-size <= int(item.min()) and int(item.max()) < size):
         worst = int(item.max()) if int(item.max()) >= size else int(item.min())
-        raise IndexError(f"index {worst} is out of bounds for axis {place} with size {size}")
+        raise IndexError(f"index {worst} is out of bounds for axis {position} with size {size}")
 
 
 def _are_separated(items: list[Any]) -> bool:
     """Return True if a slice, a new dimension or an ellipsis (an empty one too) separates indices:
     then the dimensions of the index arrays come first.
     """
-    places = [
-        place
-        for place, item in enumerate(items)
+    positions = [
+        position
+        for position, item in enumerate(items)
         if item is not None and item is not Ellipsis and not isinstance(item, slice)
     ]
-    return places[-1] - places[0] + 1 != len(places)
+    return positions[-1] - positions[0] + 1 != len(positions)
 
 
 # Slices, numbers and new dimensions: a view
@@ -496,8 +498,8 @@ class _Gather:
     def _indices(self, arrays: list[Any], graph: Any) -> Node:
         """All indices, [batch..., array], from 0 up, those counted from the end made plain."""
         columns: list[Node] = []
-        for index, place in zip(arrays, self.places, strict=True):
-            size = self.source[place]
+        for index, position in zip(arrays, self.places, strict=True):
+            size = self.source[position]
             node = _plain_index(index, size, graph)
             columns.append(hlo.reshape(hlo.broadcast(node, self.batch), (*self.batch, 1)))
         return hlo.concatenate(columns, len(self.batch))

@@ -271,5 +271,5 @@ def dynamic_update_slice(node: Node, update: Node, starts: Sequence[Node | int])
     if update.shape == node.shape:
         return update
     graph = node.graph
-    places = tuple(s if isinstance(s, Node) else constant(graph, s, S32) for s in starts)
-    return graph.emit("dynamic-update-slice", node.shape, node.dtype, (node, update, *places))
+    positions = tuple(s if isinstance(s, Node) else constant(graph, s, S32) for s in starts)
+    return graph.emit("dynamic-update-slice", node.shape, node.dtype, (node, update, *positions))

@@ -100,15 +100,15 @@ def topk(
     Raises:
         ValueError: the axis has fewer than ``k`` elements.
     """
-    place = one_axis(axis, x.ndim)
-    if not 0 < k <= x.shape[place]:
-        raise ValueError(f"k={k} must be 1 to {x.shape[place]}, the size of axis {axis}")
-    last = xp.moveaxis(x, place, -1)
+    axis_index = one_axis(axis, x.ndim)
+    if not 0 < k <= x.shape[axis_index]:
+        raise ValueError(f"k={k} must be 1 to {x.shape[axis_index]}, the size of axis {axis}")
+    last = xp.moveaxis(x, axis_index, -1)
     if isinstance(last, TracedArray):
-        values, places = _topk_traced(last, k, is_ascend)
+        values, positions = _topk_traced(last, k, is_ascend)
     else:
-        values, places = _topk_numpy(last, k, is_ascend)
-    return xp.moveaxis(values, -1, place), xp.moveaxis(places, -1, place).astype(U32)
+        values, positions = _topk_numpy(last, k, is_ascend)
+    return xp.moveaxis(values, -1, axis_index), xp.moveaxis(positions, -1, axis_index).astype(U32)
 
 
 def _topk_numpy(x: Array, k: int, smallest: bool) -> tuple[Any, Any]:
@@ -124,11 +124,11 @@ def _topk_traced(x: TracedArray, k: int, smallest: bool) -> tuple[TracedArray, T
     node = _mirrored(x).node if smallest else x.node
     shape = (*node.shape[:-1], k)
     top = node.graph.emit("topk", (shape, shape), (node.dtype, S32), (node,), k=k, largest=True)
-    values, places = (
+    values, positions = (
         TracedArray(node.graph.emit("get-tuple-element", shape, dtype, (top,), tuple_index=index))
         for index, dtype in enumerate((node.dtype, S32))
     )
-    return (_mirrored(values) if smallest else values), places
+    return (_mirrored(values) if smallest else values), positions
 
 
 def _mirrored(x: TracedArray) -> TracedArray:

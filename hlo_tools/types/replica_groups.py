@@ -169,6 +169,6 @@ def mesh_devices(mesh: MeshProto, count: int) -> list[int]:
         order = sorted(transform.transpose_perm) == list(range(len(transform.reshape_dims)))
         if not (fits and order):
             return []
-        places = np.arange(count).reshape(list(transform.reshape_dims))
-        return places.transpose(list(transform.transpose_perm)).reshape(-1).tolist()
+        positions = np.arange(count).reshape(list(transform.reshape_dims))
+        return positions.transpose(list(transform.transpose_perm)).reshape(-1).tolist()
     return list(mesh.device_ids) or list(range(count))

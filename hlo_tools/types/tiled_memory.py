@@ -38,16 +38,16 @@ def from_memory(stored: Array, shape: ShapeProto) -> Array:
         ValueError: memory has another number of elements, or a tile is not covered.
     """
     size = math.prod(shape.dimensions)
-    places = to_memory(
+    positions = to_memory(
         np.arange(size).reshape(list(shape.dimensions)),
         shape,
         lambda pad: np.full(pad, -1, np.int64),
     )
-    if places.size != stored.size:
-        raise ValueError(f"{stored.size} elements of memory for {places.size}")
-    is_element = places >= 0
+    if positions.size != stored.size:
+        raise ValueError(f"{stored.size} elements of memory for {positions.size}")
+    is_element = positions >= 0
     result = np.empty(size, stored.dtype)
-    result[places[is_element]] = stored[is_element]
+    result[positions[is_element]] = stored[is_element]
     return result.reshape(list(shape.dimensions))
 
 

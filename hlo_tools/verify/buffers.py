@@ -27,10 +27,10 @@ Place = tuple[int, ...]
 def check_buffers(index: Index) -> Iterator[Finding]:
     """Findings about buffers; a module without any costs one look at each shape."""
     for body in index.bodies.values():
-        places = [list(_buffers(inst.shape)) for inst in body.instructions]
-        if not any(places):
+        positions = [list(_buffers(inst.shape)) for inst in body.instructions]
+        if not any(positions):
             continue
-        yield from _Checker(index, body, places).findings()
+        yield from _Checker(index, body, positions).findings()
 
 
 def _buffers(shape: Message, place: Place = ()) -> Iterator[Place]:
@@ -48,7 +48,8 @@ class _Checker:
     def __init__(self, index: Index, body: Body, places_by_inst: list[list[Place]]) -> None:
         self.index, self.body = index, body
         self.buffers = {
-            inst.id: places for inst, places in zip(body.instructions, places_by_inst, strict=True)
+            inst.id: positions
+            for inst, positions in zip(body.instructions, places_by_inst, strict=True)
         }
         self.in_loop = any(inst.opcode == "while" for inst, _ in index.callers.get(body.row.id, ()))
         self.is_entry = index.proto.entry_computation_id == body.row.id
@@ -94,10 +95,10 @@ class _Checker:
     def _one_writer(
         self, inst: Message, places: Iterable[Place] | None = None
     ) -> Iterator[Finding]:
-        for place in self.buffers[inst.id] if places is None else places:
-            count = self._writers(inst, place)
+        for position in self.buffers[inst.id] if places is None else places:
+            count = self._writers(inst, position)
             if count > 1:
-                yield self._finding(f"its buffer {_written(place)} has {count} writers", inst)
+                yield self._finding(f"its buffer {_written(position)} has {count} writers", inst)
 
     def _writers(self, inst: Message, place: Place) -> int:
         """Uses that write the buffer at a place of a result; tuples are looked through."""

@@ -47,5 +47,5 @@ class Finding:
 
     def __str__(self) -> str:
         source = f" ({self.source})" if self.source else ""
-        place = f" {self.place}" if self.place else ""
-        return f"{self.severity.value}[{self.code}]{place}: {self.message}{source}"
+        location = f" {self.place}" if self.place else ""
+        return f"{self.severity.value}[{self.code}]{location}: {self.message}{source}"

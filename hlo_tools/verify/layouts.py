@@ -123,12 +123,12 @@ def _moved(inst: Message, body: Body) -> Iterator[Finding]:
 
 def _in_place(before: Message, after: Message) -> bool:
     extents = list(after.dimensions)
-    places, steps = _steps(before, in_memory=True), _steps(before, in_memory=False)
+    positions, steps = _steps(before, in_memory=True), _steps(before, in_memory=False)
     there, rows = _steps(after, in_memory=True), _steps(after, in_memory=False)
     for axis, extent in enumerate(before.dimensions):
         if extent > 1:
             indices = [steps[axis] // row % size for row, size in zip(rows, extents, strict=True)]
-            if sum(a * b for a, b in zip(indices, there, strict=True)) != places[axis]:
+            if sum(a * b for a, b in zip(indices, there, strict=True)) != positions[axis]:
                 return False
     return True
 
@@ -169,8 +169,8 @@ def _cast(inst: Message, body: Body) -> Iterator[Finding]:
 
 
 def _agreement(index: Index, inst: Message, opcode: str, body: Body) -> Iterator[Finding]:
-    for got, required, ignored in _AGREEING[opcode](index, inst, body):
-        differing = _unlike(got, required, ignored)
+    for actual, required, ignored in _AGREEING[opcode](index, inst, body):
+        differing = _unlike(actual, required, ignored)
         if differing:
             yield body.finding(
                 "HLO-V020", f"{opcode} connects shapes of other layouts ({differing})", inst

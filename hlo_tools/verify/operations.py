@@ -234,10 +234,12 @@ def _permute(call: Call) -> None:
     if call.row.opcode == "collective-permute":
         _states(call, call.one_or_tuple(sources))
         return
-    sent, got = (call.operand(0), call.operand(1)) if in_place else [call.one_or_tuple(sources)] * 2
+    sent, actual = (
+        (call.operand(0), call.operand(1)) if in_place else [call.one_or_tuple(sources)] * 2
+    )
     stated = of(call.row.shape)
     context = stated.parts[2:] if isinstance(stated, TupleType) else ()
-    _states(call, TupleType((sent, got, *context)))
+    _states(call, TupleType((sent, actual, *context)))
 
 
 def _slices(call: Call) -> int:
@@ -248,17 +250,17 @@ def _slices(call: Call) -> int:
         isinstance(source, TupleType) is isinstance(target, TupleType),
         f"takes buffers of one kind, not {source} and {target}",
     )
-    for buffers, places in zip((source, target), offsets, strict=True):
+    for buffers, positions in zip((source, target), offsets, strict=True):
         if not isinstance(buffers, TupleType):
-            _check_offsets(call, buffers, places)
+            _check_offsets(call, buffers, positions)
             continue
         call.check(
-            isinstance(places, TupleType) and len(places.parts) == len(buffers.parts),
-            f"has the offsets {places} for {buffers}",
+            isinstance(positions, TupleType) and len(positions.parts) == len(buffers.parts),
+            f"has the offsets {positions} for {buffers}",
         )
-        assert isinstance(places, TupleType)
-        for buffer, place in zip(buffers.parts, places.parts, strict=True):
-            _check_offsets(call, buffer, place)
+        assert isinstance(positions, TupleType)
+        for buffer, position in zip(buffers.parts, positions.parts, strict=True):
+            _check_offsets(call, buffer, position)
     call.check(
         not isinstance(source, TupleType)
         or (isinstance(target, TupleType) and len(source.parts) == len(target.parts)),
@@ -296,8 +298,8 @@ def _first(call: Call) -> None:
     _part(call, 0)
 
 
-def _part(call: Call, place: int) -> None:
-    element = part_at(call.operand(0), [place])
+def _part(call: Call, position: int) -> None:
+    element = part_at(call.operand(0), [position])
     call.check(element is not None, f"takes what its start returns, not {call.operand(0)}")
     _states(call, element)
 
@@ -408,10 +410,10 @@ def _custom_call(call: Call) -> None:
         f"constrains the layouts of {counted(len(constraints), 'operand')}, "
         f"it takes {len(call.operands)}",
     )
-    for place, (shape, operand) in enumerate(zip(constraints, call.operands, strict=True)):
+    for position, (shape, operand) in enumerate(zip(constraints, call.operands, strict=True)):
         call.check(
             _plain(of(shape)) == _plain(operand),
-            f"constrains the layout of operand {place} as {of(shape)}, it is {operand}",
+            f"constrains the layout of operand {position} as {of(shape)}, it is {operand}",
         )
 
 

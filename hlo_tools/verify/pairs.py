@@ -114,9 +114,9 @@ def _wrapped(index: Index, inst: Message, opcode: str, body: Body) -> Iterator[F
 
 def _content(body: Body) -> list[tuple[str, bytes, tuple[int, ...]]]:
     """Return a computation's content without the names of its instructions."""
-    place = {number: position for position, number in enumerate(body.by_id)}
+    positions = {number: position for position, number in enumerate(body.by_id)}
     return [
-        (opcode, inst.shape.SerializeToString(), tuple(place[n & LOCAL_MASK] for n in inst.operand_ids))
+        (opcode, inst.shape.SerializeToString(), tuple(positions[n & LOCAL_MASK] for n in inst.operand_ids))
         for inst, opcode in zip(body.instructions, body.opcodes, strict=True)
     ]  # fmt: skip
 

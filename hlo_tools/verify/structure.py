@@ -65,14 +65,14 @@ def _module(proto: Message, ids: set[int]) -> Iterator[Finding]:
 
 
 def _computation(row: Message, computations: set[int], calling: list[Message]) -> Iterator[Finding]:
-    place = row.name
+    location = row.name
     rows = list(row.instructions)
     local = {inst.id & LOCAL_MASK: position for position, inst in enumerate(rows)}
     if len(local) != len(rows):
-        yield Finding("HLO-V003", "two of its instructions have one id", computation=place)
+        yield Finding("HLO-V003", "two of its instructions have one id", computation=location)
     if row.root_id & LOCAL_MASK not in local:
         yield Finding(
-            "HLO-V007", f"the root id {row.root_id} refers to no instruction", computation=place
+            "HLO-V007", f"the root id {row.root_id} refers to no instruction", computation=location
         )
     dangling = backward = False
     for position, inst in enumerate(rows):
@@ -81,7 +81,7 @@ def _computation(row: Message, computations: set[int], calling: list[Message]) -
             if needed is None:
                 dangling = True
                 yield Finding("HLO-V005", f"the operand id {number} refers to no instruction",
-                              computation=place, instruction=inst.name)  # fmt: skip
+                              computation=location, instruction=inst.name)  # fmt: skip
             elif needed >= position:
                 backward = True
         for number in inst.control_predecessor_ids:
@@ -89,14 +89,14 @@ def _computation(row: Message, computations: set[int], calling: list[Message]) -
             if needed is None:
                 dangling = True
                 yield Finding("HLO-V008", f"the predecessor id {number} refers to no instruction",
-                              computation=place, instruction=inst.name)  # fmt: skip
+                              computation=location, instruction=inst.name)  # fmt: skip
             elif needed >= position:
                 backward = True
     for inst in calling:
         for number in inst.called_computation_ids:
             if number not in computations:
                 yield Finding("HLO-V006", f"the id {number} refers to no computation",
-                              computation=place, instruction=inst.name)  # fmt: skip
+                              computation=location, instruction=inst.name)  # fmt: skip
     if backward and not dangling and len(local) == len(rows):
         yield from _circle(row)
 

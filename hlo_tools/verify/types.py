@@ -155,18 +155,18 @@ class _Checker:
 
     def left_out(self) -> Iterator[Finding]:
         """One warning for each kind of what the module was written without."""
-        for code, places, what, remedy in (
+        for code, positions, what, remedy in (
             ("HLO-V021", self.elided, "{} written without its elements",
              "values cannot be computed; dump with --xla_dump_large_constants"),
             ("HLO-V026", self.unframed, "{} from a source frame, the table of frames is left out",
              "source lines are not known; dump the module as a proto"),
         ):  # fmt: skip
-            if places:
+            if positions:
                 noun = "constant is" if code == "HLO-V021" else "instruction comes"
                 plural = "constants are" if code == "HLO-V021" else "instructions come"
                 yield Finding(
-                    code, what.format(counted(len(places), noun, plural)),
-                    severity=Severity.warning, computation=places[0][0], instruction=places[0][1],
+                    code, what.format(counted(len(positions), noun, plural)),
+                    severity=Severity.warning, computation=positions[0][0], instruction=positions[0][1],
                     remedy=remedy,
                 )  # fmt: skip
 

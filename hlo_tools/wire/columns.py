@@ -27,7 +27,7 @@ _MAX_SCALAR_MESSAGES = 24
 """If no more messages have fields left, each is read by a scalar loop: columns would be too short."""
 _STOPS, _TWO_STOPS = np.uint64(0x8080808080808080), np.uint64(0x8080)
 _ONE, _SEVEN_BITS = np.uint64(1), np.uint64(7)
-_SEVEN = tuple(np.uint64(0x7F << 7 * place) for place in range(2))
+_SEVEN = tuple(np.uint64(0x7F << 7 * position) for position in range(2))
 _HALVES = tuple(
     (np.uint64(width), np.uint64(low), np.uint64(high))
     for width, low, high in (
@@ -137,7 +137,7 @@ def _short(word: Array) -> tuple[Array, Array]:
 def starts(fields: Table) -> Array:
     """Where fields start, if their tags and lengths are written as short as can be."""
     size = fields.end - fields.begin
-    length = 1 + sum((size >= 1 << 7 * place).astype(np.int64) for place in range(1, 5))
+    length = 1 + sum((size >= 1 << 7 * position).astype(np.int64) for position in range(1, 5))
     width = 1 + (fields.tag >= 1 << 7).astype(np.int64) + (fields.tag >= 1 << 14)
     return fields.begin - width - np.where(fields.tag & 7 == wire.BYTES, length, 0)
 

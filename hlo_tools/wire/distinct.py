@@ -99,9 +99,9 @@ def _read_texts(words: Words, begin: Array, size: Array, texts: Array) -> None:
     """The bytes of ranges as columns of numbers."""
     count: int = size.size
     rows: Array = np.arange(count)
-    for place, text in enumerate(texts):
-        left = size[rows] - 8 * place
-        word = words.at(begin[rows] + 8 * place)
+    for position, text in enumerate(texts):
+        left = size[rows] - 8 * position
+        word = words.at(begin[rows] + 8 * position)
         # Bytes behind the range's end are shifted out; the size is a column of its own, so that
         # a text and the same text with zero bytes behind it stay apart.
         word <<= (np.clip(8 - left, 0, 8) << 3).view(np.uint64)

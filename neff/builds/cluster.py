@@ -155,8 +155,8 @@ def _pack(work: Work) -> Parcel:
         raise NeffError("workers may not have these registered kernels", code="NEFF-CLUSTER",
                         remedy="it is built here")  # fmt: skip
     files = dict(source_files(work.source))
-    place = f"{folder.parent.name or 'a'}/{folder.name or 'b'}"
-    return Parcel(place, work.source.file.name, files, work.flags, toolchain_digest())
+    location = f"{folder.parent.name or 'a'}/{folder.name or 'b'}"
+    return Parcel(location, work.source.file.name, files, work.flags, toolchain_digest())
 
 
 def _unpack(parcels: Parcels, work: Work) -> Outcome:

@@ -98,8 +98,8 @@ def run_work(work: Work) -> Outcome:
             work.source, flags, work.output, action=action, store=store, explain=work.explain
         )
     except (CodedError, NkiError) as error:
-        place = str(getattr(error, "place", "") or getattr(error, "location", "") or "")
-        failure = Failure(error.code, error.message, place, error.remedy)
+        location = str(getattr(error, "place", "") or getattr(error, "location", "") or "")
+        failure = Failure(error.code, error.message, location, error.remedy)
         return Outcome(work, "failed", seconds=time.perf_counter() - started, failure=failure)
     except (OSError, MemoryError) as error:
         failure = Failure(

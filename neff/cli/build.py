@@ -228,12 +228,12 @@ def _build_file(source: Source, request: Request) -> int:
     from neff.container import open_package, read
 
     package = open_package(target)
-    told = (build.explanation or explain_one(source, flags)).told() if request.explain else None
+    message = (build.explanation or explain_one(source, flags)).told() if request.explain else None
     if request.as_json:
         from neff.container.inspect import describe_program
         from neff.timing import overrides_of
 
-        more = {} if told is None else {"explanation": told.document}
+        more = {} if message is None else {"explanation": message.document}
         console.write_json(
             "build",
             module=str(source.file),
@@ -249,8 +249,8 @@ def _build_file(source: Source, request: Request) -> int:
     else:
         fetched = "  fetched" if build.fetched else ""
         console.line(f"{target}  {build.target}  {target.stat().st_size:,} bytes{fetched}")
-        if told is not None:
-            show(told)
+        if message is not None:
+            show(message)
     return 0
 
 

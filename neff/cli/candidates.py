@@ -165,8 +165,8 @@ def _try(search: Search, parameters: Parameters, folder: Path) -> Candidate:
     try:
         _estimate(search, candidate, folder)
     except (CodedError, NkiError) as error:
-        place = getattr(error, "place", "") or getattr(error, "location", None) or ""
-        candidate.error = f"[{error.code}] {error.message}" + (f" ({place})" if place else "")
+        location = getattr(error, "place", "") or getattr(error, "location", None) or ""
+        candidate.error = f"[{error.code}] {error.message}" + (f" ({location})" if location else "")
     except Exception as error:  # the kernel's own assertions, say
         candidate.error = f"{type(error).__name__}: {error}"
     return candidate

@@ -26,8 +26,8 @@ def overview(change: Change) -> Iterator[str]:
     for name in OVERVIEW:
         old, new = (side.values[name] if side else None for side in (change.before, change.after))
         text = quantity(old if change.after is None else new, FIGURES[name])
-        told = share(old, new) if change.status == "changed" else ""
-        yield f"{text} ({told})" if told and told != "-" else text
+        message = share(old, new) if change.status == "changed" else ""
+        yield f"{text} ({message})" if message and message != "-" else text
 
 
 def quantity(value: float | None, unit: str) -> str:

@@ -8,9 +8,9 @@ from neff.profile.explanation import Told
 __all__ = ["show"]
 
 
-def show(told: Told) -> None:
+def show(message: Told) -> None:
     """Print what cost most; everything with ``--verbose``."""
-    console.line(told.headline)
-    for title, (columns, rows) in told.full if console.settings().verbose else told.short:
+    console.line(message.headline)
+    for title, (columns, rows) in message.full if console.settings().verbose else message.short:
         console.line(f"\n{title}")
         console.table(columns, rows, indent="  ")

@@ -237,23 +237,23 @@ _CODES: Final = {
 
 
 def _failed(error: CodedError | NkiError, flags: Flags, log: logging.Logger) -> None:
-    place = str(getattr(error, "place", "") or getattr(error, "location", "") or "")
+    location = str(getattr(error, "place", "") or getattr(error, "location", "") or "")
     verified = "NCC_EVRF064" if error.code.startswith("HLO-V") else ""
-    code = verified or _linted(place, flags) or _CODES.get(error.code) or error.code
-    where = f" {place}:" if place else ""
+    code = verified or _linted(location, flags) or _CODES.get(error.code) or error.code
+    where = f" {location}:" if location else ""
     vendor_code = "" if code == error.code else f" ({error.code})"
     text = f"error[{code}]{where} {error.message}{vendor_code}"
     log.error("%s", f"{text}\n  help: {error.remedy}" if error.remedy else text)
 
 
-def _linted(place: str, flags: Flags) -> str:
+def _linted(location: str, flags: Flags) -> str:
     """The vendor's code of what the linter reports about the very instruction that failed."""
     from hlo_tools.cli.shared.inputs import open_module
     from hlo_tools.lint import lint
     from hlo_tools.verify import Severity
 
     try:
-        module = open_module(flags.positional[0]) if place else None
+        module = open_module(flags.positional[0]) if location else None
         findings = lint(module, target=flags.target) if module is not None else []
     except (CodedError, NkiError, OSError, ValueError):
         return ""
@@ -261,7 +261,8 @@ def _linted(place: str, flags: Flags) -> str:
         (
             finding.code
             for finding in findings
-            if finding.severity is Severity.error and place in (finding.instruction, finding.source)
+            if finding.severity is Severity.error
+            and location in (finding.instruction, finding.source)
         ),
         "",
     )

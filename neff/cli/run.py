@@ -110,9 +110,9 @@ def _save_all(
     unwritten = {gap.tensor.name: len(gap.where) * gap.tensor.dtype.itemsize for gap in model.gaps}
     rows: list[dict[str, object]] = []
     for rank, outputs in enumerate(results):
-        place = folder / f"rank_{rank}" if len(results) > 1 else folder
+        output_folder = folder / f"rank_{rank}" if len(results) > 1 else folder
         for name, value in outputs.items():
-            path = _save(place / names[name], value, widen)
+            path = _save(output_folder / names[name], value, widen)
             row: dict[str, object] = {"name": name, "file": str(path), "dtype": str(value.dtype),
                    "shape": list(value.shape), "unwritten_bytes": unwritten.get(name, 0)}  # fmt: skip
             rows.append(row if len(results) == 1 else row | {"rank": rank})

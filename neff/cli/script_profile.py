@@ -76,7 +76,7 @@ def command(
         ran = programs_run(Path(folder))
     estimates = [_estimated(run, overrides) for run in ran]
     root = Path(script).parent
-    places = [
+    folders = [
         _written(program, number, output, root) for number, program in enumerate(estimates, 1)
     ]
     if output is not None and len(estimates) > 1:
@@ -86,7 +86,7 @@ def command(
         with atomic_file(output / "profile.html") as file:
             file.write(page.encode())
     if as_json:
-        console.write_json("profile", **_document(script, estimates, places))
+        console.write_json("profile", **_document(script, estimates, folders))
     else:
         _print(estimates, grouping)
     if not estimates:
@@ -124,14 +124,18 @@ def _written(program: _Estimated, number: int, output: Path | None, root: Path) 
     return name
 
 
-def _document(script: str, estimates: list[_Estimated], places: list[str]) -> dict[str, object]:
+def _document(script: str, estimates: list[_Estimated], folders: list[str]) -> dict[str, object]:
     return {
         "script": script,
         "estimated": True,
         "total_us": round(sum(program.total_ns for program in estimates) / 1e3, 3),
         "programs": [
-            {"runs": program.run.runs, "folder": place, "profile": summary(program.profile)}
-            for program, place in zip(estimates, places, strict=True)
+            {
+                "runs": program.run.runs,
+                "folder": estimate_folder,
+                "profile": summary(program.profile),
+            }
+            for program, estimate_folder in zip(estimates, folders, strict=True)
         ],
     }
 

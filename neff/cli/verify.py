@@ -38,8 +38,8 @@ def command(
         console.write_json("verify", file=str(file), findings=all_findings)
     else:
         for row in all_findings:
-            place = f"{row['place']}: " if row["place"] else ""
-            console.line(f"{place}[{row['code']}] {row['message']}\n  help: {row['remedy']}")
+            location = f"{row['place']}: " if row["place"] else ""
+            console.line(f"{location}[{row['code']}] {row['message']}\n  help: {row['remedy']}")
         console.note(
             "nothing found" if not all_findings else console.counted(len(all_findings), "finding")
         )
@@ -128,5 +128,5 @@ _AGAIN = "the file was changed, or written by a faulty program; build it again"
 _OTHER_INPUTS = "build the NEFF again, or name the module that it was built from"
 
 
-def _row(code: str, place: str, message: str, remedy: str) -> dict[str, str]:
-    return {"code": code, "place": place, "message": message, "remedy": remedy}
+def _row(code: str, location: str, message: str, remedy: str) -> dict[str, str]:
+    return {"code": code, "place": location, "message": message, "remedy": remedy}

@@ -126,7 +126,7 @@ def compile_kernel(
 
 
 @contextmanager
-def _own_bugs(place: str) -> Generator[None]:
+def _own_bugs(location: str) -> Generator[None]:
     """Report any error that is not ours as a bug of the compiler.
 
     What a module does wrong has its own check, at its cause; so nothing that gets here is the
@@ -142,7 +142,7 @@ def _own_bugs(place: str) -> Generator[None]:
         raise NeffCompileError(
             f"the compiler failed: {type(error).__name__}: {error}",
             code="NEFF-INTERNAL",
-            place=place,
+            place=location,
             remedy="this is a bug of the compiler, not of the module; please report it with the "
             "module and the output of the same command with --debug",
         ) from error

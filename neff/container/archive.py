@@ -141,7 +141,7 @@ class _Pieces(io.RawIOBase):
 
 
 def read_archive(
-    payload: memoryview, place: str, limits: Limits | None = None
+    payload: memoryview, location: str, limits: Limits | None = None
 ) -> dict[str, memoryview]:
     """The files of a payload by name, as views of its (unpacked) bytes.
 
@@ -156,13 +156,13 @@ def read_archive(
     """
     limits = limits or Limits()
     if bytes(payload[:2]) == b"\x1f\x8b":
-        payload = _unpack_gzip(payload, place, limits)
+        payload = _unpack_gzip(payload, location, limits)
     elif len(payload) > limits.total_bytes:
-        raise too_large(place, limits)
-    return _members(payload, place, limits)
+        raise too_large(location, limits)
+    return _members(payload, location, limits)
 
 
-def _unpack_gzip(payload: memoryview, place: str, limits: Limits) -> memoryview:
+def _unpack_gzip(payload: memoryview, location: str, limits: Limits) -> memoryview:
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     allowed = max(limits.ratio_free_bytes, len(payload) * limits.ratio)
     out = bytearray()
@@ -176,22 +176,22 @@ def _unpack_gzip(payload: memoryview, place: str, limits: Limits) -> memoryview:
             block = unpacker.decompress(pending, _CHUNK)
             pending = unpacker.unconsumed_tail
             if not block and not pending and position == len(payload) and not unpacker.eof:
-                raise _gzip(place, "the stream is cut off")
+                raise _gzip(location, "the stream is cut off")
             out += block
             if len(out) > limits.total_bytes:
-                raise too_large(place, limits)
+                raise too_large(location, limits)
             if len(out) > allowed:
                 raise NeffFileError(
                     f"{len(payload)} bytes unpack to more than {allowed}",
                     code="NEFF-RATIO",
-                    place=place,
+                    place=location,
                     remedy="a genuine NEFF does not compress that much; do not trust this file",
                 )
     except zlib.error as error:
-        raise _gzip(place, str(error)) from None
+        raise _gzip(location, str(error)) from None
     trailing = len(payload) - position + len(unpacker.unused_data)
     if unpacker.unused_data.strip(b"\0") or not _only_zeros(payload[position:]):
-        raise _gzip(place, f"{trailing} bytes behind the stream")
+        raise _gzip(location, f"{trailing} bytes behind the stream")
     return memoryview(out)
 
 
@@ -210,7 +210,7 @@ class _MemberRecord:
     size: int | None = None
 
 
-def _members(data: memoryview, place: str, limits: Limits) -> dict[str, memoryview]:
+def _members(data: memoryview, location: str, limits: Limits) -> dict[str, memoryview]:
     """Walk the blocks. ``tarfile`` forgives too much: it stops without a word at a damaged
     header and follows negative sizes.
     """
@@ -221,35 +221,35 @@ def _members(data: memoryview, place: str, limits: Limits) -> dict[str, memoryvi
     while True:
         block = bytes(data[position : position + _BLOCK])
         if len(block) < _BLOCK:
-            raise _tar("NEFF-TAR", f"the archive ends inside a header at byte {position}", place)
+            raise _tar("NEFF-TAR", f"the archive ends inside a header at byte {position}", location)
         if not any(block):
             break
-        name, size, kind = _entry(block, position, place, limits, record)
+        name, size, kind = _entry(block, position, location, limits, record)
         begin = position + _BLOCK
         position = begin + -(-size // _BLOCK) * _BLOCK
         if position > len(data):
-            raise _tar("NEFF-TAR", f"{name!r} is cut off", place)
+            raise _tar("NEFF-TAR", f"{name!r} is cut off", location)
         if kind in (_GNU_NAME, _PAX):
             if record is not None:
-                raise _tar("NEFF-TAR", "two records describe one member", place)
-            record = _record(bytes(data[begin : begin + size]), kind, place)
+                raise _tar("NEFF-TAR", "two records describe one member", location)
+            record = _record(bytes(data[begin : begin + size]), kind, location)
             continue
         record = None
         if name in files or (name in folders and kind not in _FOLDER):
-            raise _tar("NEFF-TAR-DUPLICATE", f"{name!r} occurs twice", place)
+            raise _tar("NEFF-TAR-DUPLICATE", f"{name!r} occurs twice", location)
         if len(files) + len(folders) >= limits.members:
-            raise _tar("NEFF-TAR-COUNT", f"more than {limits.members} members", place)
+            raise _tar("NEFF-TAR-COUNT", f"more than {limits.members} members", location)
         if kind in _FOLDER:
             folders.add(name)
         else:
             files[name] = data[begin : begin + size]
     if record is not None:
-        raise _tar("NEFF-TAR", "the last record describes no member", place)
-    _check_end(data[position:], place)
+        raise _tar("NEFF-TAR", "the last record describes no member", location)
+    _check_end(data[position:], location)
     return files
 
 
-def _record(content: bytes, kind: bytes, place: str) -> _MemberRecord:
+def _record(content: bytes, kind: bytes, location: str) -> _MemberRecord:
     """The name and size in a record (GNU tar's long name; POSIX.1-2001, pax extended header)."""
     if kind == _GNU_NAME:
         return _MemberRecord(content.removesuffix(b"\0"))
@@ -260,52 +260,52 @@ def _record(content: bytes, kind: bytes, place: str) -> _MemberRecord:
         line, content = content[:length], content[length:]
         key, equals, value = line[len(digits) + 1 :].partition(b"=")
         if not equals or len(line) != length or value[-1:] != b"\n" or key in fields:
-            raise _tar("NEFF-TAR", "a PAX record is damaged", place)
+            raise _tar("NEFF-TAR", "a PAX record is damaged", location)
         fields[key] = value[:-1]
     if any(key == b"linkpath" or key.startswith(b"GNU.sparse") for key in fields):
-        raise _tar("NEFF-TAR-KIND", "a PAX record describes a link or a sparse file", place)
+        raise _tar("NEFF-TAR-KIND", "a PAX record describes a link or a sparse file", location)
     size = fields.get(b"size")
     if size is not None and not (size.isdigit() and len(size) < 20):
-        raise _tar("NEFF-TAR", "no number in the size of a PAX record", place)
+        raise _tar("NEFF-TAR", "no number in the size of a PAX record", location)
     return _MemberRecord(fields.get(b"path"), None if size is None else int(size))
 
 
 def _entry(
-    block: bytes, position: int, place: str, limits: Limits, record: _MemberRecord | None
+    block: bytes, position: int, location: str, limits: Limits, record: _MemberRecord | None
 ) -> tuple[str, int, bytes]:
     """Name, size and kind of a header block (POSIX.1-1988 ustar; GNU magic too)."""
-    stored = _number(block[148:156], position, place)
+    stored = _number(block[148:156], position, location)
     if stored != sum(block) - sum(block[148:156]) + 8 * 0x20:
-        raise _tar("NEFF-TAR", f"wrong checksum in the header at byte {position}", place)
+        raise _tar("NEFF-TAR", f"wrong checksum in the header at byte {position}", location)
     if not block[257:262] == b"ustar":
-        raise _tar("NEFF-TAR", f"no ustar header at byte {position}", place)
+        raise _tar("NEFF-TAR", f"no ustar header at byte {position}", location)
     kind = block[156:157]
-    size = _number(block[124:136], position, place)
+    size = _number(block[124:136], position, location)
     if kind in (_GNU_NAME, _PAX):
         if size > _MAX_RECORD_BYTES:
-            raise _tar("NEFF-TAR", f"a record of {size} bytes at byte {position}", place)
+            raise _tar("NEFF-TAR", f"a record of {size} bytes at byte {position}", location)
         return "(record)", size, kind
     if kind not in _FILE and kind not in _FOLDER:
         raise _tar(
-            "NEFF-TAR-KIND", f"byte {position} begins no regular file (kind {kind!r})", place
+            "NEFF-TAR-KIND", f"byte {position} begins no regular file (kind {kind!r})", location
         )
     prefix = _name_field(block[345:500]) if block[257:263] == b"ustar\0" else b""
     raw = (prefix + b"/" if prefix else b"") + _name_field(block[:100])
     if record is not None:
         raw = raw if record.name is None else record.name
         size = size if record.size is None else record.size
-    name = _clean_name(raw, place, limits, folder=kind in _FOLDER)
+    name = _clean_name(raw, location, limits, folder=kind in _FOLDER)
     if kind in _FOLDER and size:
-        raise _tar("NEFF-TAR", f"folder {name!r} has contents", place)
+        raise _tar("NEFF-TAR", f"folder {name!r} has contents", location)
     return name, size, kind
 
 
-def _number(field: bytes, position: int, place: str) -> int:
+def _number(field: bytes, position: int, location: str) -> int:
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b" \0")
     if not digits or digits.strip(b"01234567"):
-        raise _tar("NEFF-TAR", f"no number in the header at byte {position}", place)
+        raise _tar("NEFF-TAR", f"no number in the header at byte {position}", location)
     return int(digits, 8)
 
 
@@ -313,30 +313,32 @@ def _name_field(field: bytes) -> bytes:
     return field.partition(b"\0")[0]
 
 
-def _clean_name(raw: bytes, place: str, limits: Limits, *, folder: bool) -> str:
+def _clean_name(raw: bytes, location: str, limits: Limits, *, folder: bool) -> str:
     try:
         name = raw.decode()
     except UnicodeDecodeError:
-        raise _tar("NEFF-TAR-NAME", f"name {raw[:80]!r} is not UTF-8", place) from None
+        raise _tar("NEFF-TAR-NAME", f"name {raw[:80]!r} is not UTF-8", location) from None
     name = name.removeprefix("./").rstrip("/") if folder else name.removeprefix("./")
     if folder and name in ("", "."):
         return "."
     parts = name.split("/")
     if {"", ".", ".."} & set(parts) or "\\" in name or ":" in parts[0]:
-        raise _tar("NEFF-TAR-NAME", f"name {name[:200]!r} leads out of the archive", place)
+        raise _tar("NEFF-TAR-NAME", f"name {name[:200]!r} leads out of the archive", location)
     if len(raw) > limits.name_bytes or len(parts) > limits.depth:
-        raise _tar("NEFF-TAR-NAME", f"name {name[:80]!r}... is too long or too deep", place)
+        raise _tar("NEFF-TAR-NAME", f"name {name[:80]!r}... is too long or too deep", location)
     if not name.isprintable():
-        raise _tar("NEFF-TAR-NAME", f"name {name[:200]!r} has characters that do not print", place)
+        raise _tar(
+            "NEFF-TAR-NAME", f"name {name[:200]!r} has characters that do not print", location
+        )
     return name
 
 
-def _check_end(trailing: memoryview, place: str) -> None:
+def _check_end(trailing: memoryview, location: str) -> None:
     if len(trailing) < 2 * _BLOCK or not _only_zeros(trailing):
         raise _tar(
             "NEFF-TAR-TRAILING",
             "the last member is not followed by two empty blocks and nothing else",
-            place,
+            location,
         )
 
 
@@ -345,19 +347,19 @@ def _only_zeros(data: memoryview) -> bool:
     return not any(bytes(data[start : start + _CHUNK]).strip(b"\0") for start in pieces)
 
 
-def _gzip(place: str, message: str) -> NeffFileError:
-    return NeffFileError(f"the gzip stream is damaged: {message}", code="NEFF-GZIP", place=place)
+def _gzip(location: str, message: str) -> NeffFileError:
+    return NeffFileError(f"the gzip stream is damaged: {message}", code="NEFF-GZIP", place=location)
 
 
-def _tar(code: str, message: str, place: str) -> NeffFileError:
-    return NeffFileError(message, code=code, place=place)
+def _tar(code: str, message: str, location: str) -> NeffFileError:
+    return NeffFileError(message, code=code, place=location)
 
 
-def too_large(place: str, limits: Limits) -> NeffFileError:
+def too_large(location: str, limits: Limits) -> NeffFileError:
     """The error for a payload beyond the limits."""
     return NeffFileError(
         f"the payload is larger than {limits.total_bytes} bytes",
         code="NEFF-TOO-LARGE",
-        place=place,
+        place=location,
         remedy="do not trust this file; when it is your own, pass larger limits to open_package",
     )

@@ -133,8 +133,8 @@ def _operand(value: Any) -> str:
     if type(value) is not Access:
         return str(value)
     tensor = value.tensor
-    place = f"@{tensor.address[0]}:{tensor.address[1]}" if tensor.address else ""
-    text = f"{tensor.name}{place}:{value.element_type}+{value.offset}{[list(p) for p in value.pattern]}"
+    location = f"@{tensor.address[0]}:{tensor.address[1]}" if tensor.address else ""
+    text = f"{tensor.name}{location}:{value.element_type}+{value.offset}{[list(p) for p in value.pattern]}"
     if value.scalar_offset is not None:
         text += f" by {_operand(value.scalar_offset)}"
     return text + (f" at {_operand(value.vector_offset)}" if value.vector_offset else "")

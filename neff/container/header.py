@@ -138,13 +138,13 @@ def pack_header(header: Header) -> bytes:
     )
 
 
-def unpack_header(data: bytes | memoryview, file_size: int, place: str) -> Header:
+def unpack_header(data: bytes | memoryview, file_size: int, location: str) -> Header:
     """Read and check a header.
 
     Args:
         data: the first bytes of the file.
         file_size: bytes of the whole file.
-        place: the file's name, for errors.
+        location: the file's name, for errors.
 
     Raises:
         NeffFileError: ``NEFF-SHORT``, ``NEFF-HEADER``, ``NEFF-PKG-VERSION``,
@@ -154,31 +154,31 @@ def unpack_header(data: bytes | memoryview, file_size: int, place: str) -> Heade
         raise NeffFileError(
             f"the file has {file_size} bytes; a NEFF begins with a header of {HEADER_SIZE}",
             code="NEFF-SHORT",
-            place=place,
+            place=location,
             remedy=_what_it_is(data) or "the file is cut off; build or copy it again",
         )
     fields = _LAYOUT.unpack_from(data)
     pkg_version, header_size, data_size = fields[:3]
     if header_size != HEADER_SIZE:
         what = f"is {header_size}, expected {HEADER_SIZE}"
-        raise _field(place, "header_size", what, _what_it_is(data))
+        raise _field(location, "header_size", what, _what_it_is(data))
     if pkg_version not in HASHES:
         raise NeffFileError(
             f"pkg_version is {pkg_version}; known are 1 (sha256) and 2 (md5)",
             code="NEFF-PKG-VERSION",
-            place=f"{place}, byte 0",
+            place=f"{location}, byte 0",
             remedy="this is not a NEFF, or its header is damaged",
         )
-    _check_size(data_size, file_size, place)
+    _check_size(data_size, file_size, location)
     return Header(
         pkg_version=pkg_version,
         data_size=data_size,
         version=fields[3:5],
-        build_version=_text(fields[5], place, "neff_build_version"),
+        build_version=_text(fields[5], location, "neff_build_version"),
         num_tpb=fields[6],
         hash=fields[7],
         uuid=fields[8],
-        name=_text(fields[9], place, "name"),
+        name=_text(fields[9], location, "name"),
         requested_tpb_count=fields[10],
         tpb_per_node=tuple(fields[11].rstrip(b"\0")),
         feature_bits=fields[12],
@@ -186,32 +186,32 @@ def unpack_header(data: bytes | memoryview, file_size: int, place: str) -> Heade
     )
 
 
-def _check_size(data_size: int, file_size: int, place: str) -> None:
+def _check_size(data_size: int, file_size: int, location: str) -> None:
     present = file_size - HEADER_SIZE
     if data_size > present:
         raise NeffFileError(
             f"data_size is {data_size}, but only {present} bytes follow the header",
             code="NEFF-TRUNCATED",
-            place=f"{place}, byte {OFFSETS['data_size']}",
+            place=f"{location}, byte {OFFSETS['data_size']}",
             remedy="the file was cut off while it was written or copied; get it again",
         )
     if data_size < present:
         raise NeffFileError(
             f"data_size is {data_size}, but {present} bytes follow the header",
             code="NEFF-TRAILING",
-            place=f"{place}, byte {OFFSETS['data_size']}",
+            place=f"{location}, byte {OFFSETS['data_size']}",
             remedy="something was appended to the file; get it again",
         )
 
 
-def _text(raw: bytes, place: str, field: str) -> str:
+def _text(raw: bytes, location: str, field: str) -> str:
     text, _, padding = raw.partition(b"\0")
     if padding.strip(b"\0"):
-        raise _field(place, field, "has bytes behind its end")
+        raise _field(location, field, "has bytes behind its end")
     try:
         return text.decode()
     except UnicodeDecodeError:
-        raise _field(place, field, "is not UTF-8 text") from None
+        raise _field(location, field, "is not UTF-8 text") from None
 
 
 def _what_it_is(data: bytes | memoryview) -> str:
@@ -228,11 +228,11 @@ def _what_it_is(data: bytes | memoryview) -> str:
     )
 
 
-def _field(place: str, field: str, what: str, remedy: str = "") -> NeffFileError:
+def _field(location: str, field: str, what: str, remedy: str = "") -> NeffFileError:
     return NeffFileError(
         f"{field} {what}",
         code="NEFF-HEADER",
-        place=f"{place}, byte {OFFSETS[field]}",
+        place=f"{location}, byte {OFFSETS[field]}",
         remedy=remedy or "this is not a NEFF, or its header is damaged",
     )
 

@@ -182,13 +182,13 @@ def _size(row: Row, key: str = "size") -> int:
     return value if isinstance(value, int) else 0
 
 
-def _check_sizes(variables: dict[str, Row], place: str) -> None:
+def _check_sizes(variables: dict[str, Row], location: str) -> None:
     for name, row in variables.items():
         if not all(0 <= _size(row, key) < 1 << 63 for key in ("size", "backing_variable_off")):
             raise NeffFileError(
                 f"variable {name[:80]!r} has a size or offset that cannot be",
                 code="NEFF-DEFINITION",
-                place=place,
+                place=location,
             )
 
 

@@ -72,7 +72,7 @@ FIXED_MEMBERS: Final = {
 """Members that every NEFF of ours has, without the manifest."""
 
 
-def require_known_keys(document: object, keys: Keys, place: str, path: str = "") -> None:
+def require_known_keys(document: object, keys: Keys, location: str, path: str = "") -> None:
     """Refuse a document with a key that this version does not know, at any depth.
 
     Values of another type than expected are left to their readers.
@@ -80,7 +80,7 @@ def require_known_keys(document: object, keys: Keys, place: str, path: str = "")
     Args:
         document: an object, a list or a table of objects.
         keys: what it may have.
-        place: file and member, for errors.
+        location: file and member, for errors.
         path: where the document stands in the member.
 
     Raises:
@@ -88,7 +88,7 @@ def require_known_keys(document: object, keys: Keys, place: str, path: str = "")
     """
     if is_list(document):
         for number, row in enumerate(document):
-            require_known_keys(row, keys, place, f"{path}[{number}]")
+            require_known_keys(row, keys, location, f"{path}[{number}]")
         return
     if not is_object(document):
         return
@@ -98,12 +98,12 @@ def require_known_keys(document: object, keys: Keys, place: str, path: str = "")
             raise NeffFileError(
                 f"this version does not know the key {key[:80]!r} at {path or 'the top level'}",
                 code="NEFF-UNKNOWN-FIELD",
-                place=place,
+                place=location,
                 remedy=REMEDY,
             )
     for name, inner in keys.inner:
         if name == "*":
             for label, row in document.items():
-                require_known_keys(row, inner, place, f"{path}.{label}")
+                require_known_keys(row, inner, location, f"{path}.{label}")
         elif name in document:
-            require_known_keys(document[name], inner, place, f"{path}.{name}".lstrip("."))
+            require_known_keys(document[name], inner, location, f"{path}.{name}".lstrip("."))

@@ -83,19 +83,19 @@ class Manifest:
         self.program, self.files, self.semaphores = program, files, semaphores
 
 
-def parse_manifest(document: Any, place: str) -> Manifest:
+def parse_manifest(document: Any, location: str) -> Manifest:
     """Check a document.
 
     Raises:
         NeffFileError: ``NEFF-FORMAT`` when it is of another kind or version, ``NEFF-MANIFEST``
             when something in it cannot be.
     """
-    fields = _Fields(document, place)
+    fields = _Fields(document, location)
     if fields.text("format") != FORMAT:
         raise NeffFileError(
             f"its format is {fields.text('format')[:80]!r}, expected {FORMAT!r}",
             code="NEFF-FORMAT",
-            place=place,
+            place=location,
             remedy="build the NEFF again with nki-neff build",
         )
     version = fields.take("encoding", list)
@@ -103,16 +103,16 @@ def parse_manifest(document: Any, place: str) -> Manifest:
         raise NeffFileError(
             f"encoding {version}; this reader reads {list(VERSION)}",
             code="NEFF-FORMAT",
-            place=place,
+            place=location,
             remedy="update nki-hlo, or build the NEFF again with this version",
         )
-    require_known_keys(document, MANIFEST_KEYS, place)
+    require_known_keys(document, MANIFEST_KEYS, location)
     semaphores = [
-        _Fields(row, f"{place}: subgraphs").number("semaphores")
+        _Fields(row, f"{location}: subgraphs").number("semaphores")
         for row in fields.take("subgraphs", list)
     ]
     files: dict[str, str] = {}
-    variables = _variables(fields.take("variables", list), files, place, len(semaphores))
+    variables = _variables(fields.take("variables", list), files, location, len(semaphores))
     program = Program(
         name=fields.text("name"),
         target=fields.text("target"),
@@ -172,11 +172,11 @@ class _Fields:
 
 
 def _variables(
-    rows: list[Any], files: dict[str, str], place: str, cores: int
+    rows: list[Any], files: dict[str, str], location: str, cores: int
 ) -> dict[str, Variable]:
     variables: dict[str, Variable] = {}
     for row in rows:
-        fields = _Fields(row, f"{place}: variables")
+        fields = _Fields(row, f"{location}: variables")
         name, kind = fields.text("name"), fields.text("kind")
         code = DTYPE_CODES.get(fields.text("dtype"))
         shape = fields.take("shape", list)

@@ -105,16 +105,16 @@ def open_package(
         NeffFileError: the file cannot be opened (``NEFF-OPEN``), its header is wrong, its hash
             differs (``NEFF-HASH``), or its archive is damaged or unsafe.
     """
-    place = os.fspath(path)
-    data = _content(path, place, limits or Limits())
-    header = unpack_header(data, len(data), place)
+    location = os.fspath(path)
+    data = _content(path, location, limits or Limits())
+    header = unpack_header(data, len(data), location)
     payload = data[HEADER_SIZE:]
     if check_hash:
-        _check_hash(header, payload, place)
-    members = read_archive(payload, place, limits)
+        _check_hash(header, payload, location)
+    members = read_archive(payload, location, limits)
     gzipped = bytes(payload[:2]) == b"\x1f\x8b"
     raw = bytes(data[:HEADER_SIZE])
-    return Package(place, header, raw, payload, members, gzipped, checked=check_hash)
+    return Package(location, header, raw, payload, members, gzipped, checked=check_hash)
 
 
 def read(path: str | os.PathLike[str]) -> Program:
@@ -174,23 +174,23 @@ def _known(package: Package, member: str, keys: Keys) -> Any:
     return document
 
 
-def _content(path: str | os.PathLike[str], place: str, limits: Limits) -> memoryview:
+def _content(path: str | os.PathLike[str], location: str, limits: Limits) -> memoryview:
     """The whole file. Not mapped: what was checked must stay what is used."""
     try:
         return memoryview(read_plain(path, HEADER_SIZE + limits.total_bytes))
     except OSError as error:
         if isinstance(error, UnfitFileError) and error.too_large:
-            raise too_large(place, limits) from None
+            raise too_large(location, limits) from None
         reason = getattr(error, "strerror", None) or error
         raise NeffFileError(
             f"Failed to open NEFF file: {reason}",
             code="NEFF-OPEN",
-            place=place,
+            place=location,
             remedy="check that the file exists and that you may read it",
         ) from None
 
 
-def _check_hash(header: Header, payload: memoryview, place: str) -> None:
+def _check_hash(header: Header, payload: memoryview, location: str) -> None:
     pieces = (payload[start : start + _PIECE] for start in range(0, len(payload), _PIECE))
     digest = new_hash(header.pkg_version, pieces).digest()
     if digest != header.digest:
@@ -198,7 +198,7 @@ def _check_hash(header: Header, payload: memoryview, place: str) -> None:
             f"the payload's {header.hash_name} is {digest.hex()}, the header says "
             f"{header.digest.hex()}",
             code="NEFF-HASH",
-            place=f"{place}, byte 172",
+            place=f"{location}, byte 172",
         )
 
 
@@ -212,13 +212,13 @@ def _subgraph(
 ) -> SubGraph:
     folder = f"sg{core:02d}"
     definition = _known(package, f"{folder}/def.json", DEFINITION)
-    place = f"{package.place}: {folder}/def.json"
+    location = f"{package.place}: {folder}/def.json"
     engines: dict[Engine, list[EngineStep]] = {}
     names = list(program.variables)
     for engine, (key, stem) in documents.ENGINE_FILES.items():
         if not strict_json.is_object(definition) or definition.get(f"{key}_instr") != f"{stem}.bin":
             raise NeffFileError(
-                f"'{key}_instr' does not name {stem}.bin", code="NEFF-DEFINITION", place=place
+                f"'{key}_instr' does not name {stem}.bin", code="NEFF-DEFINITION", place=location
             )
         member = f"{folder}/{stem}.bin"
         engines[engine] = decode_engine(
@@ -227,7 +227,7 @@ def _subgraph(
             core=core,
             variables=names,
             sources=sources,
-            place=f"{package.place}: {member}",
+            location=f"{package.place}: {member}",
             shared_tensors=shared_tensors,
         )
     return SubGraph(engines, semaphores)
@@ -235,22 +235,22 @@ def _subgraph(
 
 def _constant(package: Package, variable: Variable, member: str) -> Array:
     data = package.bytes(member)
-    place = f"{package.place}: {member}"
+    location = f"{package.place}: {member}"
     dtype = variable.dtype.dtype
     if member.endswith(".npy"):
-        data = data[_npy_body(data, dtype, variable.shape, place) :]
+        data = data[_npy_body(data, dtype, variable.shape, location) :]
     if len(data) != variable.nbytes:
         raise NeffFileError(
             f"{len(data)} bytes for constant {variable.name[:80]!r} of {variable.nbytes}",
             code="NEFF-CONSTANT",
-            place=place,
+            place=location,
         )
     if not variable.nbytes:
         return np.zeros(variable.shape, dtype)
     return np.frombuffer(data, dtype).reshape(variable.shape)
 
 
-def _npy_body(data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], place: str) -> int:
+def _npy_body(data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], location: str) -> int:
     """Return where the elements of a .npy member begin; its header must agree with the program."""
     file = io.BytesIO(bytes(data[:4096]))
     try:
@@ -260,13 +260,13 @@ def _npy_body(data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], pl
         npy_header = np.lib.format.read_array_header_1_0(file)
     except Exception as error:  # the parser evaluates a literal: anything can come out of it
         raise NeffFileError(
-            f"damaged .npy header: {error}", code="NEFF-CONSTANT", place=place
+            f"damaged .npy header: {error}", code="NEFF-CONSTANT", place=location
         ) from None
     if npy_header != (shape, False, dtype):
         raise NeffFileError(
             f"the .npy header says {npy_header[2]}{list(npy_header[0])}, the program {dtype}{list(shape)}",
             code="NEFF-CONSTANT",
-            place=place,
+            place=location,
         )
     return file.tell()
 

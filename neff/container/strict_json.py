@@ -12,7 +12,7 @@ __all__ = ["dump", "is_list", "is_object", "load", "objects"]
 _MAX_BYTES = 1 << 28
 
 
-def load(data: bytes | memoryview, place: str) -> Any:
+def load(data: bytes | memoryview, location: str) -> Any:
     """Parse a document.
 
     Raises:
@@ -20,13 +20,13 @@ def load(data: bytes | memoryview, place: str) -> Any:
             deep or too large.
     """
     if len(data) > _MAX_BYTES:
-        raise _bad(f"{len(data)} bytes; at most {_MAX_BYTES} are read", place)
+        raise _bad(f"{len(data)} bytes; at most {_MAX_BYTES} are read", location)
     try:
         return json.loads(bytes(data), object_pairs_hook=_once, parse_constant=_no_constant)
     except RecursionError:
-        raise _bad("nested too deep", place) from None
+        raise _bad("nested too deep", location) from None
     except (ValueError, UnicodeError) as error:
-        raise _bad(str(error), place) from None
+        raise _bad(str(error), location) from None
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
@@ -64,5 +64,5 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _bad(message: str, place: str) -> NeffFileError:
-    return NeffFileError(f"not valid JSON: {message}", code="NEFF-JSON", place=place)
+def _bad(message: str, location: str) -> NeffFileError:
+    return NeffFileError(f"not valid JSON: {message}", code="NEFF-JSON", place=location)

@@ -44,13 +44,13 @@ def loaded_executable_execute(host: ProgramHost, arguments: Any) -> None:
         failure = status_of(error)
         results = [_failed(loaded.executable, device, failure) for device in devices]
     outputs = cast(arguments.output_lists, POINTER(POINTER(c_void_p)))
-    for place, row in enumerate(results):
+    for position, row in enumerate(results):
         for number, buffer in enumerate(row):
-            outputs[place][number] = host.handles.add(buffer)
+            outputs[position][number] = host.handles.add(buffer)
     if arguments.device_complete_events:
         events = cast(arguments.device_complete_events, POINTER(c_void_p))
-        for place in range(arguments.num_devices):
-            events[place] = host.handles.add(Event(error=failure))
+        for position in range(arguments.num_devices):
+            events[position] = host.handles.add(Event(error=failure))
 
 
 def _devices_of_launch(host: ProgramHost, loaded: LoadedExecutable, arguments: Any) -> list[Device]:
@@ -65,8 +65,8 @@ def _argument_rows(host: ProgramHost, arguments: Any) -> list[list[Buffer]]:
     lists = cast(arguments.argument_lists, POINTER(POINTER(c_void_p)))
     get = host.handles.get
     return [
-        [get(handle, Buffer) for handle in lists[place][: arguments.num_args]]
-        for place in range(arguments.num_devices)
+        [get(handle, Buffer) for handle in lists[position][: arguments.num_args]]
+        for position in range(arguments.num_devices)
     ]
 
 

@@ -38,7 +38,7 @@ def decode_engine(
     core: int,
     variables: Sequence[str],
     sources: SourceTable,
-    place: str,
+    location: str,
     shared_tensors: dict[tuple[object, ...], Tensor] | None = None,
 ) -> list[EngineStep]:
     """The program of one engine.
@@ -49,14 +49,14 @@ def decode_engine(
         core: the physical core that the container names.
         variables: name of each HBM variable by its id.
         sources: the program's source locations.
-        place: name of the member, for errors.
+        location: name of the member, for errors.
         shared_tensors: tensors of the program's other engines; equal ones become one object.
 
     Raises:
         NeffFileError: codes ``NEFF-ENGINE-...``.
     """
     shared_tensors = {} if shared_tensors is None else shared_tensors
-    return _EngineReader(engine, core, variables, sources, place, shared_tensors).read(
+    return _EngineReader(engine, core, variables, sources, location, shared_tensors).read(
         memoryview(data)
     )
 
@@ -127,7 +127,7 @@ class _EngineReader:
         self.table(sections[3], "accesses", self.accesses, self.access)
         self.table(sections[4], "forms", self.forms, self.form)
         code, count = sections[5]
-        words = _Words(decode_words(code, place=self.place), f"{self.place}: code")
+        words = _Words(decode_words(code, location=self.place), f"{self.place}: code")
         steps = self.block(words, count, 0)
         words.end()
         return steps
@@ -199,7 +199,7 @@ class _EngineReader:
         read: Callable[[_Words], Any],
     ) -> None:
         data, count = section
-        words = _Words(decode_words(data, place=self.place), f"{self.place}: {name}")
+        words = _Words(decode_words(data, location=self.place), f"{self.place}: {name}")
         for _ in range(count):
             entries.append(read(words))
         words.end()
@@ -395,16 +395,16 @@ def _pairs(flat: list[int]) -> tuple[tuple[int, int], ...]:
     return tuple(zip(flat[0::2], flat[1::2], strict=True)) if flat else ()
 
 
-def _at(entries: Sequence[Any], index: int, what: str, place: str) -> Any:
+def _at(entries: Sequence[Any], index: int, what: str, location: str) -> Any:
     if not 0 <= index < len(entries):
-        raise _bad("NEFF-ENGINE-INDEX", f"{what} {index} of {len(entries)}", place)
+        raise _bad("NEFF-ENGINE-INDEX", f"{what} {index} of {len(entries)}", location)
     return entries[index]
 
 
-def _bad(code: str, message: str, place: str, remedy: str = "") -> NeffFileError:
-    return NeffFileError(message, code=code, place=place, remedy=remedy)
+def _bad(code: str, message: str, location: str, remedy: str = "") -> NeffFileError:
+    return NeffFileError(message, code=code, place=location, remedy=remedy)
 
 
-def _unknown(code: str, message: str, place: str) -> NeffFileError:
+def _unknown(code: str, message: str, location: str) -> NeffFileError:
     """The error of a code that this version does not know."""
-    return _bad(code, message, place, f"{UPDATE}; if it did not, build or copy the file again")
+    return _bad(code, message, location, f"{UPDATE}; if it did not, build or copy the file again")

@@ -34,7 +34,7 @@ class SourceTable:
             number = self._numbers[location] = len(self.locations)
         return number
 
-    def at(self, number: int, place: str = "") -> SourceLocation | None:
+    def at(self, number: int, location: str = "") -> SourceLocation | None:
         """The location of a number.
 
         Raises:
@@ -46,7 +46,7 @@ class SourceTable:
             raise NeffFileError(
                 f"source location {number} of {len(self.locations)}",
                 code="NEFF-ENGINE-INDEX",
-                place=place,
+                place=location,
             )
         return self.locations[number - 1]
 
@@ -78,7 +78,7 @@ class SourceTable:
         return document | {"callers": callers} if callers else document
 
     @classmethod
-    def from_json(cls, document: Any, place: str) -> SourceTable:
+    def from_json(cls, document: Any, location: str) -> SourceTable:
         """Read what :meth:`to_json` wrote.
 
         Raises:
@@ -108,7 +108,7 @@ class SourceTable:
             raise NeffFileError(
                 f"this is not a table of source locations: {error}",
                 code="NEFF-SOURCES",
-                place=place,
+                place=location,
             ) from None
         return table
 

@@ -42,7 +42,7 @@ def encode_words(words: Sequence[int]) -> bytes:
     return out.tobytes()
 
 
-def decode_words(data: bytes | memoryview, *, place: str = "") -> list[int]:
+def decode_words(data: bytes | memoryview, *, location: str = "") -> list[int]:
     """The integers of a section.
 
     Raises:
@@ -54,14 +54,14 @@ def decode_words(data: bytes | memoryview, *, place: str = "") -> list[int]:
         return []
     ends = np.flatnonzero(raw < 0x80)
     if ends.size == 0 or ends[-1] != raw.size - 1:
-        raise _damaged("the last integer is cut off", place)
+        raise _damaged("the last integer is cut off", location)
     starts = np.concatenate((np.zeros(1, ends.dtype), ends[:-1] + 1))
     lengths = ends - starts + 1
     longest = int(lengths.max())
     if longest > _GROUPS or (longest == _GROUPS and np.any(raw[ends[lengths == _GROUPS]] > 1)):
-        raise _damaged("an integer is longer than 64 bits", place)
+        raise _damaged("an integer is longer than 64 bits", location)
     if np.any((lengths > 1) & (raw[ends] == 0)):
-        raise _damaged("an integer is not written in the shortest way", place)
+        raise _damaged("an integer is not written in the shortest way", location)
     group = np.arange(raw.size) - np.repeat(starts, lengths)
     pieces = (raw & 0x7F).astype(np.uint64) << (7 * group).astype(np.uint64)
     plain = np.add.reduceat(pieces, starts)
@@ -69,5 +69,5 @@ def decode_words(data: bytes | memoryview, *, place: str = "") -> list[int]:
     return ((plain >> np.uint64(1)).view(np.int64) ^ -sign).tolist()
 
 
-def _damaged(message: str, place: str) -> NeffFileError:
-    return NeffFileError(message, code="NEFF-ENGINE-VARINT", place=place)
+def _damaged(message: str, location: str) -> NeffFileError:
+    return NeffFileError(message, code="NEFF-ENGINE-VARINT", place=location)

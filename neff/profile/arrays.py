@@ -65,7 +65,7 @@ class EventArrays:
 
 def arrays_of(events: list[Event]) -> EventArrays:
     """The columns of a core's events."""
-    start, ends, since, nbytes, turns = (
+    start, ends, since, nbytes, iterations = (
         _column(events, name, np.float64) for name in ("start", "end", "since", "nbytes", "turns")
     )
     lanes, lane_of = as_numbers([event[1] for event in events])
@@ -78,7 +78,7 @@ def arrays_of(events: list[Event]) -> EventArrays:
     return EventArrays(
         lanes, opcodes, lane_of, opcode_of, start, ends, since,
         _column(events, "after", np.int64), _column(events, "waits_for", np.int64),
-        nbytes, turns, previous, until,
+        nbytes, iterations, previous, until,
     )  # fmt: skip
 
 

@@ -166,16 +166,16 @@ def shares_of(
     slowest.
     """
     columns, events = profile.arrays[core], profile.estimate.cores[core].events
-    number, count, turns = kinds.number, len(kinds.first), columns.turns
+    number, count, iterations = kinds.number, len(kinds.first), columns.turns
     flops = profile.flops[core]
-    self_ns = np.bincount(number, columns.self_ns * turns, count)
-    waiting = np.bincount(number[gaps.events], gaps.waiting_ns * turns[gaps.events], count)
+    self_ns = np.bincount(number, columns.self_ns * iterations, count)
+    waiting = np.bincount(number[gaps.events], gaps.waiting_ns * iterations[gaps.events], count)
     on_path = number[np.fromiter(path, np.int64, len(path))]
     times = np.bincount(on_path, np.fromiter(path.values(), float, len(path)), count)
-    happened = sums(number, turns, count, (event.turns for event in events))
+    happened = sums(number, iterations, count, (event.turns for event in events))
     moved = (event.nbytes * event.turns for event in events)
-    nbytes = sums(number, columns.nbytes * turns, count, moved)
+    nbytes = sums(number, columns.nbytes * iterations, count, moved)
     computed = (count * event.turns for count, event in zip(flops, events, strict=True))
-    products = sums(number, np.array(flops, float) * turns, count, computed)
+    products = sums(number, np.array(flops, float) * iterations, count, computed)
     figures = happened, self_ns.tolist(), times.tolist(), waiting.tolist(), nbytes, products
     return [Share("", *row) for row in zip(*figures, strict=True)]

@@ -66,9 +66,9 @@ class Check:
     place: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.place}: " if self.place else ""
+        location = f"{self.place}: " if self.place else ""
         estimated, limit = _shown(self.found), _shown(self.limit)
-        return f"{place}{self.name}: {estimated} {self.unit}, limit {limit} (estimated)"
+        return f"{location}{self.name}: {estimated} {self.unit}, limit {limit} (estimated)"
 
 
 def _shown(value: float) -> str:

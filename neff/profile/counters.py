@@ -110,15 +110,15 @@ def _busy(columns: EventArrays, is_event: NDArray[np.bool_], width: float) -> Fl
     for place in np.flatnonzero((until < end) & (until > start)).tolist():
         later_windows += _later_windows(place, int(windows[place]), float(end[place]), width)
     if later_windows:
-        places, numbers, lengths = zip(*later_windows, strict=True)
-        order = np.argsort(np.concatenate([orders, np.array(places)]), kind="stable")
+        positions, numbers, lengths = zip(*later_windows, strict=True)
+        order = np.argsort(np.concatenate([orders, np.array(positions)]), kind="stable")
         windows = np.concatenate([windows, np.array(numbers)])[order]
         busy_ns = np.concatenate([busy_ns, np.array(lengths)])[order]
     return np.bincount(windows, busy_ns, _WINDOW_COUNT + 1).astype(np.float64)
 
 
 def _later_windows(
-    place: int, window: int, end: float, width: float
+    position: int, window: int, end: float, width: float
 ) -> Iterator[tuple[int, int, float]]:
     """Yield the time of an event in each window after its first one.
 
@@ -128,5 +128,5 @@ def _later_windows(
     while start < end:
         window += 1
         until = end if window == _WINDOW_COUNT else min(end, (window + 1) * width)
-        yield place, window, until - start
+        yield position, window, until - start
         start = until

@@ -62,10 +62,10 @@ class UnitCost:
     @property
     def places(self) -> list[str]:
         """Lines of the user's program, each once; without line numbers, the framework's names."""
-        places = (
+        positions = (
             member.place for member in self.unit.members if member.place not in ("", member.name)
         )
-        return list(dict.fromkeys(places))
+        return list(dict.fromkeys(positions))
 
     @property
     def title(self) -> str:
@@ -162,7 +162,7 @@ class Explanation:
                 unit.title,
                 unit.unit.kind,
                 f"{unit.what} [{unit.unit.choice}]" if unit.unit.choice else unit.what,
-                _abbreviated([os.path.basename(place) for place in unit.places]) or "-",
+                _abbreviated([os.path.basename(position) for position in unit.places]) or "-",
             )
             for unit in self.units[:max_rows]
         ]

@@ -45,10 +45,10 @@ def _tracks(columns: EventArrays, indices: Ints) -> list[list[int]]:
     tracks: list[list[int]] = []
     free: list[float] = []
     for index, start, end in zip(indices.tolist(), starts.tolist(), ends.tolist(), strict=True):
-        for place, time in enumerate(free):
+        for position, time in enumerate(free):
             if time <= start:
-                tracks[place].append(index)
-                free[place] = end
+                tracks[position].append(index)
+                free[position] = end
                 break
         else:
             tracks.append([index])

@@ -167,8 +167,10 @@ class _Trace:
         starting, ending = self._flows(self._profile.arrays[core])
         for rank, (lane, tracks) in enumerate(self._lanes[core]):
             above = self._track(lane, parent, rank)
-            for place, indices in enumerate(tracks):
-                track = self._track(f"{lane} {place + 1}", above, place) if place else above
+            for position, indices in enumerate(tracks):
+                track = (
+                    self._track(f"{lane} {position + 1}", above, position) if position else above
+                )
                 self._slices(core, track, indices, starting, ending)
         for rank, counter in enumerate(self._counters[core], _FIRST_COUNTER_RANK):
             self._samples(counter, self._track(counter.name, parent, rank, counter.unit))
@@ -242,11 +244,11 @@ class _Trace:
         before = np.append(0.0, ends[:-1])
         wrong = np.flatnonzero((begins < before) | (ends < begins))
         if wrong.size:
-            place = int(wrong[0])
-            opcode = self._profile.estimate.cores[core].events[indices[place]].opcode
+            position = int(wrong[0])
+            opcode = self._profile.estimate.cores[core].events[indices[position]].opcode
             raise _wrong(
-                f"{opcode} from {begins[place]:.0f} to {ends[place]:.0f} ns overlaps one until "
-                f"{before[place]:.0f} ns"
+                f"{opcode} from {begins[position]:.0f} to {ends[position]:.0f} ns overlaps one until "
+                f"{before[position]:.0f} ns"
             )
 
     def _same(self, core: int, events: Ints, head: bytes) -> Iterator[bytes]:
@@ -259,23 +261,23 @@ class _Trace:
         cached_events: dict[tuple[int, int, int, int, int], bytes] = {}
         opcodes, counts = whole(columns.opcode[events]), whole(columns.turns[events])
         rows = zip(whole(events), opcodes, whole(columns.nbytes[events]), counts, strict=True)
-        for index, opcode, nbytes, turns in rows:
-            key = sites[index], opcode, nbytes, flops[index], turns
+        for index, opcode, nbytes, iterations in rows:
+            key = sites[index], opcode, nbytes, flops[index], iterations
             event = cached_events.get(key)
             if event is None:
-                fields = self._fields(key[0], columns.opcodes[opcode], nbytes, key[3], turns)
+                fields = self._fields(key[0], columns.opcodes[opcode], nbytes, key[3], iterations)
                 event = cached_events[key] = head + fields
             yield event
 
-    def _fields(self, site: int, opcode: str, nbytes: int, flops: int, turns: int) -> bytes:
+    def _fields(self, site: int, opcode: str, nbytes: int, flops: int, iterations: int) -> bytes:
         """Return the fields of a slice's event except its times; most slices share them."""
         fields = self._site(site, opcode)
         if nbytes:
             fields += self._argument("bytes", nbytes)
         if flops:
             fields += self._argument("flops", flops)
-        if turns > 1:
-            fields += self._argument("turns", turns)
+        if iterations > 1:
+            fields += self._argument("turns", iterations)
         return fields
 
     def _argument(self, name: str, value: int) -> bytes:

@@ -76,8 +76,8 @@ def gaps_of(profile: Profile, core: int) -> Gaps:
     is_engine = columns.of_lanes(profile.estimate.cores[core].engines)
     events = np.flatnonzero(is_engine & (start > until))
     start, until, previous = start[events], until[events], previous[events]
-    waits, after, turns = columns.waits_for[events], columns.after[events], columns.turns
-    is_same_turn = (previous < 0) | (turns[previous] == turns[events])
+    waits, after, iterations = columns.waits_for[events], columns.after[events], columns.turns
+    is_same_turn = (previous < 0) | (iterations[previous] == iterations[events])
     # An event that follows another lane's is the first behind the edge of a loop, where all meet.
     follows = (waits >= 0) | (after < 0) | (columns.lane[after] == columns.lane[events])
     ready = np.minimum(np.maximum(columns.since[events], until), start)
@@ -117,15 +117,15 @@ def engine_splits(
     is_issue = np.array([_only_issues(opcode) for opcode in columns.opcodes], np.bool_)[
         columns.opcode
     ]
-    lanes, turns = columns.lane[gaps.events], columns.turns[gaps.events]
+    lanes, iterations = columns.lane[gaps.events], columns.turns[gaps.events]
     count = len(columns.lanes)
     busy = np.bincount(columns.lane[~is_issue], self_ns[~is_issue], count)
     issue = np.bincount(
         np.concatenate([columns.lane[is_issue], lanes]),
-        np.concatenate([self_ns[is_issue], gaps.issue_ns * turns]),
+        np.concatenate([self_ns[is_issue], gaps.issue_ns * iterations]),
         count,
     )
-    waiting = _waiting(gaps, lanes, turns)
+    waiting = _waiting(gaps, lanes, iterations)
     splits: list[EngineSplit] = []
     for engine in core_estimate.engines:
         split = EngineSplit(engine)
@@ -144,12 +144,12 @@ def _only_issues(opcode: str) -> bool:
     return opcode in COPIES or opcode == "event_semaphore"
 
 
-def _waiting(gaps: Gaps, lanes: Ints, turns: Floats) -> dict[int, dict[str, float]]:
+def _waiting(gaps: Gaps, lanes: Ints, iterations: Floats) -> dict[int, dict[str, float]]:
     """Return lane -> the lane it waited for -> nanoseconds, in order of first wait."""
     waits = np.flatnonzero(gaps.waiting_ns)
     keys = lanes[waits] * len(gaps.names) + gaps.reasons[waits]
     keys, first, groups = np.unique(keys, return_index=True, return_inverse=True)
-    wait_ns = np.bincount(groups, (gaps.waiting_ns * turns)[waits], len(keys))
+    wait_ns = np.bincount(groups, (gaps.waiting_ns * iterations)[waits], len(keys))
     by_lane: dict[int, dict[str, float]] = {}
     for place in np.argsort(first).tolist():
         lane, reason = divmod(int(keys[place]), len(gaps.names))

@@ -81,10 +81,10 @@ class Profile:
         columns = self.site_of[core], self.self_ns[core], self.flops[core]
         events = self.estimate.cores[core].events
         for event, site, self_ns, flops in zip(events, *columns, strict=True):
-            _, lane, opcode, start, end, after, waits_for, since, nbytes, turns, _, _ = event
+            _, lane, opcode, start, end, after, waits_for, since, nbytes, iterations, _, _ = event
             yield (
                 f'[{core},"{lane}","{opcode}",{start:.1f},{end:.1f},{self_ns:.1f},{site},{nbytes},'
-                f"{flops},{turns},{after},{waits_for},{since:.1f}]"
+                f"{flops},{iterations},{after},{waits_for},{since:.1f}]"
             )
 
 

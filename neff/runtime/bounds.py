@@ -20,7 +20,7 @@ from nki_lang.semantics import SEMANTICS, TRAITS
 __all__ = ["check_accesses"]
 
 
-def check_accesses(body: Block, program: Program, place: str) -> None:
+def check_accesses(body: Block, program: Program, location: str) -> None:
     """Check one core's instructions.
 
     Raises:
@@ -28,7 +28,7 @@ def check_accesses(body: Block, program: Program, place: str) -> None:
             leaves its memory, or is not a variable), ``NEFF-OPERAND`` (an instruction has other operands
             than its public function), ``NEFF-EXEC-OUT-OF-BOUNDS``.
     """
-    checker = _Checker(program, place)
+    checker = _Checker(program, location)
     for instruction in walk(body):
         checker.check_operands(instruction)
         for value in instruction.operands.values():
@@ -186,5 +186,5 @@ class _Checker:
         raise self.fault("NEFF-ADDRESS", f"tensor {tensor.name!r} {what}", instruction)
 
     def fault(self, code: str, message: str, instruction: Instruction) -> NeffRuntimeError:
-        place = str(instruction.location or self.place)
-        return NeffRuntimeError(message, code=code, place=place, remedy=_REMEDY)
+        location = str(instruction.location or self.place)
+        return NeffRuntimeError(message, code=code, place=location, remedy=_REMEDY)

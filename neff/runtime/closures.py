@@ -124,14 +124,14 @@ class Block:
         return _fault(error, source, self._place)
 
 
-def _fault(error: Exception, source: ir.Statement, place: str) -> NeffRuntimeError:
+def _fault(error: Exception, source: ir.Statement, where: str) -> NeffRuntimeError:
     what = source.op if isinstance(source, Instruction) else "loop"
     location = getattr(error, "location", None) or source.location
     if isinstance(error, NkiError):
         return NeffRuntimeError(
             f"{what}: {error.message}",
             code="NEFF-EXEC-" + error.code.removeprefix("NKI-"),
-            place=str(location or place),
+            place=str(location or where),
             remedy=error.remedy,
         )
     if not reports_bugs():
@@ -139,7 +139,7 @@ def _fault(error: Exception, source: ir.Statement, place: str) -> NeffRuntimeErr
     return NeffRuntimeError(
         f"{what} cannot be executed: {type(error).__name__}: {error}",
         code="NEFF-EXEC",
-        place=str(location or place),
+        place=str(location or where),
         remedy=f"the shapes, types or values of its operands do not fit; {REMEDY}",
     )
 

@@ -257,7 +257,7 @@ class LoadedModel:
         return array_for(self.program.variables[name], array, role, self.name)
 
 
-def _check_memory(program: Program, place: str) -> None:
+def _check_memory(program: Program, location: str) -> None:
     """Refuse what the device could not hold, before any memory is allocated."""
     target = target_of(program.target)
     needed = program.scratch_bytes * len(program.subgraphs)
@@ -268,6 +268,6 @@ def _check_memory(program: Program, place: str) -> None:
         raise NeffRuntimeError(
             f"the model needs {needed} bytes, {target.name} has {target.hbm_bytes}",
             code="NEFF-MEMORY",
-            place=place,
+            place=location,
             remedy="build it for smaller shapes, or for a target with more memory",
         )

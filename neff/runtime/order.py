@@ -17,18 +17,18 @@ __all__ = ["order_of"]
 _REMEDY = "this is a bug in the tool that wrote the program, not a user error; build it again"
 
 
-def order_of(graph: SubGraph, place: str = "") -> Block:
+def order_of(graph: SubGraph, location: str = "") -> Block:
     """The instructions of one core in an order that its semaphores allow.
 
     Args:
         graph: the core's engine programs.
-        place: file and subgraph, for errors.
+        location: file and subgraph, for errors.
 
     Raises:
         NeffRuntimeError: ``NEFF-DEADLOCK`` with who waits for whom at which line, or
             ``NEFF-SEMAPHORE``; a semaphore does not exist.
     """
-    return _Core(graph.engines, graph.semaphores, place).run()
+    return _Core(graph.engines, graph.semaphores, location).run()
 
 
 class _Core:

@@ -41,7 +41,7 @@ class Rendezvous:
     def meet(
         self,
         key: Hashable,
-        place: int,
+        position: int,
         size: int,
         value: Any,
         work: Callable[[list[Any]], list[Any]],
@@ -50,7 +50,7 @@ class Rendezvous:
 
         Args:
             key: what they meet for.
-            place: this participant's number, below ``size``.
+            position: this participant's number, below ``size``.
             size: how many there are.
             value: what this participant brings.
             work: all values in the order of places -> all results in that order.
@@ -59,7 +59,7 @@ class Rendezvous:
             NeffRuntimeError: ``NEFF-EXEC-DEADLOCK``; the others did not come in time.
             BaseException: whatever ``work`` raised, for every participant.
         """
-        meeting = self._join(key, place, value)
+        meeting = self._join(key, position, value)
         if len(meeting.brought) == size:
             self._finish(key, meeting, work)
         with self._changed:
@@ -68,7 +68,7 @@ class Rendezvous:
                 raise self.late(size, sorted(meeting.brought))
         if meeting.error is not None:
             raise meeting.error
-        return (meeting.results or [])[place]
+        return (meeting.results or [])[position]
 
     def late(self, size: int, came: list[int]) -> Exception:
         """The error for a launch to which some never came."""
@@ -80,15 +80,15 @@ class Rendezvous:
             remedy="run the model of each rank in this process, from a thread of its own, equally often",
         )
 
-    def _join(self, key: Hashable, place: int, value: Any) -> _Meeting:
+    def _join(self, key: Hashable, position: int, value: Any) -> _Meeting:
         with self._changed:
             # Somebody who is early for the next launch waits until this one has started.
             self._changed.wait_for(
-                lambda: key not in self._open or place not in self._open[key].brought,
+                lambda: key not in self._open or position not in self._open[key].brought,
                 self._patience,
             )
             meeting = self._open.setdefault(key, _Meeting())
-            meeting.brought[place] = value
+            meeting.brought[position] = value
             return meeting
 
     def _finish(

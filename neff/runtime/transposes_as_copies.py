@@ -67,7 +67,7 @@ def _fills(copy: Instruction) -> bool:
 
 
 def _sorted(run: list[Instruction]) -> list[Instruction]:
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for copy in run:
-        places.setdefault(copy.operands["dst"].tensor.name, len(places))
-    return sorted(run, key=lambda copy: places[copy.operands["dst"].tensor.name])
+        positions.setdefault(copy.operands["dst"].tensor.name, len(positions))
+    return sorted(run, key=lambda copy: positions[copy.operands["dst"].tensor.name])

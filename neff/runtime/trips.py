@@ -17,14 +17,14 @@ _PREFIX = "loop iterations "
 
 
 def trips_of(
-    program: Program, inputs: Mapping[str, object], place: str = ""
+    program: Program, inputs: Mapping[str, object], location: str = ""
 ) -> list[dict[int, float]]:
     """Mean iterations of each loop in one run, each time that it is entered.
 
     Args:
         program: compiled.
         inputs: an array for every input by name.
-        place: the file, for errors.
+        location: the file, for errors.
 
     Returns:
         For each core, loop ident -> iterations; what ``neff.timing.estimate`` takes as ``trips``.
@@ -36,7 +36,7 @@ def trips_of(
         return [{} for _ in program.subgraphs]
     counting = replace(program, subgraphs=[_counting(graph) for graph in program.subgraphs])
     # By address: no simplification may drop registers that nothing else reads.
-    model = LoadedModel(counting, program.name, place or program.name, by_address=True)
+    model = LoadedModel(counting, program.name, location or program.name, by_address=True)
     with engine_floats():
         machine, _, _ = model.begin(inputs, {})
         machine.execute()

@@ -241,10 +241,10 @@ def _simulated(
 ) -> CoreTime:
     lowering = Lowering(is_static, trips if isinstance(trips, int | None) else trips[number])
     steps = lowering.lower(program.subgraphs[number])
-    place = f"{program.name}: sg{number:02d}"
+    location = f"{program.name}: sg{number:02d}"
     nominal, fast, slow = (Pricing(parameters, side, len(program.subgraphs)) for side in Side)
     machine = Machine(lowering.works, (nominal, fast, slow), number)
-    simulate(machine, steps, place)
+    simulate(machine, steps, location)
     value, fastest, slowest = machine.end
     total = Span(value, min(value, fastest), max(value, slowest))
     return _summary(machine, total, lowering.unknown_loops, list(steps))
@@ -267,13 +267,13 @@ def _measured_share(machine: Machine) -> float:
     """Return the measured share of the path from the last event back through its causes."""
     events, index = machine.events, machine.last
     until, path_ns, measured_ns = machine.end[0], 0.0, 0.0
-    report, turns = machine.completion[0] + machine.loop_ns[0], 0
+    report, iterations = machine.completion[0] + machine.loop_ns[0], 0
     while index >= 0:
         event = events[index]
-        if event.turns > 1 and event.turns != turns:
+        if event.turns > 1 and event.turns != iterations:
             # After a loop's last simulated iteration come the others, which `turns` counts already.
             until = min(until, event.end + report)
-        turns = event.turns
+        iterations = event.turns
         event_ns = max(0.0, until - event.start) * event.turns
         path_ns += event_ns
         measured_ns += event_ns * event.measured_share

@@ -88,13 +88,13 @@ def _lane_time(lane: list[Event]) -> LaneTime:
     busy = occupied = last = 0.0
     count = moved = 0
     opcodes: dict[str, float] = {}
-    for _, _, opcode, start, end, _, _, _, nbytes, turns, _, _ in lane:
-        duration = (end - start) * turns
+    for _, _, opcode, start, end, _, _, _, nbytes, iterations, _, _ in lane:
+        duration = (end - start) * iterations
         busy += duration
-        count += turns
-        moved += nbytes * turns
+        count += iterations
+        moved += nbytes * iterations
         opcodes[opcode] = opcodes.get(opcode, 0.0) + duration
         if end > last:
-            occupied += (end - (start if start > last else last)) * turns
+            occupied += (end - (start if start > last else last)) * iterations
             last = end
     return LaneTime(count, busy, occupied, moved, opcodes, last)

@@ -417,8 +417,8 @@ class DmaEngines:
         """Move packets on every engine; engines with one more packet rotate."""
         common_ns = cost.packets * cost.packet
         durations = [common_ns] * LANES
-        for place in range(self.next, self.next + cost.extra_packets):
-            durations[place % LANES] = (cost.packets + 1) * cost.packet
+        for position in range(self.next, self.next + cost.extra_packets):
+            durations[position % LANES] = (cost.packets + 1) * cost.packet
         arrivals = [arrival + later for later in self.stagger]
         starts = list(map(max, self.lanes or (), arrivals))
         ends = list(map(add, starts, durations))
@@ -431,9 +431,9 @@ class DmaEngines:
         """Move one packet on each of the next engines, which rotate."""
         lanes = self.lanes or []
         first, last = float("inf"), arrival
-        for place in range(cost.extra_packets):
-            lane = (self.next + place) % LANES
-            start = max(lanes[lane], arrival + self.stagger[place])
+        for position in range(cost.extra_packets):
+            lane = (self.next + position) % LANES
+            start = max(lanes[lane], arrival + self.stagger[position])
             end = start + cost.packet
             lanes[lane] = free = end + self.report
             first, last = min(first, start), max(last, end)

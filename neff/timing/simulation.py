@@ -30,7 +30,7 @@ from neff.timing.work import Matmul, Transfer, Weights
 __all__ = ["simulate"]
 
 
-def simulate(machine: Machine, steps: Steps, place: str = "") -> None:
+def simulate(machine: Machine, steps: Steps, location: str = "") -> None:
     """Run engine programs to their end; the machine holds the events.
 
     Raises:
@@ -38,7 +38,7 @@ def simulate(machine: Machine, steps: Steps, place: str = "") -> None:
     """
     for engine in steps:
         machine.engines.setdefault(engine, EngineState())
-    _Block(machine, steps, place).run()
+    _Block(machine, steps, location).run()
 
 
 class _Block:

@@ -72,8 +72,8 @@ def _max_pool_backward(
     """Each gradient is added at the place of its window's maximum."""
     lead = list(x.shape[:-2])
     flat = torch.zeros([*lead, math.prod(x.shape[-2:])], dtype=x.dtype, device=x.device)
-    places = indices.reshape([*lead, -1])
-    return flat.scatter_add(-1, places, gradient.reshape([*lead, -1])).reshape(x.shape)
+    positions = indices.reshape([*lead, -1])
+    return flat.scatter_add(-1, positions, gradient.reshape([*lead, -1])).reshape(x.shape)
 
 
 def _average_pool_backward(

@@ -65,16 +65,16 @@ def _index_select(call: OperatorCall, x: Node, dim: int, index: Node) -> Node:
     axis = axis_of(dim, len(x.shape))
     if not math.prod(call.shape):
         return call.full(0)
-    places = hlo.reshape(_positions(call, index, x.shape[axis]), (call.shape[axis], 1))
+    positions = hlo.reshape(_positions(call, index, x.shape[axis]), (call.shape[axis], 1))
     offsets = [n for n in range(len(x.shape)) if n != axis]
-    return _gathered(x, places, [axis], offsets, call.shape)
+    return _gathered(x, positions, [axis], offsets, call.shape)
 
 
 def _embedding(call: OperatorCall, weight: Node, indices: Node, *arguments: Operand) -> Node:
     if not math.prod(call.shape):
         return call.full(0)
-    places = _columns([_positions(call, indices, weight.shape[0])])
-    return _gathered(weight, places, [0], [len(indices.shape)], call.shape)
+    positions = _columns([_positions(call, indices, weight.shape[0])])
+    return _gathered(weight, positions, [0], [len(indices.shape)], call.shape)
 
 
 def _along(call: OperatorCall, index: Node, dim: int, size: int) -> Node:
@@ -92,8 +92,8 @@ def _gather(call: OperatorCall, x: Node, dim: int, index: Node, *arguments: Oper
         return call.full(0)
     if not index.shape:
         index = hlo.reshape(index, (1,))
-    places = _along(call, index, dim, x.shape[axis_of(dim, len(x.shape))])
-    picked = _gathered(x, places, range(len(x.shape)), [], index.shape)
+    positions = _along(call, index, dim, x.shape[axis_of(dim, len(x.shape))])
+    picked = _gathered(x, positions, range(len(x.shape)), [], index.shape)
     return hlo.reshape(picked, call.shape)
 
 
@@ -111,9 +111,9 @@ def _scatter(combine: str) -> Row:
             return x
         values = _source(call, source, places_of.shape)
         axis = axis_of(dim, len(target.shape))
-        places = _along(call, places_of, axis, target.shape[axis])
+        positions = _along(call, places_of, axis, target.shape[axis])
         kind = "or" if combine == "add" and x.dtype == BOOL else combine
-        result = _scattered(target, places, values, range(len(target.shape)), [], kind)
+        result = _scattered(target, positions, values, range(len(target.shape)), [], kind)
         return hlo.reshape(result, call.shape)
 
     return row
@@ -169,12 +169,12 @@ def _scatter_reduce(
 
 
 def _index(call: OperatorCall, x: Node, indices: Sequence[Node | None]) -> Node:
-    places, dims, batch = _index_places(call, x, indices)
+    positions, dims, batch = _index_places(call, x, indices)
     if not math.prod(call.shape):
         return call.full(0)
     start = _batch_start(dims, indices)
     window = [n for n in range(len(call.shape)) if not start <= n < start + len(batch)]
-    return _gathered(x, places, dims, window, call.shape)
+    return _gathered(x, positions, dims, window, call.shape)
 
 
 def _index_places(
@@ -204,7 +204,7 @@ def _index_put(
     call: OperatorCall, x: Node, indices: Sequence[Node | None], values: Node,
     accumulate: bool = False, unsafe: bool = False,
 ) -> Node:  # fmt: skip
-    places, dims, batch = _index_places(call, x, indices)
+    positions, dims, batch = _index_places(call, x, indices)
     if not math.prod(batch) or not math.prod(x.shape):
         return x
     start = _batch_start(dims, indices)
@@ -213,7 +213,7 @@ def _index_put(
     updates = call.node(values, x.dtype, shape)
     window = [n for n in range(len(shape)) if not start <= n < start + len(batch)]
     combine = "second" if not accumulate else "or" if x.dtype == BOOL else "add"
-    return _scattered(x, places, updates, dims, window, combine)
+    return _scattered(x, positions, updates, dims, window, combine)
 
 
 INDEXING: dict[str, Row] = {

@@ -210,13 +210,13 @@ def _listed(values: Tree) -> list[Tree]:
     return list(cast("Sequence[Tree]", values)) if is_sequence else [values]
 
 
-def _refusal(node: Tree, name: str, place: str) -> errors.TorchGraphError:
+def _refusal(node: Tree, name: str, location: str) -> errors.TorchGraphError:
     tags = getattr(node.target, "tags", ())
     if torch.Tag.nondeterministic_seeded in tags:
-        return errors.random_operator(name, place)
+        return errors.random_operator(name, location)
     if {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output} & set(tags):
-        return errors.data_dependent(name, place)
-    return errors.no_row(name, place)
+        return errors.data_dependent(name, location)
+    return errors.no_row(name, location)
 
 
 def _arguments(node: Tree) -> list[Tree]:

@@ -49,11 +49,11 @@ def _sorted(node: Node, axis: int, descending: bool) -> tuple[Node, Node]:
     ordered = node.graph.emit(
         "sort", shapes, dtypes, operands, dimensions=(axis,), is_stable=True, apply=("LT", *dtypes)
     )
-    values, places = (
+    values, indices = (
         node.graph.emit("get-tuple-element", node.shape, dtypes[n], (ordered,), tuple_index=n)
         for n in (1, 2)
     )
-    return values, hlo.convert(places, S64)
+    return values, hlo.convert(indices, S64)
 
 
 def _sort(call: OperatorCall, x: Node, dim: int = -1, descending: bool = False) -> tuple[Node, ...]:

@@ -144,9 +144,11 @@ def best_position(x: Node, axis: int, kind: str) -> tuple[Node, Node]:
     hit = hlo.compare("EQ", node, spread)
     if _is_float(node):
         hit = hlo.elementwise("or", hit, hlo.compare("NE", node, node))
-    places = hlo.iota(graph, shape, axis)
-    beyond = hlo.full(graph, shape, shape[axis] - 1, places.dtype)
-    first = hlo.reduce(hlo.select(hit, places, beyond), np.iinfo(np.int32).max, (axis,), "minimum")
+    positions = hlo.iota(graph, shape, axis)
+    beyond = hlo.full(graph, shape, shape[axis] - 1, positions.dtype)
+    first = hlo.reduce(
+        hlo.select(hit, positions, beyond), np.iinfo(np.int32).max, (axis,), "minimum"
+    )
     return hlo.convert(best, x.dtype), hlo.convert(first, S64)
 
 

@@ -152,11 +152,11 @@ def _adaptive_max_pool2d(x: Tensor, output_size: Sequence[int]) -> _Result:
     windows = windows.reshape(*x.shape[:-2], *shape)
     inside = inside_rows[:, :, None, None] & inside_columns[None, None]
     windows = torch.where(inside, windows, torch.full_like(windows, -math.inf))
-    places = (rows[:, :, None, None] * width + columns[None, None]).expand(shape)
+    positions = (rows[:, :, None, None] * width + columns[None, None]).expand(shape)
     flat = windows.transpose(-3, -2).flatten(-2)
     values, chosen = flat.max(-1)
-    places = places.transpose(1, 2).flatten(-2).expand(flat.shape)
-    return values, places.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+    positions = positions.transpose(1, 2).flatten(-2).expand(flat.shape)
+    return values, positions.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
 
 
 def _windows(extent: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:

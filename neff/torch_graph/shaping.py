@@ -225,12 +225,12 @@ def _as_strided(
     if not positions.size:
         return call.full(0)
     flat = hlo.reshape(x, (count,))
-    places = call.graph.constant(positions.reshape(-1, 1).astype(np.int32))
+    indices = call.graph.constant(positions.reshape(-1, 1).astype(np.int32))
     numbers = {
         "offset_dims": [], "collapsed_slice_dims": [0], "start_index_map": [0], "index_vector_dim": 1,
     }  # fmt: skip
     picked = call.graph.emit(
-        "gather", (positions.size,), x.dtype, (flat, places),
+        "gather", (positions.size,), x.dtype, (flat, indices),
         gather_dimension_numbers=numbers, gather_slice_sizes=(1,),
     )  # fmt: skip
     return hlo.reshape(picked, call.shape)

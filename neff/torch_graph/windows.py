@@ -50,15 +50,15 @@ def _max_pool(rank: int) -> Row:
                 padded, [0] * lead + starts, [*x.shape[:lead], *limits], [1] * lead + steps
             )
             window = tuple(slice(*b) for b in zip(starts, limits, steps, strict=True))
-            places = hlo.broadcast(call.graph.constant(flat[window]), call.shape)
+            positions = hlo.broadcast(call.graph.constant(flat[window]), call.shape)
             if position is None:
-                best, position = values, places
+                best, position = values, positions
                 continue
             wins = hlo.compare("GT", values, best)
             if x.dtype.kind not in "biu":
                 wins = hlo.elementwise("or", wins, hlo.compare("NE", values, values))
             best = hlo.select(wins, values, best)
-            position = hlo.select(wins, places, position)
+            position = hlo.select(wins, positions, position)
         assert position is not None
         return _window_maximum(call, padded, sizes, steps, gaps), hlo.convert(position, S64)
 

@@ -125,14 +125,14 @@ def exported_graph(func: Callable[..., Tree], arguments: tuple[Tree, ...]) -> Tr
         TypeError: the function returns something that is no tensor.
     """
     location = definition_of(getattr(cast("object", func), "forward", func))
-    place = "" if location is None else str(location)
+    where = "" if location is None else str(location)
     # Imports that the first run leads to may draw numbers, too.
     for _ in range(2):
         before = random_states()
-        graph = _watched_graph(func, arguments, place)
+        graph = _watched_graph(func, arguments, where)
         if random_states() == before:
             return graph
-    raise refusals.random_draw("the function", place)
+    raise refusals.random_draw("the function", where)
 
 
 def root_program(func: Callable[..., Tree], arguments: tuple[Tree, ...]) -> Tree:
@@ -141,30 +141,30 @@ def root_program(func: Callable[..., Tree], arguments: tuple[Tree, ...]) -> Tree
 
 
 def _watched_graph(
-    func: Callable[..., Tree], arguments: tuple[Tree, ...], place: str
+    func: Callable[..., Tree], arguments: tuple[Tree, ...], location: str
 ) -> TracedGraph:
     """The graph, if the function's state afterwards leads to the same one."""
     is_module = isinstance(func, torch.nn.Module)
     called: Tree = copy.deepcopy(cast("object", func)) if is_module else func
     state = None if is_module else FunctionState(func)
     changes = _Changes()
-    graph = _program_graph(exported_program(_Root(called, changes), arguments, place))
+    graph = _program_graph(exported_program(_Root(called, changes), arguments, location))
     names = changes.names if state is None else state.changed()
     if names:
         what = f"the function changes {', '.join(names[:3])}, which its next call depends on"
         if changes.tensor_names:
-            raise refusals.host_write(what, place)
+            raise refusals.host_write(what, location)
         try:
-            program = exported_program(_Root(called, _Changes()), arguments, place)
+            program = exported_program(_Root(called, _Changes()), arguments, location)
             following = _program_graph(program)
         except Exception as error:
-            raise refusals.host_write(what, place) from error
+            raise refusals.host_write(what, location) from error
         if (graph.module, graph.written) != (following.module, following.written):
-            raise refusals.host_write(what, place)
+            raise refusals.host_write(what, location)
     return graph
 
 
-def exported_program(module: Tree, arguments: tuple[Tree, ...], place: str) -> Tree:
+def exported_program(module: Tree, arguments: tuple[Tree, ...], location: str) -> Tree:
     """A module as a ``torch.export.ExportedProgram`` of operators that are lowered.
 
     Raises:
@@ -181,7 +181,7 @@ def exported_program(module: Tree, arguments: tuple[Tree, ...], place: str) -> T
     except NeffError:
         raise
     except Exception as error:
-        raise _refusal(error, place) from error
+        raise _refusal(error, location) from error
     finally:
         for submodule, training in was_training.items():
             submodule.training = training
@@ -210,9 +210,9 @@ def _all_frames(tracer: Tree, frames: Tree) -> Tree:
     return frames
 
 
-def _refusal(error: Exception, place: str) -> Exception:
+def _refusal(error: Exception, location: str) -> Exception:
     """Our error for one of torch.export; errors of the user's own code stay."""
-    line = _user_line(error.__traceback__) or place
+    line = _user_line(error.__traceback__) or location
     text = str(error).strip().partition("\n")[0][:200]
     if type(error).__name__ in _VALUE_ERRORS:
         return refusals.host_read(f"code that depends on values ({text})", line)

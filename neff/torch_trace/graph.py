@@ -84,32 +84,32 @@ def traced_graph(func: Callable[..., Tree], arguments: tuple[Tree, ...]) -> Trac
     raise refusals.random_draw("the function", place)
 
 
-def _traced(func: Tree, arguments: tuple[Tree, ...], place: str) -> TracedGraph:
+def _traced(func: Tree, arguments: tuple[Tree, ...], location: str) -> TracedGraph:
     if not isinstance(func, torch.nn.Module):
-        return _function_graph(func, arguments, place)
+        return _function_graph(func, arguments, location)
     module: Tree = copy.deepcopy(cast("object", func))
     state = ModuleState(module)
-    graph = _graph(_run(module, arguments), state, place)
+    graph = _graph(_run(module, arguments), state, location)
     names = state.changed_attributes()
     if names:
         again: Tree = copy.deepcopy(cast("object", func))
         state.copy_changes(again)
-        _check_attributes(graph, names, again, arguments, place)
+        _check_attributes(graph, names, again, arguments, location)
     return graph
 
 
-def _function_graph(func: Tree, arguments: tuple[Tree, ...], place: str) -> TracedGraph:
+def _function_graph(func: Tree, arguments: tuple[Tree, ...], location: str) -> TracedGraph:
     host = FunctionState(func)
-    graph = _graph(_run(func, arguments), None, place)
+    graph = _graph(_run(func, arguments), None, location)
     names = host.changed()
     if names:
         what = f"the function changes {', '.join(names[:3])}, which its next call depends on"
         try:
-            following = _graph(_run(func, arguments), None, place)
+            following = _graph(_run(func, arguments), None, location)
         except NeffCompileError as error:
-            raise refusals.host_write(what, place) from error
+            raise refusals.host_write(what, location) from error
         if not _same_program(graph, following):
-            raise refusals.host_write(what, place)
+            raise refusals.host_write(what, location)
     return graph
 
 
@@ -136,7 +136,7 @@ def _run(runs: Tree, arguments: tuple[Tree, ...]) -> _Run:
     return _Run([r.detach().to(device) for r in flat], shape, numbers, inputs, watch.read)
 
 
-def _graph(run: _Run, state: ModuleState | None, place: str) -> TracedGraph:
+def _graph(run: _Run, state: ModuleState | None, location: str) -> TracedGraph:
     changed = {
         number: tensor
         for (identity, number), tensor in zip(run.numbers.items(), run.inputs, strict=True)
@@ -145,7 +145,7 @@ def _graph(run: _Run, state: ModuleState | None, place: str) -> TracedGraph:
     replaced = state.written() if state is not None else {}
     lost = run.read & replaced.keys()
     if lost:
-        raise refusals.host_write("the function reads values of a buffer that it writes", place)
+        raise refusals.host_write("the function reads values of a buffer that it writes", location)
     returned = [*run.results, *changed.values()]
     identities, _ = data_leaves(returned)
     # State that nothing reads needs no place: only its own module shows it.
@@ -153,11 +153,11 @@ def _graph(run: _Run, state: ModuleState | None, place: str) -> TracedGraph:
     outputs = [*returned, *replaced_inputs.values()]
     identities, values = data_leaves(outputs)
     if RNG_SEED in identities:
-        raise refusals.random_draw("the function", place)
+        raise refusals.random_draw("the function", location)
     for key, tensor in replaced_inputs.items():
         if tensor.device.type != "xla":
-            raise refusals.host_write("the function moves a buffer to the host", place)
-        _check_same_kind(tensor, values[identities.index(key)], place)
+            raise refusals.host_write("the function moves a buffer to the host", location)
+        _check_same_kind(tensor, values[identities.index(key)], location)
     module: bytes = xlac()._get_xla_tensors_hlo_proto(outputs)
     sources = tuple(
         run.numbers[identity] if identity in run.numbers else value.cpu()
@@ -169,15 +169,16 @@ def _graph(run: _Run, state: ModuleState | None, place: str) -> TracedGraph:
     return TracedGraph(module, sources, results, tuple(written), run.structure)
 
 
-def _check_same_kind(now: Tensor, before: Tensor, place: str) -> None:
+def _check_same_kind(now: Tensor, before: Tensor, location: str) -> None:
     if now.shape != before.shape or now.dtype != before.dtype:
         raise refusals.host_write(
-            f"the function replaces a buffer {tuple(before.shape)} by one {tuple(now.shape)}", place
+            f"the function replaces a buffer {tuple(before.shape)} by one {tuple(now.shape)}",
+            location,
         )
 
 
 def _check_attributes(
-    graph: TracedGraph, names: list[str], again: Tree, arguments: tuple[Tree, ...], place: str
+    graph: TracedGraph, names: list[str], again: Tree, arguments: tuple[Tree, ...], location: str
 ) -> None:
     """Refuse a module whose changed attributes make the next call another program.
 
@@ -187,11 +188,11 @@ def _check_attributes(
     what = f"the function changes {', '.join(names[:3])}, which its next call depends on"
     try:
         state = ModuleState(again)
-        following = _graph(_run(again, arguments), state, place)
+        following = _graph(_run(again, arguments), state, location)
     except NeffCompileError as error:
-        raise refusals.host_write(what, place) from error
+        raise refusals.host_write(what, location) from error
     if not _same_program(graph, following):
-        raise refusals.host_write(what, place)
+        raise refusals.host_write(what, location)
 
 
 def _same_program(first: TracedGraph, second: TracedGraph) -> bool:

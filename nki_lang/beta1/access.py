@@ -37,10 +37,10 @@ def select(tile: Tile, key: Value) -> Tile:
 def expand_keys(key: Value, rank: int, name: str) -> list[Value]:
     """Return the index tuple with ``...`` written out; missing dimensions stay missing."""
     keys = keys_of(key)
-    for place, entry in enumerate(keys):
+    for position, entry in enumerate(keys):
         if entry is Ellipsis:
             missing = rank - len(keys) + 1
-            keys[place : place + 1] = [slice(None)] * missing
+            keys[position : position + 1] = [slice(None)] * missing
             break
     if len(keys) > rank:
         refuse_index(
@@ -81,7 +81,7 @@ def _basic(tile: Tile, keys: list[Value]) -> Tile:
     base = tile.base
     keys = keys + [slice(None)] * (len(base.shape) - len(keys))
     axes: list[tuple[int, int, int]] = []
-    places: list[int | None] = []
+    positions: list[int | None] = []
     offsets: list[int] = []
     for dim, (entry, extent) in enumerate(zip(keys, base.shape, strict=True)):
         if isinstance(entry, (slice, DynamicSlice)):
@@ -90,9 +90,9 @@ def _basic(tile: Tile, keys: list[Value]) -> Tile:
             first, count, step = _integer(entry, extent, base.name), 1, 1
         else:
             offsets.append(_integer(entry, extent, base.name))
-            places.append(None)
+            positions.append(None)
             continue
-        places.append(len(axes))
+        positions.append(len(axes))
         offsets.append(first)
         axes.append((first, count, step))
     shape = tuple(count for _, count, _ in axes)
@@ -100,11 +100,13 @@ def _basic(tile: Tile, keys: list[Value]) -> Tile:
         shape = (*shape, 1)
     forms = tuple(
         _constant(offset, shape)
-        if place is None
+        if position is None
         else IndexExpression(
-            shape, offset, tuple(axes[place][2] if k == place else 0 for k in range(len(shape)))
+            shape,
+            offset,
+            tuple(axes[position][2] if k == position else 0 for k in range(len(shape))),
         )
-        for place, offset in zip(places, offsets, strict=True)
+        for position, offset in zip(positions, offsets, strict=True)
     )
     return Tile(base, shape, forms)
 

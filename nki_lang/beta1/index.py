@@ -346,10 +346,12 @@ class Grid(tuple[IndexExpression, ...]):
 
     __slots__ = ()
 
-    def _named(self, place: int) -> IndexExpression:
-        if place >= len(self):
-            refuse_index(f"a grid of {len(self)} axes has no axis {'pxyzw'[place]}", "add a slice")
-        return self[place]
+    def _named(self, position: int) -> IndexExpression:
+        if position >= len(self):
+            refuse_index(
+                f"a grid of {len(self)} axes has no axis {'pxyzw'[position]}", "add a slice"
+            )
+        return self[position]
 
     @property
     def p(self) -> IndexExpression:

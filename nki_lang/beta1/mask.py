@@ -107,9 +107,9 @@ def _joint_boxes(
     selected = np.ones(extents, bool)
     for expression, relation in joint:
         values = np.full(extents, expression.offset, np.int64)
-        for place, axis in enumerate(axes):
+        for position, axis in enumerate(axes):
             along = [1] * len(axes)
-            along[place] = extents[place]
+            along[position] = extents[position]
             positions = np.arange(*ranges[axis], dtype=np.int64).reshape(along)
             values = values + expression.steps[axis] * positions
         selected &= _holds(values, relation)

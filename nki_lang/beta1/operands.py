@@ -131,10 +131,10 @@ def fitted(view: NkiTensor, shape: tuple[int, ...]) -> NkiTensor:
     aligned = _aligned(view.shape, len(shape))
     strides = (*view.strides[:1], *(0,) * (len(shape) - len(view.shape)), *view.strides[1:])
     steps: list[int] = []
-    for axis, (have, want) in enumerate(zip(aligned, shape, strict=True)):
-        if have != want and (have != 1 or (axis == 0 and view.on_chip)):
+    for axis, (have, expected) in enumerate(zip(aligned, shape, strict=True)):
+        if have != expected and (have != 1 or (axis == 0 and view.on_chip)):
             _refuse_fit(view, shape)
-        steps.append(strides[axis] if have == want else 0)
+        steps.append(strides[axis] if have == expected else 0)
     return view.derive(shape, tuple(steps), view.offset)
 
 
@@ -167,7 +167,7 @@ def cut(tile: Tile, shape: tuple[int, ...], box: Box) -> NkiTensor:
     """Return the part of an operand that belongs to ``box`` of a computation of ``shape``."""
     aligned = _aligned(tile.shape, len(shape)) if len(tile.shape) <= len(shape) else ()
     if (
-        any(have not in (1, want) for have, want in zip(aligned, shape, strict=False))
+        any(have not in (1, expected) for have, expected in zip(aligned, shape, strict=False))
         or not aligned
     ):
         is_same_rank = len(tile.shape) == len(shape)

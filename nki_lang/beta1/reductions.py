@@ -118,9 +118,11 @@ def _kept_only(
     dst: NkiTensor, axes: tuple[int, ...], keepdims: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return (shape, strides) of the target without the reduced axes, at least two."""
-    places = [place for place in range(len(dst.shape)) if not (keepdims and place in axes)]
-    shape = [dst.shape[place] for place in places]
-    strides = [dst.strides[place] for place in places]
+    positions = [
+        position for position in range(len(dst.shape)) if not (keepdims and position in axes)
+    ]
+    shape = [dst.shape[position] for position in positions]
+    strides = [dst.strides[position] for position in positions]
     if len(shape) < 2:
         shape.append(1)
         strides.append(1)

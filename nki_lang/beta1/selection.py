@@ -96,8 +96,8 @@ def affine_select(
     def write(target: Tile, keep: bool) -> None:
         def issue(dst: NkiTensor, box: Box) -> None:
             source = read(tile, box)
-            for place, (expression, relation) in enumerate(relations):
-                last = place == len(relations) - 1
+            for position, (expression, relation) in enumerate(relations):
+                last = position == len(relations) - 1
                 out = dst if last else new_tile(dst.shape, tile.dtype).base
                 aligned = expression.expanded(len(box))
                 pattern, offset, step = _pattern(aligned, box)
@@ -176,13 +176,13 @@ def match_replace8(
     def write(target: Tile, keep: bool) -> None:
         for box in mask_boxes(mask, tile.shape):
             rows = (box[0], (0, 8))
-            places = None if dst_idx is None else require_tile(dst_idx, "dst_idx").region(rows)
+            positions = None if dst_idx is None else require_tile(dst_idx, "dst_idx").region(rows)
             source = read(tile, box)
             if target.base.storage is tile.base.storage:  # in place: the instruction reads first
                 source = new_tile(source.shape, tile.dtype).base
                 tensor_copy(source, read(tile, box))
             indexing.nc_match_replace8(
-                target.region(box), source, values.region(rows), number, places
+                target.region(box), source, values.region(rows), number, positions
             )
 
     if dst_idx is not None:

@@ -443,9 +443,9 @@ class TraceBuilder:
     def enclosing_blocks(self, instruction: Instruction) -> list[Block]:
         """The block that holds an instruction and those around it, innermost first."""
         open_blocks = [self.block, *(block for _, block in reversed(self.open))]
-        for place, block in enumerate(open_blocks):
+        for position, block in enumerate(open_blocks):
             if any(statement is instruction for statement in reversed(block)):
-                return open_blocks[place:]
+                return open_blocks[position:]
         return _path_to(self.body, instruction) or []
 
 

@@ -86,19 +86,19 @@ class GridAxis:
         nominal = len(self.cells) * self.group * self.width
         return self.elements < nominal
 
-    def selected(self, key: object, place: int) -> GridAxis:
+    def selected(self, key: object, position: int) -> GridAxis:
         """Return the axis with the coordinates of an integer or a slice."""
         count = len(self.cells)
         if isinstance(key, slice):
             bounds = cast("slice[int | None, int | None, int | None]", key)
-            start, stop, step = _bounds(bounds, count, place)
+            start, stop, step = _bounds(bounds, count, position)
             return self._with(self.cells[start:stop:step], self.step * step, consumed=False)
         if not isinstance(key, SupportsIndex):
             fail(f"{key!r} ({type(key).__name__}) is no coordinate of a grid", "NKI-INDEX",
                  "index with integers, slices or ...", _SOURCE)  # fmt: skip
         number = to_int(key)
         if not -count <= number < count:
-            fail(f"coordinate {number} is outside dimension {place} of a grid, which has {count}",
+            fail(f"coordinate {number} is outside dimension {position} of a grid, which has {count}",
                  "NKI-INDEX", "iterate over range(grid.shape[i])", _SOURCE)  # fmt: skip
         return self._with((self.cells[number],), self.step, consumed=True)
 
@@ -139,7 +139,7 @@ class GridAxis:
 
 
 def _bounds(
-    key: slice[int | None, int | None, int | None], count: int, place: int
+    key: slice[int | None, int | None, int | None], count: int, position: int
 ) -> tuple[int, int, int]:
     step = 1 if key.step is None else to_int(key.step)
     first = 0 if key.start is None else to_int(key.start)
@@ -147,7 +147,7 @@ def _bounds(
     first, last = (bound + count if bound < 0 else bound for bound in (first, last))
     if step < 1 or not 0 <= first < last <= count:
         shown = ":".join("" if bound is None else str(bound) for bound in (key.start, key.stop))
-        fail(f"slice {shown} with step {step} in dimension {place} of a grid, which has {count}"
+        fail(f"slice {shown} with step {step} in dimension {position} of a grid, which has {count}"
              " coordinates", "NKI-INDEX", "select one coordinate or more; steps are 1 or more",
              _SOURCE)  # fmt: skip
     return first, last, step
@@ -157,11 +157,11 @@ def tiled_axes(shape: tuple[int, ...], tile_shape: tuple[int, ...]) -> tuple[Gri
     """Return the axes of all tiles of a tensor; ``tile_shape`` belongs to its last dimensions."""
     untiled = len(shape) - len(tile_shape)
     axes = [
-        GridAxis(tuple((place,) for place in range(extent)), 0, extent, 1, 1)
+        GridAxis(tuple((position,) for position in range(extent)), 0, extent, 1, 1)
         for extent in shape[:untiled]
     ]
     for extent, tile in zip(shape[untiled:], tile_shape, strict=True):
-        cells = tuple((place,) for place in range(-(-extent // tile)))
+        cells = tuple((position,) for position in range(-(-extent // tile)))
         axes.append(GridAxis(cells, tile, extent, 1, tile))
     return tuple(axes)
 
@@ -294,16 +294,16 @@ class NkiGrid(NKIObject):
     def __getitem__(self, key: object) -> Self:
         """Select coordinates: an integer for one, a slice for several; the type stays."""
         keys = list(cast("tuple[object, ...]", key)) if isinstance(key, tuple) else [key]
-        places = [place for place, axis in enumerate(self._axes) if not axis.consumed]
+        positions = [position for position, axis in enumerate(self._axes) if not axis.consumed]
         if keys.count(Ellipsis) == 1:
             place = keys.index(Ellipsis)
-            missing = max(len(places) - len(keys) + 1, 0)
+            missing = max(len(positions) - len(keys) + 1, 0)
             keys[place : place + 1] = [slice(None)] * missing
-        if len(keys) > len(places):
-            fail(f"{len(keys)} indices for a grid of {len(places)} dimensions", "NKI-INDEX",
+        if len(keys) > len(positions):
+            fail(f"{len(keys)} indices for a grid of {len(positions)} dimensions", "NKI-INDEX",
                  "pass at most one index for each dimension of grid.shape", _SOURCE)  # fmt: skip
         axes = list(self._axes)
-        for number, (place, entry) in enumerate(zip(places, keys, strict=False)):
+        for number, (place, entry) in enumerate(zip(positions, keys, strict=False)):
             axes[place] = axes[place].selected(entry, number)
         return type(self)(backing=self._backing, axes=tuple(axes), capacity=self._capacity)
 

@@ -329,7 +329,7 @@ def broadcast_to(x: Any, shape: Any, dtype: Any = None) -> NkiTensor:
     tile = require_tile(x, "nl.broadcast_to")
     target_shape = tuple(shape)
     fits = len(target_shape) == len(tile.shape) and all(
-        have in (1, want) for have, want in zip(tile.shape, target_shape, strict=True)
+        have in (1, expected) for have, expected in zip(tile.shape, target_shape, strict=True)
     )
     if not fits:
         refuse(

@@ -112,9 +112,9 @@ def reduced_shape(tile: NkiTensor, axis: Any, keepdims: bool) -> tuple[int, ...]
     rank = len(tile.shape)
     axes = {entry % rank for entry in (axis if is_sequence(axis) else (axis,))}
     shape = tuple(
-        1 if place in axes else extent
-        for place, extent in enumerate(tile.shape)
-        if keepdims or place not in axes
+        1 if position in axes else extent
+        for position, extent in enumerate(tile.shape)
+        if keepdims or position not in axes
     )
     return shape if len(shape) > 1 else (*shape, 1)
 

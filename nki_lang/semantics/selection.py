@@ -191,10 +191,10 @@ def nonzero_with_count(
     """Indices of the nonzero elements, padding, and their count, in every 16th partition."""
     value = src.reshape(src.shape[0], -1)
     for row in range(0, len(value), _GROUP_PARTITIONS):
-        places = np.flatnonzero(value[row])
+        positions = np.flatnonzero(value[row])
         line = np.full(value.shape[1] + 1, padding_val, np.int32)
-        line[: len(places)] = places + index_offset
-        line[-1] = len(places)
+        line[: len(positions)] = positions + index_offset
+        line[-1] = len(positions)
         dst[row] = line.reshape(dst[row].shape)
 
 

@@ -163,8 +163,8 @@ class _Spelled:
 
     def __init__(self, member: Enum) -> None:
         kind = type(member).__name__
-        place = {"MemoryRegion": "nl", "Engine": "nisa.engine"}.get(kind, f"nisa.{kind}")
-        self._text = f"{place}.{member.name}"
+        namespace = {"MemoryRegion": "nl", "Engine": "nisa.engine"}.get(kind, f"nisa.{kind}")
+        self._text = f"{namespace}.{member.name}"
 
     def __repr__(self) -> str:
         return self._text
@@ -203,7 +203,7 @@ def _values(bound: inspect.BoundArguments) -> Iterator[tuple[str, Any]]:
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
-            yield from ((f"{name}[{place}]", item) for place, item in enumerate(value))
+            yield from ((f"{name}[{position}]", item) for position, item in enumerate(value))
         elif kind is inspect.Parameter.VAR_KEYWORD:
             yield from value.items()
         else:

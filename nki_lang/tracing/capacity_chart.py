@@ -51,5 +51,5 @@ def draw(holdings: Sequence[Holding], end: int, peak: int) -> str:
     return "\n".join(lines)
 
 
-def _column(place: int, end: int, columns: int) -> int:
-    return min(columns - 1, place * columns // max(end, 1))
+def _column(position: int, end: int, columns: int) -> int:
+    return min(columns - 1, position * columns // max(end, 1))

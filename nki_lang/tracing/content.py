@@ -257,11 +257,11 @@ class Walk:
 
     def _read_by(self, value: Any, depth: int) -> None:
         """Add what a function or class of an opaque package reads besides its arguments."""
-        told = reader(value)
-        if told == ENVIRONMENT:
+        report = reader(value)
+        if report == ENVIRONMENT:
             self._mapping(dict(os.environ), depth)
-        elif told:
-            raise Unidentifiable(told)
+        elif report:
+            raise Unidentifiable(report)
 
     def _code(self, value: types.CodeType, depth: int) -> None:
         self.parts.append(reads_of(value).digest)

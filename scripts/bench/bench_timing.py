@@ -53,9 +53,9 @@ def turn() -> dict[str, Step]:
     }
 
 
-def program(turns: int) -> Program:
+def program(iterations: int) -> Program:
     lists: dict[str, list[Any]] = {name: [] for name in ENGINES}
-    for number in range(1, turns + 1):
+    for number in range(1, iterations + 1):
         steps = turn()
         steps["sync "].signals, steps["tensor"].waits = (0,), ((0, number),)
         steps["tensor"].signals, steps["vector"].waits = (1,), ((1, number),)
@@ -81,15 +81,15 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     report = []
-    for turns in options.turns:
-        timed_program = program(turns)
+    for iterations in options.turns:
+        timed_program = program(iterations)
         start = time.process_time()
         estimate(timed_program)
         seconds = time.process_time() - start
         report.append(
             {
-                "instructions": 6 * turns,
-                "us each": seconds / turns / 6 * 1e6,
+                "instructions": 6 * iterations,
+                "us each": seconds / iterations / 6 * 1e6,
                 "loop ns": plain_loop(),
             }
         )

@@ -114,9 +114,9 @@ class _Work:
         elif opcode in COMPARED or _is_extreme(inst):
             self.compared += prod(inst.operands[0].proto.shape.dimensions) * times
         elif opcode in CALLS:
-            turns = (trip_count(inst) or 1) if opcode == "while" else 1
+            iterations = (trip_count(inst) or 1) if opcode == "while" else 1
             for computation in inst.called_computations:
-                self.add(computation.root, times * turns)
+                self.add(computation.root, times * iterations)
 
 
 def _is_extreme(inst: Instruction) -> bool:

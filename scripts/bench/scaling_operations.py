@@ -124,10 +124,10 @@ def reverse(dtype: str, shape: Shape) -> str:
 def sliced(step: int) -> Maker:
     def make(dtype: str, shape: Shape) -> str:
         result = [-(-(extent - 1) // step) for extent in shape]
-        places = ",".join(f"[1:{extent}:{step}]" for extent in shape)
+        ranges = ",".join(f"[1:{extent}:{step}]" for extent in shape)
         return module(
             f"""x = {typed(dtype, shape)} parameter(0)
-            ROOT r = {typed(dtype, tuple(result))} slice(x), slice={{{places}}}"""
+            ROOT r = {typed(dtype, tuple(result))} slice(x), slice={{{ranges}}}"""
         )
 
     return make

@@ -154,34 +154,34 @@ def _equal(first: bytes, second: bytes) -> str:
     """Compare two modules by names; return the first location and the first words that differ."""
     orders = states_orders(first) or states_orders(second)
     left, right = by_name(first, orders=orders), by_name(second, orders=orders)
-    places = [key for key in (left.keys() | right.keys()) if left.get(key) != right.get(key)]
-    if not places:
+    positions = [key for key in (left.keys() | right.keys()) if left.get(key) != right.get(key)]
+    if not positions:
         return "ok"
-    reasons = {_known(second, left, right, key) for key in places}
+    reasons = {_known(second, left, right, key) for key in positions}
     if "" not in reasons:
         return f"KNOWN: {min(reasons)}"
-    place = min(places)
+    place = min(positions)
     a, b = (str(side.get(place)).replace("\\n", "\n").split() for side in (left, right))
     position = next(
         (index for index, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a)
     )
     return (
-        f"WRONG: in {len(places)} places; {place}: "
+        f"WRONG: in {len(positions)} places; {place}: "
         f"{' '.join(a[max(position - 6, 0) : position + 3])} | {' '.join(b[max(position - 6, 0) : position + 3])}"
     )
 
 
-def _known(second: bytes, left: Any, right: Any, place: str) -> str:
+def _known(second: bytes, left: Any, right: Any, location: str) -> str:
     """Return the known fault of jaxlib's reader that explains a difference, else ""."""
     rows = {
         f"{body.name}/{row.name}": row
         for body in schema.HloModuleProto.FromString(second).computations
         for row in body.instructions
     }
-    row = rows.get(place)
+    row = rows.get(location)
     if row is not None and row.opcode == "constant" and Literal(row.literal).is_elided:
         return "jaxlib makes up elements that were left out"
-    sides = (re.sub(r": -0(?=\\n)", ": 0", str(side.get(place))) for side in (left, right))
+    sides = (re.sub(r": -0(?=\\n)", ": 0", str(side.get(location))) for side in (left, right))
     return "jaxlib reads -0 as 0" if len(set(sides)) == 1 else ""
 
 

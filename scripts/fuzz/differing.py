@@ -51,7 +51,7 @@ def disturbed(arrays: list[Array], seed: int, least: float = 0.0) -> list[Array]
 
 
 def difference(
-    want: Array, actual: Array, shaken: list[Array], *, error: float = 0.0, elementwise: bool = False,
+    expected: Array, actual: Array, shaken: list[Array], *, error: float = 0.0, elementwise: bool = False,
     signs: bool = True, rounded: Sequence[Array] = (),
 ) -> str:  # fmt: skip
     """Return the difference between a result and the oracle's; "" when they agree.
@@ -59,7 +59,7 @@ def difference(
     Where sums overflow, their order decides between infinity and NaN; so it does in complex numbers.
 
     Args:
-        want: the oracle's result.
+        expected: the oracle's result.
         actual: our result.
         shaken: the oracle's results for disturbed arguments.
         error: relative error that is allowed beyond rounding.
@@ -67,46 +67,48 @@ def difference(
         signs: with ``elementwise``, -0.0 and 0.0 differ.
         rounded: the oracle's with other roundings. Integers that differ among these nobody promises.
     """
-    if want.dtype == np.bool_ and actual.dtype == np.uint8:
+    if expected.dtype == np.bool_ and actual.dtype == np.uint8:
         actual = actual.view(np.bool_)
-    if want.shape != actual.shape or want.dtype != actual.dtype:
-        return f"{actual.dtype}{list(actual.shape)}, jaxlib has {want.dtype}{list(want.shape)}"
-    if not want.size:
+    if expected.shape != actual.shape or expected.dtype != actual.dtype:
+        return (
+            f"{actual.dtype}{list(actual.shape)}, jaxlib has {expected.dtype}{list(expected.shape)}"
+        )
+    if not expected.size:
         return ""
-    if want.dtype.kind in "biu":
-        wrong = _differing_integers(want, actual, shaken if error else [], rounded)
+    if expected.dtype.kind in "biu":
+        wrong = _differing_integers(expected, actual, shaken if error else [], rounded)
     else:
         wrong = _differing_floats(
-            want, actual, shaken, error=error, elementwise=elementwise, signs=signs
+            expected, actual, shaken, error=error, elementwise=elementwise, signs=signs
         )
-    return _shown(want, actual, wrong) if np.any(wrong) else ""
+    return _shown(expected, actual, wrong) if np.any(wrong) else ""
 
 
 def _differing_integers(
-    want: Array, actual: Array, shaken: Sequence[Array], rounded: Sequence[Array]
+    expected: Array, actual: Array, shaken: Sequence[Array], rounded: Sequence[Array]
 ) -> Array:
     """Mark unequal elements that no disturbance of the arguments and no rounding moves."""
-    wrong = np.asarray(want != actual)
+    wrong = np.asarray(expected != actual)
     for expected_values in rounded:
         wrong &= expected_values == rounded[0]
     for moved in shaken:
-        wrong &= moved == want
+        wrong &= moved == expected
     return wrong
 
 
 def _differing_floats(
-    want: Array, actual: Array, shaken: Sequence[Array], *, error: float, elementwise: bool, signs: bool
+    expected: Array, actual: Array, shaken: Sequence[Array], *, error: float, elementwise: bool, signs: bool
 ) -> Array:  # fmt: skip
     """Mark elements that are farther apart than rounding and the disturbed runs explain."""
-    kind = np.complex128 if want.dtype.kind == "c" else np.float64
-    expected_values, actual_values = want.astype(kind), actual.astype(kind)
+    kind = np.complex128 if expected.dtype.kind == "c" else np.float64
+    expected_values, actual_values = expected.astype(kind), actual.astype(kind)
     disturbed_runs = [run.astype(kind) for run in shaken]
     expected_finite, actual_finite = np.isfinite(expected_values), np.isfinite(actual_values)
     with np.errstate(all="ignore"):
         steady = np.all(
             [np.isfinite(run) == expected_finite for run in disturbed_runs] or [True], axis=0
         )
-        limit, move = _limit(want, expected_values, disturbed_runs, error, elementwise)
+        limit, move = _limit(expected, expected_values, disturbed_runs, error, elementwise)
         alike = (expected_values == actual_values) | (
             np.isnan(expected_values) & np.isnan(actual_values)
         )
@@ -129,7 +131,7 @@ def _differing_floats(
 
 
 def _limit(
-    want: Array,
+    expected: Array,
     expected_values: Array,
     disturbed_runs: list[Array],
     error: float,
@@ -144,8 +146,8 @@ def _limit(
     move = np.max([np.where(np.isfinite(move), move, 0) for move in moves] or [0 * size], axis=0)
     if not elementwise:
         size, move = size.max(), move.max()
-    step = STEP.get(want.dtype.name, 6e-8)
-    smallest = max(SMALLEST_NORMALS.get(want.dtype.name, 1.2e-38), 0 if elementwise else 1e-12)
+    step = STEP.get(expected.dtype.name, 6e-8)
+    smallest = max(SMALLEST_NORMALS.get(expected.dtype.name, 1.2e-38), 0 if elementwise else 1e-12)
     return 64 * move + (64 * min(step, 4e-3) + 4 * step + error) * size + smallest, move
 
 
@@ -153,18 +155,18 @@ def unequal(expected: Sequence[Array], results: Sequence[Array]) -> str:
     """The difference of results that must be equal; zeros of both signs are."""
     if len(expected) != len(results):
         return f"{len(results)} results instead of {len(expected)}"
-    for number, (want, array) in enumerate(zip(expected, results, strict=True)):
-        if want.dtype == np.bool_ and array.dtype == np.uint8:
+    for number, (wanted_value, array) in enumerate(zip(expected, results, strict=True)):
+        if wanted_value.dtype == np.bool_ and array.dtype == np.uint8:
             array = array.view(np.bool_)
-        if want.shape != array.shape or want.dtype != array.dtype:
-            return f"result {number}: {array.dtype}{list(array.shape)}, not {want.dtype}{list(want.shape)}"
-        wrong = np.asarray(want != array)
+        if wanted_value.shape != array.shape or wanted_value.dtype != array.dtype:
+            return f"result {number}: {array.dtype}{list(array.shape)}, not {wanted_value.dtype}{list(wanted_value.shape)}"
+        wrong = np.asarray(wanted_value != array)
         if np.any(wrong):
-            return f"result {number}: {_shown(want, array, wrong)}"
+            return f"result {number}: {_shown(wanted_value, array, wrong)}"
     return ""
 
 
-def _shown(want: Array, actual: Array, wrong: Array) -> str:
-    place = tuple(int(indices[0]) for indices in np.nonzero(np.atleast_1d(wrong)))
-    first, second = np.atleast_1d(actual)[place], np.atleast_1d(want)[place]
-    return f"{np.count_nonzero(wrong)} of {want.size} {want.dtype}, at {list(place)}: {first}, jaxlib has {second}"
+def _shown(expected: Array, actual: Array, wrong: Array) -> str:
+    position = tuple(int(indices[0]) for indices in np.nonzero(np.atleast_1d(wrong)))
+    first, second = np.atleast_1d(actual)[position], np.atleast_1d(expected)[position]
+    return f"{np.count_nonzero(wrong)} of {expected.size} {expected.dtype}, at {list(position)}: {first}, jaxlib has {second}"

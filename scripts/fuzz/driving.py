@@ -68,8 +68,8 @@ class Driver:
         """Read the command line."""
         self.options = self.parser.parse_args()
         if self._known:
-            selected = [way.strip() for way in self.options.ways.split(",") if way.strip()]
-            unknown = [way for way in selected if way not in self._known]
+            selected = [mode.strip() for mode in self.options.ways.split(",") if mode.strip()]
+            unknown = [mode for mode in selected if mode not in self._known]
             if unknown:
                 there = ", ".join(self._known)
                 self.parser.error(f"there is no way {unknown[0]!r}; there are {there}")
@@ -90,9 +90,9 @@ class Driver:
         """How many seeds were run."""
         return self._end - self.options.seed
 
-    def found(self, told: dict[str, Any], text: str, name: str = "") -> None:
-        """A fault: recorded as ``told``, shown as ``text``, and kept under ``name``."""
-        self.faults.append(told)
+    def found(self, message: dict[str, Any], text: str, name: str = "") -> None:
+        """A fault: recorded as ``message``, shown as ``text``, and kept under ``name``."""
+        self.faults.append(message)
         print(text, flush=True)
         if name and self.options.keep:
             self.options.keep.mkdir(parents=True, exist_ok=True)
@@ -105,25 +105,25 @@ class Driver:
                   "faults": self.faults}  # fmt: skip
         if self.options.json:
             self.options.json.write_text(json.dumps(report, indent=1))
-        told = "".join(f", {sum(rows.values())} {name}" for name, rows in counts.items())
+        message = "".join(f", {sum(rows.values())} {name}" for name, rows in counts.items())
         total = sum(runs.values())
-        print(f"{self.done} {noun}, {total} runs{told}, {len(self.faults)} faults")
+        print(f"{self.done} {noun}, {total} runs{message}, {len(self.faults)} faults")
         return 1 if self.faults else 0 if total else NOTHING_RAN
 
 
 class Fuzzer(Protocol):
     """A runner of a program in several execution modes."""
 
-    def faults(self, generated: Program, ways: list[str]) -> dict[str, str]:
+    def faults(self, generated: Program, modes: list[str]) -> dict[str, str]:
         """Return the fault of each execution mode that has one."""
         ...
 
 
-def shrunk(fuzzer: Fuzzer, generated: Program, way: str) -> Program:
+def shrunk(fuzzer: Fuzzer, generated: Program, mode: str) -> Program:
     """The smallest program found that still differs in a way."""
     for smaller in generated.smaller():
-        if smaller != generated and smaller.statements and fuzzer.faults(smaller, [way]):
-            return shrunk(fuzzer, smaller, way)
+        if smaller != generated and smaller.statements and fuzzer.faults(smaller, [mode]):
+            return shrunk(fuzzer, smaller, mode)
     return generated
 
 
@@ -131,7 +131,7 @@ def fewest(steps: list[Any], faults: Callable[[list[Any]], dict[str, str]]) -> l
     """The fewest steps found that show the same kinds of faults by way; None when there are none."""
 
     def kinds(steps: list[Any]) -> dict[str, str]:
-        return {way: re.split("[:,]", told)[0] for way, told in faults(steps).items()}
+        return {mode: re.split("[:,]", message)[0] for mode, message in faults(steps).items()}
 
     fault_kinds = kinds(steps)
     position = 0
@@ -141,25 +141,25 @@ def fewest(steps: list[Any], faults: Callable[[list[Any]], dict[str, str]]) -> l
     return steps if fault_kinds else None
 
 
-def chosen(seed: int, ways: list[str], extra_count: int, always: str) -> list[str]:
+def chosen(seed: int, modes: list[str], extra_count: int, always: str) -> list[str]:
     """One way always, and some of the others."""
-    remaining = [way for way in ways if way != always]
+    remaining = [mode for mode in modes if mode != always]
     sample = random.Random(seed).sample(remaining, min(extra_count, len(remaining)))
-    return [*([always] if always in ways else []), *sample]
+    return [*([always] if always in modes else []), *sample]
 
 
 def find_faults(
-    driver: Driver, fuzzer: Fuzzer, generated: Program, ways: list[str], suffix: str
+    driver: Driver, fuzzer: Fuzzer, generated: Program, modes: list[str], suffix: str
 ) -> None:
     """Run one program; its faults are shrunk."""
-    for way, fault in fuzzer.faults(generated, ways).items():
-        small = shrunk(fuzzer, generated, way)
-        told = fuzzer.faults(small, [way]).get(way, fault)
+    for mode, fault in fuzzer.faults(generated, modes).items():
+        small = shrunk(fuzzer, generated, mode)
+        message = fuzzer.faults(small, [mode]).get(mode, fault)
         source = small.shown()
         driver.found(
-            {"seed": generated.seed, "way": way, "fault": told, "source": source},
-            f"# seed {generated.seed}: {way}: {told}\n{source}",
-            f"{generated.seed}-{way.split('{')[0]}{suffix}",
+            {"seed": generated.seed, "way": mode, "fault": message, "source": source},
+            f"# seed {generated.seed}: {mode}: {message}\n{source}",
+            f"{generated.seed}-{mode.split('{')[0]}{suffix}",
         )
 
 

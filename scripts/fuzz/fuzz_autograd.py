@@ -35,19 +35,19 @@ class Fuzzer:
         """A program."""
         return self.child.ask(("draw", seed)).get("lines", [])
 
-    def fault(self, lines: list[str], way: str) -> str:
+    def fault(self, lines: list[str], mode: str) -> str:
         """Return the fault of a program; "" when there is none."""
-        answer = self.child.ask(("play", lines, way))
+        answer = self.child.ask(("play", lines, mode))
         for how, times in answer.get("runs", {}).items():
-            self.runs[f"{way}: {how}"] += times
+            self.runs[f"{mode}: {how}"] += times
         return answer["error"] if "error" in answer else answer["fault"]
 
-    def shrunk(self, lines: list[str], way: str) -> list[str]:
+    def shrunk(self, lines: list[str], mode: str) -> list[str]:
         """The fewest lines found that still go wrong."""
         for number in reversed(range(len(lines))):
             fewer = lines[:number] + lines[number + 1 :]
-            if fewer and self.fault(fewer, way):
-                return self.shrunk(fewer, way)
+            if fewer and self.fault(fewer, mode):
+                return self.shrunk(fewer, mode)
         return lines
 
 
@@ -60,13 +60,13 @@ def main() -> int:
     driver, fuzzer = Driver(__doc__).parse(), Fuzzer()
     for seed in driver.seeds():
         lines = fuzzer.drawn(seed)
-        for way in ("cpu", "neuron", SIMULATED[seed % 2]):
-            fault = fuzzer.fault(lines, way)
+        for mode in ("cpu", "neuron", SIMULATED[seed % 2]):
+            fault = fuzzer.fault(lines, mode)
             if fault:
-                small = fuzzer.shrunk(lines, way)
-                told = "\n".join([fuzzer.fault(small, way) or fault, *small])
-                record = {"seed": seed, "way": way, "fault": told}
-                driver.found(record, f"seed {seed}: {way}: {told}", f"{seed}-{way}.txt")
+                small = fuzzer.shrunk(lines, mode)
+                message = "\n".join([fuzzer.fault(small, mode) or fault, *small])
+                record = {"seed": seed, "way": mode, "fault": message}
+                driver.found(record, f"seed {seed}: {mode}: {message}", f"{seed}-{mode}.txt")
     fuzzer.child.stop()
     return driver.finish("programs", fuzzer.runs)
 

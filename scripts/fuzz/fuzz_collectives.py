@@ -204,24 +204,24 @@ def _answer(request: tuple[int, list[Step]]) -> dict[str, Any]:
     numbers = module.entry.parameters[0].shape.dtype
     faults: dict[str, str] = {}
     refused: list[str] = []
-    ways = {target: _neff(module, target, replicas, partitions) for target in TARGETS}
+    modes = {target: _neff(module, target, replicas, partitions) for target in TARGETS}
     if not any(name == "broadcast" for name, _ in steps):
-        ways["jaxlib"] = _jaxlib(module, partitions)
+        modes["jaxlib"] = _jaxlib(module, partitions)
     for call in (0, 1):
         inputs = data(seed, call, replicas * partitions, numbers)
         expected = evaluate_devices(module, inputs, partitions=partitions)
-        for way, run in ways.items():
+        for mode, run in modes.items():
             try:
                 results = run(inputs)
             except Exception as error:
-                if way == "jaxlib":
-                    refused.append(f"{way}: {type(error).__name__}")
+                if mode == "jaxlib":
+                    refused.append(f"{mode}: {type(error).__name__}")
                 else:
-                    faults[way] = f"{type(error).__name__}: {error}"[:300]
+                    faults[mode] = f"{type(error).__name__}: {error}"[:300]
                 continue
             for device, (result, (reference,)) in enumerate(zip(results, expected, strict=True)):
                 if not np.array_equal(result, reference):
-                    faults[way] = f"call {call}, device {device} differs"
+                    faults[mode] = f"call {call}, device {device} differs"
     return {"faults": faults, "refused": refused}
 
 
@@ -293,9 +293,9 @@ def look(driver: Driver, child: Child, seed: int, counts: Counter[str]) -> None:
     replicas, partitions, kind, drawn_steps = history(seed)
     steps = fewest(drawn_steps, faults)
     if steps is not None:
-        told = {"seed": seed, "faults": faults(steps), "replicas": replicas, "partitions": partitions,
+        report = {"seed": seed, "faults": faults(steps), "replicas": replicas, "partitions": partitions,
                 "module": text_of(kind, steps)}  # fmt: skip
-        driver.found(told, f"seed {seed}: {told['faults']}\n{told['module']}")
+        driver.found(report, f"seed {seed}: {report['faults']}\n{report['module']}")
 
 
 def main() -> int:
@@ -305,8 +305,8 @@ def main() -> int:
     for seed in driver.seeds():
         look(driver, child, seed, counts)
     child.stop()
-    ways = (*TARGETS, "jaxlib")
-    return driver.finish("modules", dict.fromkeys(ways, driver.done), refused=counts)
+    modes = (*TARGETS, "jaxlib")
+    return driver.finish("modules", dict.fromkeys(modes, driver.done), refused=counts)
 
 
 if __name__ == "__main__":

@@ -55,36 +55,36 @@ class Fuzzer:
         self.runs: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
 
-    def faults(self, generated: Program, ways: list[str]) -> dict[str, str]:
+    def faults(self, generated: Program, modes: list[str]) -> dict[str, str]:
         """Return the fault of each execution mode that has one."""
         arrays = generated.arrays()
         moved = [disturbed(arrays, number) for number in (1, 2)]
-        ours = [way for way in ways if way != "jaxlib"]
+        ours = [mode for mode in modes if mode != "jaxlib"]
         answer = self.child.ask((generated.source(), arrays, moved, ours, generated.seed))
         if "error" in answer:
-            return {ways[0]: f"evaluate: {answer['error'][:300]}"}
-        fault_texts = {way: self._by_sign(way, answer, generated) for way in ours}
-        if "jaxlib" in ways:
+            return {modes[0]: f"evaluate: {answer['error'][:300]}"}
+        fault_texts = {mode: self._by_sign(mode, answer, generated) for mode in ours}
+        if "jaxlib" in modes:
             fault_texts["jaxlib"] = self._by_jaxlib(self.oracle, answer, generated)
             if fault_texts["jaxlib"]:
                 fault_texts["jaxlib"] = self._by_jaxlib(self.unsimplified, answer, generated)
-        return {way: told for way, told in fault_texts.items() if told}
+        return {mode: message for mode, message in fault_texts.items() if message}
 
-    def _by_sign(self, way: str, answer: dict[str, Any], generated: Program) -> str:
+    def _by_sign(self, mode: str, answer: dict[str, Any], generated: Program) -> str:
         """A target's results are right with either sign of the NaN that arithmetic makes, and of an
         extreme of zeros, in each element."""
-        outcome = answer["found"][way]
-        told = self._way(way, outcome, answer, generated)
-        if told and way in TARGETS and "error" not in outcome:
+        outcome = answer["found"][mode]
+        message = self._way(mode, outcome, answer, generated)
+        if message and mode in TARGETS and "error" not in outcome:
             mixed = _mixed(outcome["results"], [outcome["wanted"], *answer["signed"]])
             alternatives = [
                 {**outcome, "wanted": expected} for expected in (*answer["signed"], mixed)
             ]
             if not all(
-                self._way(way, alternative, answer, generated) for alternative in alternatives
+                self._way(mode, alternative, answer, generated) for alternative in alternatives
             ):
                 return ""
-        return told
+        return message
 
     def _by_jaxlib(self, oracle: Child, answer: dict[str, Any], generated: Program) -> str:
         outcome = oracle.ask((answer["module"], generated.arrays()))
@@ -92,48 +92,48 @@ class Fuzzer:
             self.refusals[f"jaxlib: {outcome['error'][:40]}"] += 1
             return ""
         outcome = {"wanted": outcome["results"], "results": answer["wanted"]}
-        told = self._way("jaxlib", outcome, answer, generated)
-        if told:  # its own NaN have now one sign, now the other
+        message = self._way("jaxlib", outcome, answer, generated)
+        if message:  # its own NaN have now one sign, now the other
             mixed = _mixed(outcome["wanted"], [answer["wanted"], *answer["signed"]])
-            told = self._way("jaxlib", {**outcome, "results": mixed}, answer, generated)
-        return told
+            message = self._way("jaxlib", {**outcome, "results": mixed}, answer, generated)
+        return message
 
     def _way(
-        self, way: str, outcome: dict[str, Any], answer: dict[str, Any], generated: Program
+        self, mode: str, outcome: dict[str, Any], answer: dict[str, Any], generated: Program
     ) -> str:
-        self.runs[way] += 1
+        self.runs[mode] += 1
         if "error" in outcome:
-            if outcome["code"] not in WAYS[way].refuses:
+            if outcome["code"] not in WAYS[mode].refuses:
                 return outcome["error"][:300]
-            self.refusals[f"{way}: {kind_of(outcome['error'])}"] += 1
+            self.refusals[f"{mode}: {kind_of(outcome['error'])}"] += 1
             return ""
         if len(outcome["wanted"]) != len(outcome["results"]):
             return f"{len(outcome['results'])} results instead of {len(outcome['wanted'])}"
-        exact = way in WAYS and WAYS[way].exact
-        for number, (want, result) in enumerate(
+        exact = mode in WAYS and WAYS[mode].exact
+        for number, (expected, result) in enumerate(
             zip(outcome["wanted"], outcome["results"], strict=True)
         ):
             if exact:
-                told = (
+                message = (
                     ""
-                    if _same_bits(want, result)
-                    else difference(want, result, [want]) or "bits differ"
+                    if _same_bits(expected, result)
+                    else difference(expected, result, [expected]) or "bits differ"
                 )
             else:
                 shaken = [arrays[number] for arrays in answer["disturbed"]]
                 # The device holds float64 as float32.
-                narrow = 4e-6 if want.dtype == np.float64 and way != "jaxlib" else 0.0
+                narrow = 4e-6 if expected.dtype == np.float64 and mode != "jaxlib" else 0.0
                 elementwise, signed = generated.is_plain, []
-                if way in TARGETS:
+                if mode in TARGETS:
                     signed = [run[number] for run in answer["signed"]]
-                    want = _with_zeros(want, result, signed)
+                    expected = _with_zeros(expected, result, signed)
                     if _is_periodic(generated, generated.results[number]):
                         shaken, elementwise = [], False
-                told = difference(
-                    want, result, shaken, error=narrow, elementwise=elementwise, rounded=signed
+                message = difference(
+                    expected, result, shaken, error=narrow, elementwise=elementwise, rounded=signed
                 )
-            if told:
-                return f"result {number}: {told}"
+            if message:
+                return f"result {number}: {message}"
         return ""
 
 
@@ -141,9 +141,9 @@ def _mixed(expected: list[Array], runs: list[list[Array]]) -> list[Array]:
     """Return the expected element where any run has it, else the element of the first run."""
     mixed = list(runs[0])
     for run in runs[1:]:
-        for number, (want, result) in enumerate(zip(expected, run, strict=False)):
-            if want.shape == result.shape == mixed[number].shape:
-                mixed[number] = np.where(want == result, result, mixed[number])
+        for number, (wanted_value, result) in enumerate(zip(expected, run, strict=False)):
+            if wanted_value.shape == result.shape == mixed[number].shape:
+                mixed[number] = np.where(wanted_value == result, result, mixed[number])
     return mixed
 
 
@@ -159,16 +159,20 @@ def _is_periodic(generated: Program, result: str) -> bool:
     )
 
 
-def _with_zeros(want: Array, result: Array, signed: list[Array]) -> Array:
+def _with_zeros(expected: Array, result: Array, signed: list[Array]) -> Array:
     """Return the expected array with the result's zeros where either sign is right.
 
     Engines do not specify which of two zeros is the extreme."""
-    if want.shape != result.shape or want.dtype.name not in STEP or want.dtype.kind == "c":
-        return want
+    if (
+        expected.shape != result.shape
+        or expected.dtype.name not in STEP
+        or expected.dtype.kind == "c"
+    ):
+        return expected
     zeros = [result, *signed]
     signs = [np.signbit(array.astype(np.float64)) for array in signed]
     free = np.all([array == 0 for array in zeros], axis=0) & np.any(signs != signs[0], axis=0)
-    return np.where(free, result, want)
+    return np.where(free, result, expected)
 
 
 def _same_bits(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
@@ -189,11 +193,11 @@ def main() -> int:
     """Run from the command line."""
     driver, fuzzer = Driver(__doc__, ways=NAMES, extra_ways=6).parse(), Fuzzer()
     for seed in driver.seeds():
-        ways = chosen(seed, driver.ways, driver.options.each, "jaxlib")
+        modes = chosen(seed, driver.ways, driver.options.each, "jaxlib")
         target = TARGETS[seed % len(TARGETS)]
-        if target in driver.ways and target not in ways:
-            ways.append(target)
-        find_faults(driver, fuzzer, module(seed), ways, ".hlo")
+        if target in driver.ways and target not in modes:
+            modes.append(target)
+        find_faults(driver, fuzzer, module(seed), modes, ".hlo")
     fuzzer.child.stop()
     fuzzer.oracle.stop()
     fuzzer.unsimplified.stop()

@@ -51,73 +51,75 @@ class Fuzzer:
         self.refusals: Counter[str] = Counter()
         self.foreign: Counter[str] = Counter()
 
-    def faults(self, generated: Program, ways: list[str]) -> dict[str, str]:
+    def faults(self, generated: Program, modes: list[str]) -> dict[str, str]:
         """Return the fault of each execution mode that has one."""
         calls = [generated.arrays(0), generated.arrays(1)]
-        ways = [way for way in ways if generated.is_smooth or not WAYS[way].error]
-        least = max((WAYS[way].error for way in ways), default=0.0)
+        modes = [mode for mode in modes if generated.is_smooth or not WAYS[mode].error]
+        least = max((WAYS[mode].error for mode in modes), default=0.0)
         moved = [
             disturbed(call, number, error)
             for error in (0.0, least)
             for call in calls
             for number in (1, 2)
         ]
-        asked = Request(generated.source(), generated.wide, calls, moved, ways)
+        asked = Request(generated.source(), generated.wide, calls, moved, modes)
         answer = self.child.ask(asked)
         if "error" in answer:
-            return self._without_oracle(answer, asked._replace(disturbed=[], ways=[]), ways)
-        self.runs.update(ways)
-        fault_texts = {way: self._way(way, answer, elementwise=generated.is_plain) for way in ways}
-        wrong = [way for way in ways if fault_texts[way]]
-        if any("error" not in answer["found"][way] for way in wrong):
-            cast = STEP["bfloat16"] if all(WAYS[way].error for way in wrong) else 0.0
+            return self._without_oracle(answer, asked._replace(disturbed=[], ways=[]), modes)
+        self.runs.update(modes)
+        fault_texts = {
+            mode: self._way(mode, answer, elementwise=generated.is_plain) for mode in modes
+        }
+        wrong = [mode for mode in modes if fault_texts[mode]]
+        if any("error" not in answer["found"][mode] for mode in wrong):
+            cast = STEP["bfloat16"] if all(WAYS[mode].error for mode in wrong) else 0.0
             unsimplified = self.child.ask(asked._replace(ways=[], unsimplified=True, least=cast))
             if "error" not in unsimplified:
                 unsimplified["found"] = answer["found"]
                 fault_texts = {
-                    way: self._way(way, unsimplified, elementwise=generated.is_plain)
-                    for way in wrong
+                    mode: self._way(mode, unsimplified, elementwise=generated.is_plain)
+                    for mode in wrong
                 }
-        return {way: told for way, told in fault_texts.items() if told}
+        return {mode: message for mode, message in fault_texts.items() if message}
 
     def _without_oracle(
-        self, answer: dict[str, Any], alone: Request, ways: list[str]
+        self, answer: dict[str, Any], alone: Request, modes: list[str]
     ) -> dict[str, str]:
         """Programs that JAX refuses, or that crash jaxlib by itself, are no faults of ours."""
         if OURS.search(answer["trace"]):
-            return {ways[0]: answer["error"][:300]}
+            return {modes[0]: answer["error"][:300]}
         self.foreign[answer["error"][:80]] += 1
         if not answer["error"].startswith(("hangs", "the process died")):
             return {}
-        return {} if "error" in self.child.ask(alone) else {ways[0]: answer["error"]}
+        return {} if "error" in self.child.ask(alone) else {modes[0]: answer["error"]}
 
-    def _way(self, way: str, answer: dict[str, Any], *, elementwise: bool) -> str:
-        outcome = answer["found"][way]
+    def _way(self, mode: str, answer: dict[str, Any], *, elementwise: bool) -> str:
+        outcome = answer["found"][mode]
         if "error" in outcome:
-            if outcome["code"] not in WAYS[way].refuses:
+            if outcome["code"] not in WAYS[mode].refuses:
                 return outcome["error"][:300]
-            self.refusals[f"{way}: {outcome['code']}: {kind_of(outcome['error'])}"] += 1
+            self.refusals[f"{mode}: {outcome['code']}: {kind_of(outcome['error'])}"] += 1
             return ""
         # Which of two zeros is the extreme, engines do not say.
-        signs = way == "evaluate" or not answer["extremes"]
+        signs = mode == "evaluate" or not answer["extremes"]
         for call, (expected, results) in enumerate(
             zip(answer["wanted"], outcome["results"], strict=True)
         ):
             if len(expected) != len(results):
                 return f"{len(results)} results instead of {len(expected)}"
-            for number, (want, result) in enumerate(zip(expected, results, strict=True)):
-                first = 2 * call + (4 if WAYS[way].error else 0)
+            for number, (wanted_value, result) in enumerate(zip(expected, results, strict=True)):
+                first = 2 * call + (4 if WAYS[mode].error else 0)
                 rounded = [arrays[number] for arrays in answer["rounded"][call]]
                 shaken = [arrays[number] for arrays in answer["disturbed"][first : first + 2]]
-                error = WAYS[way].error
-                if want.dtype.name == "float64" and way != "evaluate":
+                error = WAYS[mode].error
+                if wanted_value.dtype.name == "float64" and mode != "evaluate":
                     error = max(error, 4e-6)  # the device holds float64 as float32
-                told = difference(
-                    want, result, [*shaken, *rounded], error=error, elementwise=elementwise and not error,
+                message = difference(
+                    wanted_value, result, [*shaken, *rounded], error=error, elementwise=elementwise and not error,
                     signs=signs, rounded=rounded,
                 )  # fmt: skip
-                if told:
-                    return f"call {call} result {number}: {told}"
+                if message:
+                    return f"call {call} result {number}: {message}"
         return ""
 
 
@@ -136,33 +138,33 @@ class NestFuzzer:
         self.runs: Counter[str] = Counter()
         self.foreign: Counter[str] = Counter()
 
-    def faults(self, program: NestProgram, ways: list[str]) -> dict[str, str]:
+    def faults(self, program: NestProgram, modes: list[str]) -> dict[str, str]:
         """The fault of each way that is wrong.
 
         Where jaxlib differs from the interpreter, ways are compared with the interpreter: XLA skips
         a loop that counts by two from ``remainder(-3, 3)``. ``evaluate`` then runs beside them,
         so that two executors that know nothing of each other have to agree against jaxlib.
         """
-        answer = self.child.ask(program.request([way for way in ways if way != "jaxlib"]))
+        answer = self.child.ask(program.request([mode for mode in modes if mode != "jaxlib"]))
         if "error" in answer:
             return {"jaxlib": answer["error"][:300]}
-        self.runs.update(f"nest {way}" for way in ways)
+        self.runs.update(f"nest {mode}" for mode in modes)
         expected = program.meant()
         if any(map(unequal, expected, answer["wanted"])):
-            if "evaluate" not in ways:
-                return self.faults(program, [*ways, "evaluate"])
+            if "evaluate" not in modes:
+                return self.faults(program, [*modes, "evaluate"])
             self.foreign["jaxlib differs from the interpreter of nests"] += 1
-        results = {way: _nest_fault(expected, answer["found"][way]) for way in answer["found"]}
-        return {way: told for way, told in results.items() if told}
+        results = {mode: _nest_fault(expected, answer["found"][mode]) for mode in answer["found"]}
+        return {mode: message for mode, message in results.items() if message}
 
 
 def _nest_fault(expected: list[list[Array]], answer: dict[str, Any]) -> str:
     if "error" in answer:
         return answer["error"][:300]
-    for call, (want, results) in enumerate(zip(expected, answer["results"], strict=True)):
-        told = unequal(want, results)
-        if told:
-            return f"call {call} {told}"
+    for call, (wanted_value, results) in enumerate(zip(expected, answer["results"], strict=True)):
+        message = unequal(wanted_value, results)
+        if message:
+            return f"call {call} {message}"
     return ""
 
 
@@ -180,12 +182,12 @@ def main() -> int:
     for seed in driver.seeds():
         nested = is_nest(seed, driver.options.nests)
         table = NEST_WAYS if nested else WAYS
-        ways = [way for way in driver.ways if way in table]
-        ways = chosen(seed, ways, driver.options.each, "evaluate")
+        modes = [mode for mode in driver.ways if mode in table]
+        modes = chosen(seed, modes, driver.options.each, "evaluate")
         if nested:
-            find_faults(driver, nests, nest_program(seed), ways, ".py")
+            find_faults(driver, nests, nest_program(seed), modes, ".py")
         else:
-            find_faults(driver, fuzzer, program(seed), ways, ".py")
+            find_faults(driver, fuzzer, program(seed), modes, ".py")
     fuzzer.child.stop()
     nests.child.stop()
     runs = fuzzer.runs + nests.runs

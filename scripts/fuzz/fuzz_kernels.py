@@ -123,21 +123,24 @@ def same(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
     return bool(np.all((a.view(plain) == b.view(plain)) | (np.isnan(a) & np.isnan(b))))
 
 
-def difference(reference: dict[str, Any], outcome: dict[str, Any], way: str) -> str:
+def difference(reference: dict[str, Any], outcome: dict[str, Any], mode: str) -> str:
     """Return the difference of an execution mode's answer; "" when it agrees."""
     if "error" in outcome:
-        return "" if outcome["code"] in REFUSED else f"{way}: {outcome['error'][:200]}"
+        return "" if outcome["code"] in REFUSED else f"{mode}: {outcome['error'][:200]}"
     for name, expected in (("first", reference["first"]), ("second", reference["second"]),
                            ("again", reference["first"])):  # fmt: skip
         compared = expected
-        if len(outcome[name]) != len(expected) and not WAYS[way].writes:
+        if len(outcome[name]) != len(expected) and not WAYS[mode].writes:
             # This execution mode returns the results without the arguments.
             compared = expected[: len(expected) - reference["arguments"]]
         if len(compared) != len(outcome[name]):
-            return f"{way}: {len(outcome[name])} results of the {name} call, not {len(compared)}"
-        if not all(same(want, have) for want, have in zip(compared, outcome[name], strict=True)):
-            return f"{way}: {name} call differs"
-    return f"{way}: kept results changed" if outcome["changed"] else ""
+            return f"{mode}: {len(outcome[name])} results of the {name} call, not {len(compared)}"
+        if not all(
+            same(wanted_value, have)
+            for wanted_value, have in zip(compared, outcome[name], strict=True)
+        ):
+            return f"{mode}: {name} call differs"
+    return f"{mode}: kept results changed" if outcome["changed"] else ""
 
 
 class Fuzzer:
@@ -147,17 +150,17 @@ class Fuzzer:
         self.ways = ways
         self.servers = {
             name: Child("kernels.ways:serve_ways", ENVIRONMENTS[name])
-            for name in sorted({WAYS[way].environment for way in ways} | {"host"})
+            for name in sorted({WAYS[mode].environment for mode in ways} | {"host"})
         }
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
 
     def ask(
-        self, generated: GeneratedKernel, way: str, frozen: frozenset[int] = frozenset()
+        self, generated: GeneratedKernel, mode: str, frozen: frozenset[int] = frozenset()
     ) -> dict[str, Any]:
         """A way's answer for a kernel, some of whose arrays are read-only."""
         calls = [call._replace(frozen=frozen) for call in calls_of(generated)]
-        return self.servers[WAYS[way].environment].ask((generated.source(), calls, way))
+        return self.servers[WAYS[mode].environment].ask((generated.source(), calls, mode))
 
     def wanted(self, generated: GeneratedKernel) -> dict[str, Any]:
         """Return the answer of simulate, or of a direct call when simulate refuses unwritten memory."""
@@ -184,28 +187,28 @@ class Fuzzer:
         return None
 
     def wrong(
-        self, generated: GeneratedKernel, reference: dict[str, Any], ways: list[str]
+        self, generated: GeneratedKernel, reference: dict[str, Any], modes: list[str]
     ) -> list[str]:
         """Return the differences of all execution modes."""
         faults, frozen = [], frozen_of(generated)
         refused = writes_frozen(generated, calls_of(generated)[0]._replace(frozen=frozen))
-        for way in ways:
-            if generated.seed % WAYS[way].often:
+        for mode in modes:
+            if generated.seed % WAYS[mode].often:
                 continue
-            answer = self.ask(generated, way, frozen)
-            self.counts[way] += 1
-            if refused and WAYS[way].refuses and not answer.get("code"):
-                faults.append(f"{way}: a read-only array is written: {answer.get('error', '')}")
+            answer = self.ask(generated, mode, frozen)
+            self.counts[mode] += 1
+            if refused and WAYS[mode].refuses and not answer.get("code"):
+                faults.append(f"{mode}: a read-only array is written: {answer.get('error', '')}")
                 continue
             if "error" in answer and answer["code"]:
-                self.refusals[f"{way}: {answer['code']}"] += 1
-            loses = generated.writes and not WAYS[way].writes and "error" not in answer
-            fault = f"{way}: a write is lost" if loses else difference(reference, answer, way)
+                self.refusals[f"{mode}: {answer['code']}"] += 1
+            loses = generated.writes and not WAYS[mode].writes and "error" not in answer
+            fault = f"{mode}: a write is lost" if loses else difference(reference, answer, mode)
             if fault:
                 faults.append(fault)
         return faults
 
-    def shrunk(self, generated: GeneratedKernel, way: str) -> GeneratedKernel:
+    def shrunk(self, generated: GeneratedKernel, mode: str) -> GeneratedKernel:
         """The smallest kernel found that still differs in a way."""
         for smaller in generated.smaller():
             if not smaller.results:
@@ -213,8 +216,8 @@ class Fuzzer:
             reference = self.wanted(smaller)
             if "error" in reference:
                 continue
-            if self.wrong(smaller, reference, [way]):
-                return self.shrunk(smaller, way)
+            if self.wrong(smaller, reference, [mode]):
+                return self.shrunk(smaller, mode)
         return generated
 
 
@@ -242,9 +245,9 @@ def without_line(generated: GeneratedKernel, line: int) -> GeneratedKernel | Non
     return None
 
 
-def ways_of(generated: GeneratedKernel, ways: list[str]) -> list[str]:
+def ways_of(generated: GeneratedKernel, modes: list[str]) -> list[str]:
     """The ways to compare with ``simulate``, which is one itself where arrays are read-only."""
-    return [way for way in ways if way != "simulate" or frozen_of(generated)]
+    return [mode for mode in modes if mode != "simulate" or frozen_of(generated)]
 
 
 def main() -> int:
@@ -267,16 +270,16 @@ def look(driver: Driver, fuzzer: Fuzzer, seed: int) -> None:
     generated, reference = traced
     if "error" in reference:
         fault = reference["error"][:300]
-        told = {"seed": seed, "fault": fault, "source": generated.source()}
+        report = {"seed": seed, "fault": fault, "source": generated.source()}
         driver.found(
-            told, f"# seed {seed}: simulate: {fault}\n{generated.source()}", f"{seed}-simulate.py"
+            report, f"# seed {seed}: simulate: {fault}\n{generated.source()}", f"{seed}-simulate.py"
         )
         return
     for fault in fuzzer.wrong(generated, reference, ways_of(generated, fuzzer.ways)):
-        way = fault.split(":")[0]
-        source = fuzzer.shrunk(generated, way).source()
-        told = {"seed": seed, "fault": fault, "source": source}
-        driver.found(told, f"# seed {seed}: {fault}\n{source}", f"{seed}-{way}.py")
+        mode = fault.split(":")[0]
+        source = fuzzer.shrunk(generated, mode).source()
+        report = {"seed": seed, "fault": fault, "source": source}
+        driver.found(report, f"# seed {seed}: {fault}\n{source}", f"{seed}-{mode}.py")
 
 
 if __name__ == "__main__":

@@ -68,11 +68,11 @@ Files = dict[str, bytes]
 def change_json(data: bytes, rng: random.Random) -> bytes:
     """One value of a document replaced, removed, repeated or exchanged for another."""
     document = json.loads(data)
-    places = list(_places(document))
-    if not places:
+    positions = list(_places(document))
+    if not positions:
         return json.dumps(rng.choice(VALUES)).encode()
-    holder, key = rng.choice(places)
-    other_holder, other_key = rng.choice(places)
+    holder, key = rng.choice(positions)
+    other_holder, other_key = rng.choice(positions)
     how = rng.choice(("replace", "replace", "replace", "remove", "exchange", "rename"))
     if how == "remove":
         del holder[key]
@@ -106,9 +106,9 @@ def change_engine(data: bytes, rng: random.Random) -> bytes:
     which = rng.randrange(2, 6)
     words = decode_words(sections[which])
     if words:
-        place = rng.randrange(len(words))
-        near = (words[place] + rng.choice((-1, 1, 2)), rng.choice(words), -words[place])
-        words[place] = max(-(2**63), min(2**63 - 1, rng.choice((*near, *NUMBERS))))
+        position = rng.randrange(len(words))
+        near = (words[position] + rng.choice((-1, 1, 2)), rng.choice(words), -words[position])
+        words[position] = max(-(2**63), min(2**63 - 1, rng.choice((*near, *NUMBERS))))
         sections[which] = encode_words(words)
     if rng.random() < 0.1:
         head[9 + 2 * rng.randrange(6)] = rng.choice((0, 1, 1000, 2**40))
@@ -148,7 +148,7 @@ def _items(data: bytes, offset: int) -> list[tuple[int, int, int]]:
         width = {24: 1, 25: 2, 26: 4, 27: 8}.get(short, 0)
         head = start + 1 + width
         number = _number(data, start, head)
-        place = len(items)
+        position = len(items)
         items.append((start, head, head))
         end = head
         if kind in (2, 3):
@@ -157,7 +157,7 @@ def _items(data: bytes, offset: int) -> list[tuple[int, int, int]]:
             if end >= len(data):
                 break
             end = item(end)
-        items[place] = (start, head, end)
+        items[position] = (start, head, end)
         return end
 
     while offset < len(data):
@@ -179,12 +179,12 @@ def _kernel() -> Any:
         out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
         tile, total = (nl.ndarray(x.shape, x.dtype, nl.sbuf) for _ in range(2))
         table = nl.shared_constant(np.arange(32, dtype=np.float32).reshape(4, 8))
-        turns = nisa.register_alloc()
-        nisa.register_load(turns, nl.load(count))
+        iterations = nisa.register_alloc()
+        nisa.register_load(iterations, nl.load(count))
         nisa.dma_copy(total, table)
         nisa.dma_copy(tile, x)
         nl.fori_loop(
-            0, turns, lambda _: nisa.tensor_tensor(total, total, tile, nl.add) and None
+            0, iterations, lambda _: nisa.tensor_tensor(total, total, tile, nl.add) and None
         )  # fmt: skip
         nisa.activation(total, nl.exp, total, scale=0.5)
         product = nl.ndarray((8, 8), nl.float32, nl.psum)
@@ -520,8 +520,8 @@ def main() -> int:
             outcomes[f"{kind} {'fault' if fault else answer.get('code') or 'reads'}"] += 1
             if fault:
                 trace = answer.get("trace", "")
-                told = {"kind": kind, "seed": seed, "fault": fault, "trace": trace}
-                driver.found(told, f"{kind} seed {seed}: {fault}\n{trace}")
+                report = {"kind": kind, "seed": seed, "fault": fault, "trace": trace}
+                driver.found(report, f"{kind} seed {seed}: {fault}\n{trace}")
                 _keep(driver.options.keep, f"{kind}-{seed}", files)
     child.stop()
     for outcome, count in sorted(outcomes.items()):

@@ -63,11 +63,11 @@ def difference(case: Case | Program, *, jaxlib: bool = False) -> str:
             if isinstance(expected, Exception) or any(excuse in str(error) for excuse in STRICTER):
                 return ""
             return f"raises {type(error).__name__}: {error}"
-    told = _differs(case, traced, expected, _made(case), jaxlib=jaxlib)
-    if not told and len(kinds) == 2 and kinds[0] != kinds[1]:
+    message = _differs(case, traced, expected, _made(case), jaxlib=jaxlib)
+    if not message and len(kinds) == 2 and kinds[0] != kinds[1]:
         return f"kinds: {kinds[1]}, NumPy has {kinds[0]}"
-    if told or not isinstance(case, Program):
-        return told
+    if message or not isinstance(case, Program):
+        return message
     expected, is_defined = _by_numpy(case, function, 1000)
     if not is_defined:
         return ""
@@ -103,8 +103,10 @@ def on_device(case: Case | Program) -> str:
             return ""  # the latter of an array that is written from itself
         return f"device: {type(error).__name__}: {error}"
     pairs = zip(expected, results if isinstance(results, tuple) else (results,), strict=True)
-    told = (_compare(np.asarray(want), got, got, case) for want, got in pairs)
-    return next((f"device: {text}" for text in told if text), "")
+    messages = (
+        _compare(np.asarray(wanted_value), actual, actual, case) for wanted_value, actual in pairs
+    )
+    return next((f"device: {text}" for text in messages if text), "")
 
 
 def _made(case: Case | Program, shift: int = 0, *, is_shared: bool = False) -> list[Any]:
@@ -270,10 +272,14 @@ def _differs(
         results = _run(traced, inputs, jaxlib=jaxlib)
     except Exception as error:
         return f"module fails: {type(error).__name__}: {error}"
-    for number, want in enumerate(expected):
-        told = _compare(np.asarray(want), np.asarray(results[number]), traced.outputs[number], case)
-        if told and not (jaxlib and told.startswith("sign of zero")):  # XLA simplifies it away
-            return f"result {number}: {told}"
+    for number, wanted_value in enumerate(expected):
+        message = _compare(
+            np.asarray(wanted_value), np.asarray(results[number]), traced.outputs[number], case
+        )
+        if message and not (
+            jaxlib and message.startswith("sign of zero")
+        ):  # XLA simplifies it away
+            return f"result {number}: {message}"
     return ""
 
 
@@ -298,36 +304,44 @@ def excused_error(error: Exception) -> bool:
     )  # fmt: skip
 
 
-def _compare(want: Any, got: Any, tensor: Any, case: Case | Program) -> str:
-    name = NARROWER.get(str(want.dtype), str(want.dtype))
-    if want.dtype == np.float64 and got.dtype.kind in "iu" and np.array_equal(want, got):
+def _compare(expected: Any, actual: Any, tensor: Any, case: Case | Program) -> str:
+    name = NARROWER.get(str(expected.dtype), str(expected.dtype))
+    if (
+        expected.dtype == np.float64
+        and actual.dtype.kind in "iu"
+        and np.array_equal(expected, actual)
+    ):
         return ""  # int64 and uint64 meet in float64, their 32-bit forms in an integer
-    if str(tensor.dtype) != name or str(got.dtype) != name:
-        return f"dtype {tensor.dtype}/{got.dtype}, NumPy has {want.dtype}"
-    if want.shape != got.shape:
-        return f"shape {got.shape}, NumPy has {want.shape}"
-    if not want.size:
+    if str(tensor.dtype) != name or str(actual.dtype) != name:
+        return f"dtype {tensor.dtype}/{actual.dtype}, NumPy has {expected.dtype}"
+    if expected.shape != actual.shape:
+        return f"shape {actual.shape}, NumPy has {expected.shape}"
+    if not expected.size:
         return ""
-    if _is_beyond_32_bits(want, got, case):
+    if _is_beyond_32_bits(expected, actual, case):
         return ""
     with np.errstate(all="ignore"):
-        narrow = want.astype(got.dtype)
-    if want.dtype.kind in "biu":
-        if np.array_equal(narrow, got):
+        narrow = expected.astype(actual.dtype)
+    if expected.dtype.kind in "biu":
+        if np.array_equal(narrow, actual):
             return ""
-        return f"{got.tolist()}, NumPy has {want.tolist()}"
-    return _compare_floats(narrow, got, case)
+        return f"{actual.tolist()}, NumPy has {expected.tolist()}"
+    return _compare_floats(narrow, actual, case)
 
 
-def _is_beyond_32_bits(want: Any, got: Any, case: Case | Program) -> bool:
+def _is_beyond_32_bits(expected: Any, actual: Any, case: Case | Program) -> bool:
     """Return True when NumPy may have computed a value in 64 bits that 32 bits cannot hold."""
-    dtype = want.dtype
+    dtype = expected.dtype
     is_cut = isinstance(case, Program) and dtype.kind in "iu" and MEANS.search(case.text)
-    if is_cut and np.all(np.abs(want.astype(float) - got.astype(float)) <= 1):
+    if is_cut and np.all(np.abs(expected.astype(float) - actual.astype(float)) <= 1):
         return True  # the whole part of a float64 that float32 rounds to the next number
-    if dtype.itemsize == 8 and dtype.kind != "c" and np.any(np.abs(want.astype(float)) > 2.0**62):
+    if (
+        dtype.itemsize == 8
+        and dtype.kind != "c"
+        and np.any(np.abs(expected.astype(float)) > 2.0**62)
+    ):
         return True  # of a negative number as uint64
-    if dtype.kind == "f" and np.any(want.astype(float) == 2.0**64):
+    if dtype.kind == "f" and np.any(expected.astype(float) == 2.0**64):
         return True  # the same, rounded
     dtypes = {array.dtype for _, array in case.arrays}
     is_large = any(array.special and array.dtype in ("int32", "uint32") for _, array in case.arrays)
@@ -352,18 +366,18 @@ MEANS = re.compile(r"\b(mean|average|std|var)\(|[^/]/[^/]")
 """Functions of integers that NumPy computes in float64."""
 
 
-def _compare_floats(want: Any, got: Any, case: Case | Program) -> str:
-    size = want.dtype.itemsize if want.dtype.kind != "c" else 4
-    rough = 2e-2 if size < 4 and str(want.dtype) == "bfloat16" else 4e-3 if size < 4 else 3e-5
-    kind = complex if want.dtype.kind == "c" else float
-    a, b = want.astype(kind), got.astype(kind)
+def _compare_floats(expected: Any, actual: Any, case: Case | Program) -> str:
+    size = expected.dtype.itemsize if expected.dtype.kind != "c" else 4
+    rough = 2e-2 if size < 4 and str(expected.dtype) == "bfloat16" else 4e-3 if size < 4 else 3e-5
+    kind = complex if expected.dtype.kind == "c" else float
+    a, b = expected.astype(kind), actual.astype(kind)
     finite = np.abs(a[np.isfinite(a)])
     scale = 1e-6 + (0 if case.exact else rough * (finite.max() if finite.size else 0))
     if not np.allclose(b, a, rtol=0 if case.exact else rough, atol=scale, equal_nan=True):
-        return f"{got.tolist()}, NumPy has {want.tolist()}"
+        return f"{actual.tolist()}, NumPy has {expected.tolist()}"
     zeros = (a == 0) & (b == 0) & (ZEROS.search(case.text) is None)
     if kind is float and np.any(np.signbit(a[zeros]) != np.signbit(b[zeros])):
-        return f"sign of zero: {got.tolist()}, NumPy has {want.tolist()}"
+        return f"sign of zero: {actual.tolist()}, NumPy has {expected.tolist()}"
     return ""
 
 
@@ -410,10 +424,10 @@ class Asked:
         self._child = Child("fuzz_numpy:serve_cases")
         self.deaths = 0
 
-    def difference(self, case: Case | Program, place: str) -> str:
+    def difference(self, case: Case | Program, location: str) -> str:
         """As :func:`difference` in ``evaluate`` or ``jaxlib``, or :func:`on_device`; the end of the process
         or an exception of the driver is one, too."""
-        reply = self._child.ask((case, place))
+        reply = self._child.ask((case, location))
         if "error" not in reply:
             return reply["what"]
         if "error" in self._child.ask((case, "")):
@@ -421,11 +435,11 @@ class Asked:
             return ""
         return reply["error"]
 
-    def shrunk(self, case: Case | Program, place: str) -> Case | Program:
+    def shrunk(self, case: Case | Program, location: str) -> Case | Program:
         """The smallest case found that still differs."""
 
         def fails(candidate: Case | Program) -> bool:
-            return bool(self.difference(candidate, place))
+            return bool(self.difference(candidate, location))
 
         if not isinstance(case, Program):
             return shrunk(case, fails)
@@ -462,18 +476,18 @@ def main() -> int:
     for seed in driver.seeds():
         rng = random.Random(seed)
         case = programs(rng) if rng.random() < options.programs else generate(rng)
-        places = {"jaxlib" if rng.random() < options.jaxlib else "evaluate": case}
+        placed_cases = {"jaxlib" if rng.random() < options.jaxlib else "evaluate": case}
         if rng.random() < options.device and (device_case := for_device(case, rng)):
-            places["device"] = device_case
-        for place, placed_case in places.items():
-            what = asked.difference(placed_case, place)
+            placed_cases["device"] = device_case
+        for evaluator, placed_case in placed_cases.items():
+            what = asked.difference(placed_case, evaluator)
             if not what:
                 continue
             kind = f"{_named(placed_case)}: {what.split(':')[0][:40]}"
             kinds[kind] += 1
             if kinds[kind] <= options.show:
-                small = asked.shrunk(placed_case, place)
-                source = told(small, asked.difference(small, place))
+                small = asked.shrunk(placed_case, evaluator)
+                source = told(small, asked.difference(small, evaluator))
                 driver.found(
                     {"seed": seed, "kind": kind, "source": source}, f"# seed {seed}\n{source}\n"
                 )

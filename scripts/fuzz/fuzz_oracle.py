@@ -57,7 +57,7 @@ class Fuzzer:
         self.refusals: Counter[str] = Counter()
         self.models: Counter[str] = Counter()
 
-    def faults(self, generated: Program, ways: list[str]) -> dict[str, str]:
+    def faults(self, generated: Program, modes: list[str]) -> dict[str, str]:
         """Return the fault of each execution mode that has one."""
         values = given(generated)
         reference = expected(generated, values)
@@ -66,41 +66,41 @@ class Fuzzer:
             (values[argument.name], argument.shape, argument.dtype) for argument in kernel.arguments
         ]
         faults_by_way: dict[str, str] = {}
-        for way in ways:
-            answer = self.child.ask((kernel.source(), arrays, way))
-            self.counts[way] += 1
-            fault = self._difference(generated, reference, answer, way)
+        for mode in modes:
+            answer = self.child.ask((kernel.source(), arrays, mode))
+            self.counts[mode] += 1
+            fault = self._difference(generated, reference, answer, mode)
             if fault:
-                faults_by_way[way] = fault
+                faults_by_way[mode] = fault
         self.models[outcome(reference)] += 1
         return faults_by_way
 
     def _difference(
-        self, generated: Program, reference: Expected, answer: dict[str, Any], way: str
+        self, generated: Program, reference: Expected, answer: dict[str, Any], mode: str
     ) -> str:
         refused = "error" in answer
         if refused and not answer["code"]:
             return answer["error"][:300]
         if refused:
-            self.refusals[f"{way}: {answer['code']}"] += 1
-            allowed = refusals(reference, way) | RULES
+            self.refusals[f"{mode}: {answer['code']}"] += 1
+            allowed = refusals(reference, mode) | RULES
             return "" if answer["code"] in allowed else f"refused: {answer['error'][:400]}"
         if reference.outside:
             return f"is not refused, but leaves its tensor: {reference.outside}"
-        if way == "simulate" and reference.unstarted:
+        if mode == "simulate" and reference.unstarted:
             return f"is not refused: {reference.unstarted}"
-        if way == "simulate" and reference.mark is Mark.YES:
+        if mode == "simulate" and reference.mark is Mark.YES:
             return "is not refused, but an unwritten element reaches a result"
         if reference.unstarted or reference.address:
             return ""
         return different(generated, reference, answer)
 
-    def shrunk(self, generated: Program, way: str, kind: str) -> Program:
+    def shrunk(self, generated: Program, mode: str, kind: str) -> Program:
         """The smallest program found with a fault of the same kind."""
         for smaller in generated.smaller():
-            fault = self.faults(smaller, [way]).get(way, "") if smaller.body else ""
+            fault = self.faults(smaller, [mode]).get(mode, "") if smaller.body else ""
             if fault and kind_of(fault)[:40] == kind:
-                return self.shrunk(smaller, way, kind)
+                return self.shrunk(smaller, mode, kind)
         return generated
 
 
@@ -113,7 +113,7 @@ def outcome(reference: Expected) -> str:
     return f"unwritten reaches a result: {reference.mark.name.lower()}"
 
 
-def refusals(reference: Expected, way: str) -> frozenset[str]:
+def refusals(reference: Expected, mode: str) -> frozenset[str]:
     """Codes with which a way may refuse the program."""
     if reference.outside:
         return OUTSIDE
@@ -121,7 +121,7 @@ def refusals(reference: Expected, way: str) -> frozenset[str]:
         return OUTSIDE | {"NKI-UNINITIALISED"}
     if reference.unstarted:  # what follows was not looked at
         return OUTSIDE | {"NKI-ACCUMULATION"}
-    if way != "simulate":
+    if mode != "simulate":
         return frozenset()
     return frozenset({"NKI-UNINITIALISED"} if reference.mark else ())
 
@@ -139,16 +139,16 @@ def different(generated: Program, reference: Expected, answer: dict[str, Any]) -
     ):
         if len(elements) != len(cells):
             return f"{name} has {len(elements)} elements, not {len(cells)}"
-        for place, (element, cell) in enumerate(zip(elements, cells, strict=True)):
+        for position, (element, cell) in enumerate(zip(elements, cells, strict=True)):
             rights = (
                 {cell.value, fill(generated.tensors[name].dtype)} if cell.mark else {cell.value}
             )
             if not any(same(element, right, signs=signs) for right in rights):
-                return f"{name}, element {place} is {element!r}, not {cell.value!r}"
+                return f"{name}, element {position} is {element!r}, not {cell.value!r}"
     for name, count in zip(generated.results, reference.unwritten, strict=True):
-        told = answer.get("unwritten")
-        if told is not None and told.get(name, 0) != count:
-            return f"{name}: {told.get(name, 0)} elements are called unwritten, not {count}"
+        message = answer.get("unwritten")
+        if message is not None and message.get(name, 0) != count:
+            return f"{name}: {message.get(name, 0)} elements are called unwritten, not {count}"
     return ""
 
 
@@ -166,13 +166,13 @@ def main() -> int:
     fuzzer = Fuzzer(driver.ways)
     for seed in driver.seeds():
         generated = program(seed)
-        for way, fault in fuzzer.faults(generated, driver.ways).items():
-            small = fuzzer.shrunk(generated, way, kind_of(fault)[:40])
-            told = fuzzer.faults(small, [way]).get(way, fault)
+        for mode, fault in fuzzer.faults(generated, driver.ways).items():
+            small = fuzzer.shrunk(generated, mode, kind_of(fault)[:40])
+            message = fuzzer.faults(small, [mode]).get(mode, fault)
             source = shown(small)
             driver.found(
-                {"seed": seed, "way": way, "fault": told, "source": source},
-                f"# seed {seed}: {way}: {told}\n{source}", f"{seed}-{way}.py",
+                {"seed": seed, "way": mode, "fault": message, "source": source},
+                f"# seed {seed}: {mode}: {message}\n{source}", f"{seed}-{mode}.py",
             )  # fmt: skip
     fuzzer.child.stop()
     return driver.finish("kernels", fuzzer.counts, refused=fuzzer.refusals, outcomes=fuzzer.models)

@@ -89,8 +89,8 @@ def _pieces(op: str, groups: Groups, elements: int, chance: random.Random) -> di
         starts = [chance.randrange(elements - counts[0] + 1)] * size
         if op == "all_to_all_v":
             starts = [chance.randrange(elements - count + 1) for count in counts]
-        places = [slot * position for position in chance.sample(range(size), size)]
-        metadata[rank] = np.array([counts, starts, [0] * size, places], np.uint32)
+        positions = [slot * position for position in chance.sample(range(size), size)]
+        metadata[rank] = np.array([counts, starts, [0] * size, positions], np.uint32)
     for group in groups:
         for index, rank in enumerate(group):
             metadata[rank][2] = [metadata[peer][0][index] for peer in group]
@@ -151,8 +151,8 @@ def _reduced(parts: list[Array], options: dict[str, Any]) -> Array:
 def _exchanged(parts: list[Array], _: Any) -> list[Array]:
     pieces = [np.split(array, len(parts)) for array in parts]
     return [
-        np.concatenate([rank_pieces[place] for rank_pieces in pieces])
-        for place in range(len(parts))
+        np.concatenate([rank_pieces[position] for rank_pieces in pieces])
+        for position in range(len(parts))
     ]
 
 
@@ -165,8 +165,10 @@ def _gathered_pieces(arrays: list[Array], options: dict[str, Any]) -> list[Array
             flat = results[rank].reshape(-1)
             for number, sender in enumerate(group):
                 count, start = (int(number) for number in tables[sender][:2, index])
-                place = int(tables[rank][3, number]) if options["placed"] else slot * number
-                flat[place : place + count] = arrays[sender].reshape(-1)[start : start + count]
+                position = int(tables[rank][3, number]) if options["placed"] else slot * number
+                flat[position : position + count] = arrays[sender].reshape(-1)[
+                    start : start + count
+                ]
     return results
 
 
@@ -440,7 +442,7 @@ def _answer(request: tuple[int, list[Step]]) -> dict[str, Any]:
     """Return the fault of each execution mode that has one."""
     seed, steps = request
     faults, cores = dict[str, str](), history(seed).cores
-    for way, run in WAYS.items():
+    for mode, run in WAYS.items():
         kernel = kernel_of(cores, steps)
         for call in (0, 1):
             arrays = data(seed, call)
@@ -450,13 +452,13 @@ def _answer(request: tuple[int, list[Step]]) -> dict[str, Any]:
                 ]
                 results = run(kernel, inputs)
             except Exception as error:
-                faults[way] = f"{type(error).__name__}: {error}"[:300]
+                faults[mode] = f"{type(error).__name__}: {error}"[:300]
                 break
             for rank, (result, reference) in enumerate(
                 zip(results, wanted(arrays, cores, steps), strict=True)
             ):
                 if not np.array_equal(result.astype(np.float64), reference):
-                    faults[way] = f"call {call}, rank {rank} differs"
+                    faults[mode] = f"call {call}, rank {rank} differs"
     return {"faults": faults}
 
 
@@ -476,8 +478,8 @@ def look(driver: Driver, child: Child, seed: int) -> None:
     drawn = history(seed)
     steps = fewest(drawn.steps, faults)
     if steps is not None:
-        told = {"seed": seed, "faults": faults(steps), **drawn._asdict(), "steps": steps}
-        driver.found(told, f"seed {seed}: {told}")
+        report = {"seed": seed, "faults": faults(steps), **drawn._asdict(), "steps": steps}
+        driver.found(report, f"seed {seed}: {report}")
 
 
 def main() -> int:

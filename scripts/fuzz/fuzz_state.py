@@ -58,8 +58,10 @@ def main() -> int:
         fault = fuzzer.fault(drawn)
         if fault:
             small = fuzzer.shrunk(drawn)
-            told = f"{fuzzer.fault(small) or fault}\n{small}"
-            driver.found({"seed": seed, "fault": told}, f"seed {seed}: {told}", f"{seed}-state.txt")
+            message = f"{fuzzer.fault(small) or fault}\n{small}"
+            driver.found(
+                {"seed": seed, "fault": message}, f"seed {seed}: {message}", f"{seed}-state.txt"
+            )
     fuzzer.plain.stop()
     fuzzer.frameworks.stop()
     return driver.finish("histories", fuzzer.runs)

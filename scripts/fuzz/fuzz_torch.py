@@ -64,12 +64,12 @@ def answers() -> None:
         torch.manual_seed(seed)
         runs, faults = Counter[str](), dict[str, str]()
         for sample in _samples(op, getattr(torch, dtype)):
-            for way, run in _ways(op).items():
-                told = _compared(run, sample)
-                if told is not None:
-                    runs[way] += 1
-                    if told:
-                        faults.setdefault(way, f"{op.name} {dtype}: {told}")
+            for mode, run in _ways(op).items():
+                message = _compared(run, sample)
+                if message is not None:
+                    runs[mode] += 1
+                    if message:
+                        faults.setdefault(mode, f"{op.name} {dtype}: {message}")
         return {"runs": dict(runs), "faults": faults}
 
     serve(answer, valid=True)
@@ -162,10 +162,10 @@ def _compared(run: Run, sample: Any) -> str | None:
         return f"{type(error).__name__}: {str(error)[:200]}"
     if len(expected) != len(actual):
         return f"{len(actual)} tensors instead of {len(expected)}"
-    for want, have in zip(expected, actual, strict=True):
-        told = _difference(want, have)
-        if told:
-            return told
+    for wanted_value, have in zip(expected, actual, strict=True):
+        message = _difference(wanted_value, have)
+        if message:
+            return message
     return ""
 
 
@@ -183,27 +183,29 @@ def _moved(sample: Any, device: str) -> tuple[Any, Any, Any]:
     return x, args, {name: device if name == "device" else value for name, value in kwargs.items()}
 
 
-def _difference(want: Any, have: Any) -> str:
+def _difference(expected: Any, have: Any) -> str:
     import torch
 
     if have.device.type != "neuron":
         return f"the result is on {have.device}"
     have = have.detach().cpu()
-    if want.dtype != have.dtype or want.shape != have.shape:
-        return f"{have.dtype}{list(have.shape)} instead of {want.dtype}{list(want.shape)}"
-    if want.is_quantized or not want.numel():
+    if expected.dtype != have.dtype or expected.shape != have.shape:
+        return f"{have.dtype}{list(have.shape)} instead of {expected.dtype}{list(expected.shape)}"
+    if expected.is_quantized or not expected.numel():
         return ""
-    if not (want.is_floating_point() or want.is_complex()):
-        unequal = int((want.detach() != have).sum())
-        return f"{unequal} of {want.numel()} integers differ" if unequal else ""
-    kind = torch.complex128 if want.is_complex() else torch.float64
-    wide_want, wide_have = want.detach().to(kind), have.to(kind)
-    name = str(want.dtype).removeprefix("torch.")
+    if not (expected.is_floating_point() or expected.is_complex()):
+        unequal = int((expected.detach() != have).sum())
+        return f"{unequal} of {expected.numel()} integers differ" if unequal else ""
+    kind = torch.complex128 if expected.is_complex() else torch.float64
+    wide_want, wide_have = expected.detach().to(kind), have.to(kind)
+    name = str(expected.dtype).removeprefix("torch.")
     relative, absolute = ERRORS.get(name, (1e-4, 1e-5))
     if name in ERRORS:
         absolute = max(absolute, relative * float(wide_want.abs().nan_to_num(0, 0, 0).max()))
     alike = torch.isclose(wide_want, wide_have, rtol=relative, atol=absolute, equal_nan=True)
-    return "" if bool(alike.all()) else f"{int((~alike).sum())} of {want.numel()} elements differ"
+    return (
+        "" if bool(alike.all()) else f"{int((~alike).sum())} of {expected.numel()} elements differ"
+    )
 
 
 def main() -> int:
@@ -214,9 +216,9 @@ def main() -> int:
         answer = child.ask(seed)
         faults = answer["faults"] if "faults" in answer else {"child": answer["error"]}
         runs.update(answer.get("runs", {}))
-        for way, told in faults.items():
-            fault = {"seed": seed, "way": way, "fault": told}
-            driver.found(fault, f"seed {seed}: {way}: {told}", f"{seed}-{way}.txt")
+        for mode, message in faults.items():
+            fault = {"seed": seed, "way": mode, "fault": message}
+            driver.found(fault, f"seed {seed}: {mode}: {message}", f"{seed}-{mode}.txt")
     child.stop()
     return driver.finish("operators", runs)
 

@@ -72,8 +72,10 @@ def slice_of(categories: dict[str, str], count: int) -> list[str]:
     members: dict[str, list[str]] = {}
     for name in draw.sample(sorted(categories), len(categories)):
         members.setdefault(categories[name], []).append(name)
-    turns = [(turn, category) for category in members for turn in range(len(members[category]))]
-    return [members[category][turn] for turn, category in sorted(turns)[:count]]
+    iterations = [
+        (iteration, category) for category in members for iteration in range(len(members[category]))
+    ]
+    return [members[category][turn] for turn, category in sorted(iterations)[:count]]
 
 
 def answers() -> None:
@@ -89,10 +91,10 @@ def answers() -> None:
             return {"names": names()}
         outcomes, faults = Counter[str](), dict[str, str]()
         for sample, second in _pairs(operators[name]):
-            outcome, told = _traced(operators[name], sample, second)
+            outcome, message = _traced(operators[name], sample, second)
             outcomes[outcome] += 1
-            if told:
-                faults.setdefault(outcome, told)
+            if message:
+                faults.setdefault(outcome, message)
         return {"outcomes": dict(outcomes), "faults": faults}
 
     serve(answer, valid=True)
@@ -154,21 +156,21 @@ def _traced(op: Any, sample: Any, second: Any) -> tuple[str, str]:
     from torch.utils import _pytree as pytree
 
     leaves, structure = _leaves(sample)
-    places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    positions = [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
     def function(*tensors: Any) -> Any:
-        values = dict(zip(places, tensors, strict=True))
+        values = dict(zip(positions, tensors, strict=True))
         filled = [values.get(n, leaf) for n, leaf in enumerate(leaves)]
         x, args, kwargs = pytree.tree_unflatten(filled, structure)
         return op(x, *args, **kwargs)
 
-    runs = [tuple(_leaves(s)[0][n].detach() for n in places) for s in (sample, second)]
+    runs = [tuple(_leaves(s)[0][n].detach() for n in positions) for s in (sample, second)]
     state = torch.random.get_rng_state()
     try:
         expected = [_results_and_inputs(function, run) for run in runs]
     except Exception:
         return "not on the CPU", ""
-    if not places or not all(isinstance(t, torch.Tensor) for t in expected[0] + expected[1]):
+    if not positions or not all(isinstance(t, torch.Tensor) for t in expected[0] + expected[1]):
         return "no tensors", ""
     is_random = not torch.equal(state, torch.random.get_rng_state())
     try:
@@ -181,10 +183,10 @@ def _traced(op: Any, sample: Any, second: Any) -> tuple[str, str]:
         )
     if is_random:
         return "wrong", "random numbers are frozen"
-    for want, have in zip(expected, results, strict=True):
-        told = _difference(want, have)
-        if told:
-            return "wrong", told
+    for wanted_value, have in zip(expected, results, strict=True):
+        message = _difference(wanted_value, have)
+        if message:
+            return "wrong", message
     return "correct", ""
 
 
@@ -201,15 +203,19 @@ def _difference(expected: list[Any], results: list[Any]) -> str:
 
     if len(expected) != len(results):
         return f"{len(results)} tensors instead of {len(expected)}"
-    for want, have in zip(expected, results, strict=True):
-        if want.shape != have.shape or want.dtype != have.dtype:
-            return f"{have.dtype}{list(have.shape)} instead of {want.dtype}{list(want.shape)}"
-        kind = torch.complex128 if want.is_complex() else torch.float64
+    for wanted_value, have in zip(expected, results, strict=True):
+        if wanted_value.shape != have.shape or wanted_value.dtype != have.dtype:
+            return f"{have.dtype}{list(have.shape)} instead of {wanted_value.dtype}{list(wanted_value.shape)}"
+        kind = torch.complex128 if wanted_value.is_complex() else torch.float64
         alike = torch.isclose(
-            want.resolve_conj().to(kind), have.to(kind), rtol=1e-3, atol=1e-3, equal_nan=True
+            wanted_value.resolve_conj().to(kind),
+            have.to(kind),
+            rtol=1e-3,
+            atol=1e-3,
+            equal_nan=True,
         )
         if not bool(alike.all()):
-            return f"{int((~alike).sum())} of {want.numel()} elements differ: {want.flatten()[:4].tolist()} {have.flatten()[:4].tolist()}"
+            return f"{int((~alike).sum())} of {wanted_value.numel()} elements differ: {wanted_value.flatten()[:4].tolist()} {have.flatten()[:4].tolist()}"
     return ""
 
 
@@ -266,9 +272,9 @@ def main() -> int:
             row = row_of(child, name)
             lines.append(row)
         outcomes.update(row["outcomes"])
-        for outcome, told in row["faults"].items():
-            fault = {"seed": seed, "operator": name, "outcome": outcome, "fault": told}
-            driver.found(fault, f"seed {seed}: {name}: {outcome}: {told}", f"{seed}.txt")
+        for outcome, message in row["faults"].items():
+            fault = {"seed": seed, "operator": name, "outcome": outcome, "fault": message}
+            driver.found(fault, f"seed {seed}: {name}: {outcome}: {message}", f"{seed}.txt")
     child.stop()
     return driver.finish("operators", outcomes)
 

@@ -86,8 +86,8 @@ def run_round(words: list[str], driver: str, seed: int, folder: Path, limit: flo
     """Run a command, wait for its end, read its report."""
     report, output = folder / f"{driver}-{seed}.json", folder / f"{driver}-{seed}.txt"
     began = time.monotonic()
-    with output.open("w") as told:
-        process = subprocess.Popen(words, stdout=told, stderr=subprocess.STDOUT, cwd=folder)
+    with output.open("w") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, cwd=folder)
     alarm = threading.Timer(limit, process.kill)
     alarm.start()
     _, status, usage = os.wait4(process.pid, 0)
@@ -152,9 +152,10 @@ class Lanes:
 
     def _tell(self, done: Round) -> None:
         minutes = (done.ended - self._began) / 60
-        told = f"{minutes:6.1f} min  {done.driver:<11} from {done.seed}: {done.cases} cases, "
+        message = f"{minutes:6.1f} min  {done.driver:<11} from {done.seed}: {done.cases} cases, "
         print(
-            f"{told}{done.runs} runs, {len(done.differences)} differences {done.died}", flush=True
+            f"{message}{done.runs} runs, {len(done.differences)} differences {done.died}",
+            flush=True,
         )
         (self._words.keep / "table.json").write_text(json.dumps(self.table(), indent=1))
 

@@ -72,19 +72,19 @@ def changed_instruction(data: bytes, opcode: str, rng: random.Random) -> bytes:
 
 def change_bytes(data: bytes, rng: random.Random) -> bytes:
     out = bytearray(data)
-    place = rng.randrange(len(out)) if out else 0
+    position = rng.randrange(len(out)) if out else 0
     kind = rng.randrange(5)
     if kind == 0 and out:
-        out[place] ^= 1 << rng.randrange(8)
+        out[position] ^= 1 << rng.randrange(8)
     elif kind == 1 and out:
-        out[place] = rng.randrange(256)
+        out[position] = rng.randrange(256)
     elif kind == 2:
-        del out[place : place + rng.randrange(1, 9)]
+        del out[position : position + rng.randrange(1, 9)]
     elif kind == 3:
         length = rng.randrange(1, 200)
-        out[place:place] = out[rng.randrange(len(out) or 1) :][:length]
+        out[position:position] = out[rng.randrange(len(out) or 1) :][:length]
     else:
-        out[place:place] = rng.randbytes(rng.randrange(1, 5))
+        out[position:position] = rng.randbytes(rng.randrange(1, 5))
     return bytes(out)
 
 
@@ -93,19 +93,19 @@ def change_words(data: bytes, rng: random.Random) -> bytes:
     words = WORD.findall(data.decode("utf-8", errors="replace"))
     if not words:
         return data
-    place = rng.randrange(len(words))
+    position = rng.randrange(len(words))
     kind = rng.randrange(5)
     if kind == 0:
-        del words[place]
+        del words[position]
     elif kind == 1:
-        words.insert(place, words[place])
+        words.insert(position, words[position])
     elif kind == 2:
         second = rng.randrange(len(words))
-        words[place], words[second] = words[second], words[place]
+        words[position], words[second] = words[second], words[position]
     elif kind == 3:
-        words[place] = rng.choice(ODD)
+        words[position] = rng.choice(ODD)
     else:
-        words[place] = rng.choice(words)
+        words[position] = rng.choice(words)
     return "".join(words).encode("utf-8", errors="replace")
 
 
@@ -189,16 +189,16 @@ def _set_field(message: Message, field: Any, rng: random.Random) -> None:
 
 def _change_list(items: Any, field: Any, rng: random.Random) -> None:
     kind = rng.randrange(4)
-    place = rng.randrange(len(items)) if len(items) else 0
+    position = rng.randrange(len(items)) if len(items) else 0
     if kind == 0 and len(items):
-        del items[place]
+        del items[position]
     elif field.type == field.TYPE_MESSAGE:
         added = items.add()
         if len(items) > 1 and kind < 3:
-            added.CopyFrom(items[place])
+            added.CopyFrom(items[position])
         change_any_field(added, rng)
     elif kind == 1 and len(items):
-        items[place] = _value(field, rng)
+        items[position] = _value(field, rng)
     else:
         items.extend([_value(field, rng)] * rng.choice((1, 1, 2, 70)))
 

@@ -83,8 +83,8 @@ class Array:
             span = self.span or 3
             values = np.round(rng.uniform(-span, span, count) * 8) / 8
             if self.special and count:
-                places = rng.integers(0, count, max(1, count // 2))
-                values[places] = rng.choice(SPECIAL, len(places))
+                positions = rng.integers(0, count, max(1, count // 2))
+                values[positions] = rng.choice(SPECIAL, len(positions))
         with np.errstate(all="ignore"):
             return np.asarray(values).astype(dtype).reshape(self.shape)
 
@@ -419,10 +419,10 @@ def _table(rng: random.Random) -> Case:
 def _with_number(rng: random.Random, words: list[str]) -> list[str]:
     """The arguments with a number in the place of one array; as they are where there is one only."""
     text = " ; ".join(words)
-    places = [match.span() for match in re.finditer(r"\b[abcw]\b(?![.\[*])", text)]
-    if len(places) < 2:
+    positions = [match.span() for match in re.finditer(r"\b[abcw]\b(?![.\[*])", text)]
+    if len(positions) < 2:
         return words
-    start, end = rng.choice(places)
+    start, end = rng.choice(positions)
     return f"{text[:start]}{rng.choice(NUMBERS[:15])}{text[end:]}".split(" ; ")
 
 
@@ -508,14 +508,14 @@ def _smaller(case: Case) -> list[Case]:
         candidates.append(replace(case, probe="plain"))
     if case.before and case.before[0].startswith("a = "):
         candidates.append(replace(case, before=case.before[1:]))
-    for place in range(len(case.named)):
-        candidates.append(replace(case, named=case.named[:place] + case.named[place + 1 :]))
-    for place, (name, array) in enumerate(case.arrays):
+    for position in range(len(case.named)):
+        candidates.append(replace(case, named=case.named[:position] + case.named[position + 1 :]))
+    for position, (name, array) in enumerate(case.arrays):
         for plainer in (
             replace(array, layout="C"), replace(array, special=False), replace(array, seed=1),
             replace(array, dtype="float32"), replace(array, shape=array.shape[:1]),
         ):  # fmt: skip
             if plainer != array:
-                arrays = (*case.arrays[:place], (name, plainer), *case.arrays[place + 1 :])
+                arrays = (*case.arrays[:position], (name, plainer), *case.arrays[position + 1 :])
                 candidates.append(replace(case, arrays=arrays))
     return candidates

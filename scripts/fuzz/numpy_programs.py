@@ -135,5 +135,6 @@ def shorter(program: Program) -> list[Program]:
     """The program without one of its lines."""
     lines = program.lines
     return [
-        replace(program, lines=lines[:place] + lines[place + 1 :]) for place in range(len(lines))
+        replace(program, lines=lines[:position] + lines[position + 1 :])
+        for position in range(len(lines))
     ]

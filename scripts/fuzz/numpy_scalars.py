@@ -77,7 +77,7 @@ class Combination:
     def function(self) -> Callable[[Any], Any]:
         """The function that is traced."""
         ufunc, number = getattr(np, self.ufunc), self.number
-        ways: dict[str, Callable[[Any], Any]] = {
+        modes: dict[str, Callable[[Any], Any]] = {
             "right": lambda a: ufunc(a, number),
             "left": lambda a: ufunc(number, a),
             "0-d": lambda a: ufunc(a, np.array(number)),
@@ -94,7 +94,7 @@ class Combination:
             "full_like": lambda a: np.full_like(a, number),
             "append": lambda a: np.append(a, number),
         }
-        return ways[self.way]
+        return modes[self.way]
 
     def __str__(self) -> str:
         return f"{self.ufunc} {self.way}: {self.dtype} with {type(self.number).__name__} {self.number!r}"
@@ -163,15 +163,15 @@ def combinations() -> Iterator[Combination]:
             for ufunc in UFUNCS:
                 if "power" in ufunc and _is_left_out(dtype, number):
                     continue
-                for way in ("right", "left", "0-d", "element", "out"):
-                    yield Combination(ufunc, dtype, number, way)
+                for mode in ("right", "left", "0-d", "element", "out"):
+                    yield Combination(ufunc, dtype, number, mode)
                 if ufunc in OPERATORS:
                     yield Combination(ufunc, dtype, number, "operator")
                     yield Combination(ufunc, dtype, number, "reflected")
                 if ufunc in IN_PLACE:
                     yield Combination(ufunc, dtype, number, "in place")
-            for way in WITHOUT_UFUNC:
-                yield Combination("add", dtype, number, way)
+            for mode in WITHOUT_UFUNC:
+                yield Combination("add", dtype, number, mode)
 
 
 def _is_left_out(dtype: str, number: Any) -> bool:
@@ -218,28 +218,30 @@ def _by_numpy(function: Callable[[Any], Any], array: Any) -> tuple[Any, Any]:
         return error, after
 
 
-def _compare(case: Combination, expected: Any, got: Any, array: Any) -> str:
-    want = np.asarray(expected)
-    name = NARROWER.get(str(want.dtype), str(want.dtype))
-    if str(got.dtype) != name or got.shape != want.shape:
-        return f"{got.dtype}{list(got.shape)}, NumPy has {want.dtype}{list(want.shape)}"
-    narrow = want.astype(name)
-    if _same(narrow, got):
+def _compare(case: Combination, expected: Any, actual: Any, array: Any) -> str:
+    wanted_value = np.asarray(expected)
+    name = NARROWER.get(str(wanted_value.dtype), str(wanted_value.dtype))
+    if str(actual.dtype) != name or actual.shape != wanted_value.shape:
+        return f"{actual.dtype}{list(actual.shape)}, NumPy has {wanted_value.dtype}{list(wanted_value.shape)}"
+    narrow = wanted_value.astype(name)
+    if _same(narrow, actual):
         return ""
-    if _same(_in_32_bits(case, array, name), got):
+    if _same(_in_32_bits(case, array, name), actual):
         return ""
-    return f"{got.tolist()}, NumPy has {narrow.tolist()}"
+    return f"{actual.tolist()}, NumPy has {narrow.tolist()}"
 
 
-def _same(want: Any, got: Any) -> bool:
-    if want is None or np.shape(want) != got.shape:
+def _same(expected: Any, actual: Any) -> bool:
+    if expected is None or np.shape(expected) != actual.shape:
         return False
-    if want.dtype.kind in "biu":
-        return np.array_equal(want, got)
-    tolerance = 2e-3 if want.dtype.itemsize == 2 else 3e-5 if want.dtype.kind == "c" else 4e-6
-    kind = complex if want.dtype.kind == "c" else float
+    if expected.dtype.kind in "biu":
+        return np.array_equal(expected, actual)
+    tolerance = (
+        2e-3 if expected.dtype.itemsize == 2 else 3e-5 if expected.dtype.kind == "c" else 4e-6
+    )
+    kind = complex if expected.dtype.kind == "c" else float
     return np.allclose(
-        got.astype(kind), want.astype(kind), rtol=tolerance, atol=1e-44, equal_nan=True
+        actual.astype(kind), expected.astype(kind), rtol=tolerance, atol=1e-44, equal_nan=True
     )
 
 
@@ -274,8 +276,8 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=40, help="differences that are shown")
     options = parser.parse_args()
     count, kinds, shown = 0, Counter[str](), 0
-    for place, case in enumerate(combinations()):
-        if place % options.share != options.start:
+    for position, case in enumerate(combinations()):
+        if position % options.share != options.start:
             continue
         count += 1
         what = difference(case)

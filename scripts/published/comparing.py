@@ -27,9 +27,9 @@ def difference(results: Any, expected: Any, tolerance: float, *, is_prefix: bool
     if len(ours) != len(expected_arrays):
         return f"{len(ours)} results instead of {len(expected_arrays)}"
     for index, (result, reference) in enumerate(zip(ours, expected_arrays, strict=True)):
-        told = "" if reference is None else _difference(result, reference, tolerance, is_prefix)
-        if told:
-            return f"result {index} {told}"
+        message = "" if reference is None else _difference(result, reference, tolerance, is_prefix)
+        if message:
+            return f"result {index} {message}"
     return ""
 
 

@@ -51,8 +51,8 @@ def _small_kernels() -> Iterator[Case]:
     flags = (RANDOM.random((1024, 16)) < 0.1).astype(np.float32)
     nonzero_places = np.full((16, 1024), -1)
     for column in range(16):
-        places = np.nonzero(flags[:, column])[0]
-        nonzero_places[column, : len(places)] = places
+        positions = np.nonzero(flags[:, column])[0]
+        nonzero_places[column, : len(positions)] = positions
     nonzero = _get("core.subkernels.find_nonzero_indices", "find_nonzero_indices")
     yield Case("find_nonzero_indices", nonzero, (flags,), (nonzero_places, (flags != 0).sum(0)))
 
@@ -136,7 +136,7 @@ def _attention() -> Iterator[Case]:
 def _mixture_of_experts() -> Iterator[Case]:
     tokens, hidden, inner, experts, block = 512, 512, 512, 4, 256
     chosen = RANDOM.integers(0, experts, tokens)
-    places = np.full((experts, block), tokens, np.int32)
+    positions = np.full((experts, block), tokens, np.int32)
     states = normal(tokens + 1, hidden, dtype=BF16, scale=0.3)
     states[tokens] = 0
     affinity = np.zeros((tokens + 1, experts), BF16)
@@ -146,12 +146,12 @@ def _mixture_of_experts() -> Iterator[Case]:
     expected = np.zeros((tokens + 1, hidden), np.float32)
     for expert in range(experts):
         token_indices = np.nonzero(chosen == expert)[0][:block]
-        places[expert, : len(token_indices)] = token_indices
+        positions[expert, : len(token_indices)] = token_indices
         x = wide(states[token_indices])
         y = silu(x @ wide(up[expert, :, 0])) * (x @ wide(up[expert, :, 1])) @ wide(down[expert])
         expected[token_indices] += y * wide(affinity[token_indices, expert])[:, None]
     owners = np.arange(experts, dtype=np.int32)[:, None]
-    arguments = (states, affinity.reshape(-1, 1), up, down, block, places.reshape(-1), owners)
+    arguments = (states, affinity.reshape(-1, 1), up, down, block, positions.reshape(-1), owners)
     after = _get("core.utils.common_types", "ExpertAffinityScaleMode").POST_SCALE
     shard = "core.moe.moe_cte.bwmm_shard_on_I"
     yield Case(

@@ -53,8 +53,8 @@ def pytest_configure() -> None:
         copied = copy.deepcopy((args, kwargs))
         with _target(os.environ.get("NKI_NC_VERSION", "trn2")):
             result = plain(self, *args, **kwargs)
-            for way in _SETTINGS["ways"]:
-                _repeat(way, self._kernel, copied, result)
+            for mode in _SETTINGS["ways"]:
+                _repeat(mode, self._kernel, copied, result)
         last[:] = listed(result)
         return result
 
@@ -83,14 +83,14 @@ def _target(name: str) -> Iterator[None]:
             os.environ[_TARGET] = previous
 
 
-def _repeat(way: str, kernel: Any, call: tuple[Any, Any], result: Any) -> None:
+def _repeat(mode: str, kernel: Any, call: tuple[Any, Any], result: Any) -> None:
     start, wrong = time.perf_counter(), ""
     try:
         args, kwargs = copy.deepcopy(call)
-        wrong = difference(WAYS[way](kernel, args, kwargs), result, _TOLERANCE)
+        wrong = difference(WAYS[mode](kernel, args, kwargs), result, _TOLERANCE)
     except Exception as error:
         wrong = reason_of(error)
-    _found.append((way, wrong, time.perf_counter() - start))
+    _found.append((mode, wrong, time.perf_counter() - start))
 
 
 def _by_ranks(test: Any) -> dict[str, Any]:
@@ -109,8 +109,8 @@ def _by_ranks(test: Any) -> dict[str, Any]:
         for rank, result in enumerate(results[:rank_count]):
             wrong = _misses(result, list(_of_rank(golden, rank).values()))
             assert not wrong, f"rank {rank}: {wrong}"
-        for way in set(RANK_WAYS).intersection(_SETTINGS["ways"]):
-            _repeat_ranks(way, kernel, copied, results)
+        for mode in set(RANK_WAYS).intersection(_SETTINGS["ways"]):
+            _repeat_ranks(mode, kernel, copied, results)
     test.validation_args = None
     return {}
 
@@ -138,16 +138,16 @@ def _of_rank(values: Any, rank: int) -> dict[str, Any]:
     return {name.removesuffix(".must_alias_input"): value for name, value in values.items()}
 
 
-def _repeat_ranks(way: str, kernel: Any, calls: list[Any], results: list[Any]) -> None:
+def _repeat_ranks(mode: str, kernel: Any, calls: list[Any], results: list[Any]) -> None:
     start, wrong = time.perf_counter(), ""
     try:
-        rank_results = RANK_WAYS[way](kernel, copy.deepcopy(calls))
+        rank_results = RANK_WAYS[mode](kernel, copy.deepcopy(calls))
         for rank, (actual, expected) in enumerate(zip(rank_results, results, strict=True)):
             different = difference(actual, expected, _TOLERANCE)
             wrong = wrong or (different and f"rank {rank}: {different}")
     except Exception as error:
         wrong = reason_of(error)
-    _found.append((way, wrong, time.perf_counter() - start))
+    _found.append((mode, wrong, time.perf_counter() - start))
 
 
 def _packed(cast: Any, values: Any) -> Any:
@@ -225,11 +225,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
     own_seconds = call.duration - sum(seconds for _, _, seconds in _found)
     outcome = "skipped" if report.skipped else outcome_of(reason)
     results = [Result(kernel, case, "simulate", outcome, reason, round(own_seconds, 2))]
-    for way, wrong, seconds in _found:
-        results.append(Result(kernel, case, way, outcome_of(wrong), wrong, round(seconds, 2)))
+    for mode, wrong, seconds in _found:
+        results.append(Result(kernel, case, mode, outcome_of(wrong), wrong, round(seconds, 2)))
     with open(_SETTINGS["records"], "a", encoding="utf-8") as file:
         file.writelines(json.dumps(asdict(result)) + "\n" for result in results)
-    failures = [f"{way}: {wrong}" for way, wrong, _ in _found if wrong]
+    failures = [f"{mode}: {wrong}" for mode, wrong, _ in _found if wrong]
     if report.passed and failures:
         report.outcome, report.longrepr = "failed", "\n".join(failures)
 

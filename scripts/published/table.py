@@ -47,26 +47,26 @@ def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"[:300]
 
 
-def print_table(results: Sequence[Result], ways: Sequence[str]) -> None:
+def print_table(results: Sequence[Result], modes: Sequence[str]) -> None:
     """Kernel by way, with passed/tried in each cell; then every reason with how often it stood.
 
     ``+2`` behind a cell: two more were ended by the limits of time or memory.
     """
     kernels = list(dict.fromkeys(result.kernel for result in results))
     width = max([len(name) for name in kernels] + [len("kernel")])
-    print("  ".join(["kernel".ljust(width), *(way.rjust(9) for way in ways)]))
+    print("  ".join(["kernel".ljust(width), *(mode.rjust(9) for mode in modes)]))
     for kernel in kernels:
-        cells = [_cell(results, kernel, way) for way in ways]
+        cells = [_cell(results, kernel, mode) for mode in modes]
         print("  ".join([kernel.ljust(width), *(cell.rjust(9) for cell in cells)]))
-    print("  ".join(["all".ljust(width), *(_cell(results, None, way).rjust(9) for way in ways)]))
+    print("  ".join(["all".ljust(width), *(_cell(results, None, mode).rjust(9) for mode in modes)]))
     _print_reasons(results)
 
 
-def _cell(results: Iterable[Result], kernel: str | None, way: str) -> str:
+def _cell(results: Iterable[Result], kernel: str | None, mode: str) -> str:
     outcomes = Counter(
         result.outcome
         for result in results
-        if result.way == way and kernel in (None, result.kernel)
+        if result.way == mode and kernel in (None, result.kernel)
     )
     tried = outcomes["passed"] + outcomes["failed"]
     more = f" +{outcomes['limited']}" if outcomes["limited"] else ""
@@ -80,8 +80,8 @@ def _print_reasons(results: Iterable[Result]) -> None:
     for result in results:
         if result.outcome != "passed":
             groups.setdefault((result.kernel, result.way, result.reason), []).append(result.case)
-    for (kernel, way, reason), cases in groups.items():
-        print(f"\n{kernel} {way}: {len(cases)} times, as {cases[0]}\n    {reason}")
+    for (kernel, mode, reason), cases in groups.items():
+        print(f"\n{kernel} {mode}: {len(cases)} times, as {cases[0]}\n    {reason}")
 
 
 def write_json(results: Iterable[Result], path: str | Path) -> None:

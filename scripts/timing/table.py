@@ -95,9 +95,9 @@ def rows_of(row: dict[str, Any], folder: Path) -> Iterator[Row]:
     else:
         print(f"no model of {name}", file=sys.stderr)
         return
-    for place, measured in enumerate(_listed(row["value"])):
-        value, *ends = (figure[place] for figure in figures)
-        label = f"{name} ({place + 1})" if len(figures[0]) > 1 else name
+    for position, measured in enumerate(_listed(row["value"])):
+        value, *ends = (figure[position] for figure in figures)
+        label = f"{name} ({position + 1})" if len(figures[0]) > 1 else name
         low, high = min(value, *ends), max(value, *ends)
         yield Row(label, kind, unit, measured, value, low, high, bottleneck, body_share)
 

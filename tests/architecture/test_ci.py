@@ -170,8 +170,8 @@ def annotations(text: str) -> Iterator[tuple[str, str, int, str]]:
             (pattern,) = matcher["pattern"]
             if match := re.match(pattern["regexp"], line):
                 level = match[pattern["severity"]] if "severity" in pattern else matcher["severity"]
-                place = match[pattern["file"]], int(match[pattern["line"]])
-                yield level, *place, match[pattern["message"]]
+                position = match[pattern["file"]], int(match[pattern["line"]])
+                yield level, *position, match[pattern["message"]]
 
 
 def test_action_on_a_pull_request(repository: Path, tmp_path: Path) -> None:

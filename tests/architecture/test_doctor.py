@@ -86,8 +86,8 @@ def test_each_ability_is_told_once_without_torch() -> None:
     }
     providers_by_name["jax"] = Provider("jax", "framework", "jax", "0.10.0", "")
     providers = list(providers_by_name.values())
-    told = [ability.what for ability in abilities(providers)]
-    assert len(told) == len(set(told))
+    messages = [ability.what for ability in abilities(providers)]
+    assert len(messages) == len(set(messages))
 
 
 def test_a_version_of_jax_that_nobody_tested() -> None:
@@ -102,5 +102,7 @@ def test_a_version_of_jax_that_nobody_tested() -> None:
 def test_a_version_of_jax_that_is_newer_than_the_tested_ones() -> None:
     providers = {name: Provider(name, "ours") for name in NAMES}
     providers["jax"] = Provider("jax", "framework", "jax", "0.99.0", "")
-    told = [ability for ability in abilities(list(providers.values())) if "0.99.0" in ability.what]
-    assert [ability.works for ability in told] == [True]
+    messages = [
+        ability for ability in abilities(list(providers.values())) if "0.99.0" in ability.what
+    ]
+    assert [ability.works for ability in messages] == [True]

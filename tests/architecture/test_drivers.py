@@ -55,7 +55,7 @@ def test_a_refusal_that_was_handled_excuses_no_wrong_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "expected", "told"),
+    ("result", "expected", "report"),
     [
         ([1.0, NAN], [1.0, 2.0], "not finite"),
         ([1.0, INF], [1.0, 2.0], "not finite"),
@@ -69,10 +69,10 @@ def test_a_refusal_that_was_handled_excuses_no_wrong_value() -> None:
     ],
 )
 def test_published_kernels_are_compared_element_by_element(
-    result: list[float], expected: list[float], told: str
+    result: list[float], expected: list[float], report: str
 ) -> None:
     message = difference(np.array(result), [np.array(expected)], 1e-2)
-    assert told in message if told else message == ""
+    assert report in message if report else message == ""
     assert difference((), [np.array(expected)], 1e-2) == "0 results instead of 1"
 
 
@@ -84,9 +84,9 @@ def test_a_prefix_is_only_compared_when_that_is_stated() -> None:
 
 def test_a_cast_excuses_no_integer_and_no_nan() -> None:
     """An integer may differ only where rounding moves it; an overflow needs large results."""
-    want, moved = np.array([3, 4]), np.array([3, 5])
-    assert fuzz_difference(want, np.array([7, 4]), [want, moved], error=0.1)
-    assert fuzz_difference(want, np.array([3, 6]), [want, moved], error=0.1) == ""
+    expected, moved = np.array([3, 4]), np.array([3, 5])
+    assert fuzz_difference(expected, np.array([7, 4]), [expected, moved], error=0.1)
+    assert fuzz_difference(expected, np.array([3, 6]), [expected, moved], error=0.1) == ""
     small, nan = np.array([1.0, 2.0]), np.array([1.0, NAN])
     assert fuzz_difference(small, nan, [], error=0.1)
     assert fuzz_difference(np.array([1.0, 1e30]), nan, [], error=0.1) == ""

@@ -124,11 +124,14 @@ def test_every_command_takes_or_refuses_it(
     file.write_bytes(proto.SerializeToString())
     for command, words in commands(str(file), str(tmp_path / "out.hlo")).items():
         result = main(words)
-        told = capsys.readouterr()
-        assert result in (0, 1, 3), (command, told.err)
-        assert result != 3 or ("error[" in told.err and "help:" in told.err), (command, told.err)
+        printed = capsys.readouterr()
+        assert result in (0, 1, 3), (command, printed.err)
+        assert result != 3 or ("error[" in printed.err and "help:" in printed.err), (
+            command,
+            printed.err,
+        )
         if command == "verify":
-            assert code in told.out and (result == 1) == bool(code), told.out
+            assert code in printed.out and (result == 1) == bool(code), printed.out
 
 
 @pytest.mark.parametrize("field", ["called_computation_ids", "async_execution_thread", "shape"])

@@ -97,4 +97,4 @@ def test_an_interrupt_in_any_import(
     rows = json.loads(done.stdout)
     assert len(rows) > 12
     assert {code for _, code, _ in rows} == {130}, rows
-    assert {told.strip() for _, _, told in rows} <= {"", "interrupted"}, rows
+    assert {message.strip() for _, _, message in rows} <= {"", "interrupted"}, rows

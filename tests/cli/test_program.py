@@ -147,8 +147,11 @@ def test_a_fault_of_ours_is_4_and_says_so(
     monkeypatch.setattr("hlo_tools.cli.show.open_module", lambda *_, **__: 1 // 0)
     monkeypatch.delenv("NKI_HLO_UNGUARDED")
     assert main(["show", file]) == 4
-    told = capsys.readouterr().err
-    assert "error[HLO-INTERNAL]: ZeroDivisionError" in told and "this is a bug of nki-hlo" in told
+    printed = capsys.readouterr().err
+    assert (
+        "error[HLO-INTERNAL]: ZeroDivisionError" in printed
+        and "this is a bug of nki-hlo" in printed
+    )
     monkeypatch.setenv("NKI_HLO_UNGUARDED", "1")
     with pytest.raises(ZeroDivisionError):
         main(["show", file])

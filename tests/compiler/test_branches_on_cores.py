@@ -55,12 +55,12 @@ def _branches_in_branches(n: Any, x: Any) -> Any:
     return lax.fori_loop(0, n, turn, x)
 
 
-@pytest.mark.parametrize("turns", [3, 5])
+@pytest.mark.parametrize("iterations", [3, 5])
 @pytest.mark.parametrize(
     "function", [_branch_in_a_loop, _loop_that_may_not_turn, _branches_in_branches]
 )
-def test_cores_take_the_same_branch(function: Any, turns: int) -> None:
-    check(function, np.int32(turns), TABLE, options=TWO_CORES)
+def test_cores_take_the_same_branch(function: Any, iterations: int) -> None:
+    check(function, np.int32(iterations), TABLE, options=TWO_CORES)
 
 
 def _meets_inside(

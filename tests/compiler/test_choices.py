@@ -25,8 +25,8 @@ def floats(seed: int, *shape: int) -> np.ndarray:
     draw = np.random.default_rng(seed)
     values = np.round(draw.normal(size=shape), 1).astype(np.float32)
     flat = values.reshape(-1)
-    places = draw.integers(0, flat.size, max(1, flat.size // 6))
-    flat[places] = np.asarray(SPECIAL, np.float32)[places % len(SPECIAL)]
+    positions = draw.integers(0, flat.size, max(1, flat.size // 6))
+    flat[positions] = np.asarray(SPECIAL, np.float32)[positions % len(SPECIAL)]
     return values
 
 

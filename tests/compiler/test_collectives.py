@@ -50,8 +50,8 @@ def check(module: Any, devices: int = 4, partitions: int = 1, *, stated: bool = 
     options = CompileOptions(replicas=devices // partitions, partitions=partitions)
     program = compile(module, target="trn2", options=options if stated else None)
     verify(program)
-    for turn in range(2):
-        inputs = [values(module, (turn, device)) for device in range(devices)]
+    for iteration in range(2):
+        inputs = [values(module, (iteration, device)) for device in range(devices)]
         expected = evaluate_devices(module, inputs, partitions=partitions)
         rows = [dict(zip(program.inputs, map(_bytes, row), strict=True)) for row in inputs]
         results = run_ranks(program, rows)
@@ -59,7 +59,7 @@ def check(module: Any, devices: int = 4, partitions: int = 1, *, stated: bool = 
             for name, value in zip(program.outputs, reference, strict=True):
                 actual = result[name].view(value.dtype) if value.dtype == np.bool_ else result[name]
                 assert actual.dtype == value.dtype
-                np.testing.assert_array_equal(actual, value, f"device {number}, turn {turn}")
+                np.testing.assert_array_equal(actual, value, f"device {number}, turn {iteration}")
     return program
 
 
@@ -301,8 +301,8 @@ def test_loops_with_collectives() -> None:
         module = module_of(ENTRY.format(limit=limit), more=LOOP.format(test=test))
         program = compile(module, target="trn2", options=CompileOptions(replicas=3, partitions=1))
         verify(program)
-        for turn in range(2):
-            inputs = [values(module, (turn, device)) for device in range(3)]
+        for iteration in range(2):
+            inputs = [values(module, (iteration, device)) for device in range(3)]
             expected = evaluate_devices(module, inputs)
             results = run_ranks(
                 program, [dict(zip(program.inputs, row, strict=True)) for row in inputs]
@@ -317,8 +317,8 @@ def test_ranks_whose_loops_end_at_different_times_are_told() -> None:
     module = module_of(ENTRY.format(limit="copy(e)"), more=LOOP.format(test=UNTIL))
     program = compile(module, target="trn2", options=CompileOptions(replicas=3, partitions=1))
     rows = [
-        dict(zip(program.inputs, (np.ones(4, np.float32), np.float32(turns)), strict=True))
-        for turns in (3, 3, 2)
+        dict(zip(program.inputs, (np.ones(4, np.float32), np.float32(iterations)), strict=True))
+        for iterations in (3, 3, 2)
     ]
     with pytest.raises(NeffRuntimeError, match=r"rank 0 waits in .* rank 2 has ended") as caught:
         run_ranks(program, rows)

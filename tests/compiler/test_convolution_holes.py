@@ -91,8 +91,8 @@ def by_definition(case: dict[str, Any], x: np.ndarray, k: np.ndarray) -> np.ndar
     groups = case["feature_groups"]
     windows = windows.reshape(windows.shape[0], groups, -1, *windows.shape[2:])
     k = k.reshape(groups, -1, *k.shape[1:])
-    places, inside = "uvw"[:rank], "xyz"[:rank]
-    products = np.einsum(f"ngc{places}{inside},goc{inside}->ngo{places}", windows, k)
+    positions, inside = "uvw"[:rank], "xyz"[:rank]
+    products = np.einsum(f"ngc{positions}{inside},goc{inside}->ngo{positions}", windows, k)
     products = products.reshape(products.shape[0], -1, *products.shape[3:])
     return products.transpose([f"NC{spatial}".index(dim) for dim in out])
 
@@ -137,8 +137,8 @@ def test_gradients_by_the_image(
 
         return jax.vjp(function, x)[1](slope)[0]
 
-    places = [-(-n // stride) if window != 16 else n // stride for n in image[1:]]
-    result = dict(zip("NHW", (image[0], *places), strict=True)) | {"C": channels[1]}
+    positions = [-(-n // stride) if window != 16 else n // stride for n in image[1:]]
+    result = dict(zip("NHW", (image[0], *positions), strict=True)) | {"C": channels[1]}
     (slope,) = arrays(tuple(result[d] for d in orders[2]))
     check(gradient, k * np.float32(0.1), slope, tolerance=1e-4, target=target)
 

@@ -166,19 +166,19 @@ def test_both_cores_know_a_place_of_the_runtime(
         apart(program)
 
 
-@pytest.mark.parametrize("turns", [0, 3])
-def test_a_kernel_on_both_cores_takes_a_slice(turns: int) -> None:
+@pytest.mark.parametrize("iterations", [0, 3])
+def test_a_kernel_on_both_cores_takes_a_slice(iterations: int) -> None:
     import nki
 
     kernel = nki.jit(doubled_by_halves)
 
     def function(x: Any, position: Any) -> Any:
-        if not turns:
+        if not iterations:
             return kernel[2](jax.lax.dynamic_index_in_dim(x, position, 0, keepdims=False))
         start = jnp.zeros(x.shape[1:])
         return jax.lax.scan(lambda c, row: (c + kernel[2](row) * position, None), start, x)[0]
 
-    x = some(max(turns, 3), 8, 16)
+    x = some(max(iterations, 3), 8, 16)
     traced = jax.jit(function).trace(x, np.int32(0))
     text = traced.lower(lowering_platforms=("neuron",)).compiler_ir("hlo")
     assert text is not None
@@ -188,6 +188,6 @@ def test_a_kernel_on_both_cores_takes_a_slice(turns: int) -> None:
     for place in (1, 2):
         same(
             run(program, [x, np.asarray(place, np.int32)])[0],
-            2 * (x.sum(0) * place if turns else x[place]),
+            2 * (x.sum(0) * place if iterations else x[place]),
             1e-6,
         )

@@ -24,10 +24,10 @@ def test_top_k(target: str, places_type: str) -> None:
     module = _module(f"""x = f32[3,9] parameter(0)
       ROOT t = (f32[3,4], {places_type}[3,4]) custom-call(x), custom_call_target="{target}" """)
     x = _normal(3, 9)
-    values, places = run(compile(module, target="trn2"), [x])
+    values, positions = run(compile(module, target="trn2"), [x])
     order = np.argsort(-x, axis=1, kind="stable")[:, :4]
-    assert places.dtype == {"s32": np.int32, "u32": np.uint32}[places_type]
-    np.testing.assert_array_equal(places, order)
+    assert positions.dtype == {"s32": np.int32, "u32": np.uint32}[places_type]
+    np.testing.assert_array_equal(positions, order)
     np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1))
 
 
@@ -48,8 +48,8 @@ def test_approximate_top_k_is_exact() -> None:
       }""",
     )
     x = _normal(9, 3)
-    values, places = run(compile(module, target="trn2"), [x])
-    np.testing.assert_array_equal(places, np.argsort(x, axis=0)[:4])
+    values, positions = run(compile(module, target="trn2"), [x])
+    np.testing.assert_array_equal(positions, np.argsort(x, axis=0)[:4])
     np.testing.assert_array_equal(values, np.sort(x, axis=0)[:4])
 
 

@@ -150,8 +150,8 @@ def test_reductions_of_many_short_rows(
 
     x = np.zeros((rows, columns), np.float32) if name != "prod" else np.ones((rows, columns))
     draw = np.random.default_rng(rows)
-    places = draw.integers(0, x.size, 400)  # sums of few whole numbers are exact in every type
-    x.reshape(-1)[places] = draw.choice([-2, -1, 1, 2] if name != "prod" else [-1, 1], 400)
+    positions = draw.integers(0, x.size, 400)  # sums of few whole numbers are exact in every type
+    x.reshape(-1)[positions] = draw.choice([-2, -1, 1, 2] if name != "prod" else [-1, 1], 400)
     x = jnp.asarray(x).astype(dtype)
     check(lambda x: (getattr(jnp, name)(x, axis=0), x[0]), x, target=target)
 

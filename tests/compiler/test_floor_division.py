@@ -98,9 +98,9 @@ def against_numpy(
         values = function(a.copy(), b)
     expected = values if isinstance(values, tuple) else (values,)
     module = trace(function, a, b).to_module()
-    ways = [evaluate(module, [a, b])]
-    ways += [run(compile(module, target=target), [a, b]) for target in targets]
-    for results in ways:
+    modes = [evaluate(module, [a, b])]
+    modes += [run(compile(module, target=target), [a, b]) for target in targets]
+    for results in modes:
         for result, reference in zip(results, expected, strict=True):
             assert_bits(result, np.asarray(reference))
 

@@ -131,7 +131,7 @@ def test_rounding_to_a_format_flushes_what_jaxlib_flushes(dtype: str) -> None:
 @hypothesis.given(rows=st.integers(2, 9), columns=st.integers(2, 9), stride=st.integers(1, 2))
 def test_windows_over_several_operands(rows: int, columns: int, stride: int) -> None:
     values = np.random.default_rng(rows).standard_normal((rows, columns)).astype(np.float32)
-    places = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
+    positions = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
 
     def larger(a, b):
         first = a[0] > b[0]
@@ -141,7 +141,7 @@ def test_windows_over_several_operands(rows: int, columns: int, stride: int) -> 
         start = (np.float32(-np.inf), np.int32(-1))
         return lax.reduce_window((x, i), start, larger, (2, 2), (1, stride), "SAME")
 
-    check(picked, values, places)
+    check(picked, values, positions)
 
 
 def test_the_high_half_of_a_product() -> None:

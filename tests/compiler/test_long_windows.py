@@ -77,7 +77,7 @@ def test_halves_are_summed_as_float32() -> None:
 
 
 def test_computations_of_several_operations_and_operands() -> None:
-    x, places = integers(2000), np.arange(2000, dtype=np.int32)
+    x, positions = integers(2000), np.arange(2000, dtype=np.int32)
 
     def first_largest(a: Any, b: Any) -> Any:
         is_left = (a[0] > b[0]) | ((a[0] == b[0]) & (a[1] < b[1]))
@@ -91,7 +91,7 @@ def test_computations_of_several_operations_and_operands() -> None:
         )
         return chosen, combined
 
-    check(windows, x, places)
+    check(windows, x, positions)
 
 
 @pytest.mark.parametrize("shape", [(10_000,), (40_000,), (2, 80_000)])

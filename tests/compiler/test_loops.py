@@ -308,12 +308,12 @@ def test_the_branch_that_is_not_taken_does_not_run() -> None:
 # -- cost -------------------------------------------------------------------------------------
 
 
-def _stacked(turns: int) -> Program:
+def _stacked(iterations: int) -> Program:
     def scanned(c: Any, xs: Any) -> Any:
         return lax.scan(lambda c, x: (c * 0.9 + x, jnp.tanh(c) + x), c, xs)
 
     shape = jax.ShapeDtypeStruct
-    module = lowered(scanned, shape((64, 64), F32), shape((turns, 64, 64), F32))
+    module = lowered(scanned, shape((64, 64), F32), shape((iterations, 64, 64), F32))
     return compile(module, target="trn2")
 
 

@@ -92,14 +92,14 @@ def test_a_pool_and_its_gradient(layout: str) -> None:
     check(largest, x)
     x.flat[1234] = np.nan  # jaxlib's own answer depends on how it was vectorised
     (actual,) = run(compile(lowered(largest, x), target="trn2"), [x])
-    place = [
+    index = [
         position // 2 if dim in "HW" else position
         for dim, position in zip(layout, _where(x), strict=True)
     ]
-    assert list(_where(actual)) == place
+    assert list(_where(actual)) == index
 
 
 def _where(x: np.ndarray) -> tuple[int, ...]:
     """Where the one NaN is."""
-    (places,) = np.argwhere(np.isnan(x))
-    return tuple(places)
+    (positions,) = np.argwhere(np.isnan(x))
+    return tuple(positions)

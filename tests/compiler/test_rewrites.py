@@ -50,13 +50,13 @@ def _overlapping(x: Any) -> Any:
 
 
 def _histogram(x: Any) -> Any:
-    places = (x * 4).astype(jnp.int32).ravel()
-    return jnp.zeros(16, jnp.float32).at[places].add(x.ravel())
+    positions = (x * 4).astype(jnp.int32).ravel()
+    return jnp.zeros(16, jnp.float32).at[positions].add(x.ravel())
 
 
 def _labelled(x: Any, updates: int = 1) -> Any:
-    places = (x[:, :updates] * 9).astype(jnp.int32) % x.shape[1]
-    return jax.vmap(lambda row, index: row.at[index].add(2.5))(x, places)
+    positions = (x[:, :updates] * 9).astype(jnp.int32) % x.shape[1]
+    return jax.vmap(lambda row, index: row.at[index].add(2.5))(x, positions)
 
 
 def _rebuilt(x: Any, bound: int = 0) -> Any:

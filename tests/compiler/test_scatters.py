@@ -98,7 +98,7 @@ def test_many_updates_of_few_elements(
 ) -> None:
     """Some indices lie outside; whole rows and single elements, in any dimensions."""
     base = _drawn(seed, -50, 50, *extents).astype(kind)
-    places = tuple(
+    positions = tuple(
         _drawn(seed + number, -extents[dim] - 2, extents[dim] + 1, MANY).astype(np.int32)
         for number, dim in enumerate(indexed)
     )
@@ -109,19 +109,19 @@ def test_many_updates_of_few_elements(
             index[dim] = number
         return getattr(x.at[tuple(index)], method)(u, mode="drop")
 
-    shape = jnp.asarray(base)[tuple(places[indexed.index(d)] if d in indexed else slice(None)
+    shape = jnp.asarray(base)[tuple(positions[indexed.index(d)] if d in indexed else slice(None)
                                     for d in range(3))].shape  # fmt: skip
     # Whole numbers, small ones where precision is: sums are exact in every order.
     least, most = (0, 1) if kind == jnp.bfloat16 else (-60, 60)
-    check(program, base, _drawn(seed + 9, least, most, *shape).astype(kind), *places)
+    check(program, base, _drawn(seed + 9, least, most, *shape).astype(kind), *positions)
 
 
 def test_updates_that_are_not_finite_stay_where_they_go() -> None:
-    places = _drawn(0, 0, 6, MANY).astype(np.int32)
+    positions = _drawn(0, 0, 6, MANY).astype(np.int32)
     update = _normal(MANY)
-    update[places == 2], update[places == 3] = np.nan, np.inf
+    update[positions == 2], update[positions == 3] = np.nan, np.inf
     for method in ("add", "max"):
-        check(lambda x, i, u, m=method: getattr(x.at[i], m)(u), _normal(9), places, update)
+        check(lambda x, i, u, m=method: getattr(x.at[i], m)(u), _normal(9), positions, update)
 
 
 def test_a_histogram_of_many_is_built_at_once() -> None:
@@ -149,7 +149,7 @@ def test_updates_of_each_row_of_a_batch(
     remaining = [extents[dim] for dim in range(3) if dim not in batch]
     base = _drawn(seed, -50, 50, *extents).astype(kind)
     rows = [extents[dim] for dim in batch]
-    places = _drawn(seed + 1, -2, remaining[0] + 1, *rows, *turns).astype(np.int32)
+    positions = _drawn(seed + 1, -2, remaining[0] + 1, *rows, *turns).astype(np.int32)
     updates = _drawn(seed + 2, -4, 4, *rows, *turns, *remaining[1:]).astype(kind)
 
     def scatter_row(x: Any, i: Any, u: Any) -> Any:
@@ -166,7 +166,7 @@ def test_updates_of_each_row_of_a_batch(
         updates = np.broadcast_to(updates.reshape(*rows, -1)[..., :1].reshape(
             *rows, *(1 for _ in (*turns, *remaining[1:]))), updates.shape)  # fmt: skip
     record = Record()
-    check(program, base, places, updates, record=record)
+    check(program, base, positions, updates, record=record)
     assert "scatter-by-rows" in {rewrite.rule for rewrite in record.rewrites}
 
 
@@ -174,11 +174,11 @@ def test_updates_of_rows_change_nothing_else() -> None:
     base, update = _normal(9, 40), _normal(9, 1)
     base[:, 1], base[2, 2], base[3, 3] = -0.0, np.nan, np.inf
     update[4], update[5] = np.nan, -np.inf
-    places = _drawn(3, 0, 39, 9, 1).astype(np.int32)
+    positions = _drawn(3, 0, 39, 9, 1).astype(np.int32)
     program = jax.vmap(lambda x, i, u: x.at[i].add(u))
-    module = lowered(program, base, places, update)
-    (actual,) = run(compile(module, target="trn2"), [base, places, update])
-    expected = np.asarray(program(base, places, update))
+    module = lowered(program, base, positions, update)
+    (actual,) = run(compile(module, target="trn2"), [base, positions, update])
+    expected = np.asarray(program(base, positions, update))
     np.testing.assert_array_equal(actual.view(np.int32), expected.view(np.int32))
 
 
@@ -206,18 +206,18 @@ def test_sums_of_many_updates(
     update = _drawn(seed + 1, -9, 9, *base[first].shape).astype(kind)
     flat = update.reshape(-1)
     flat[::31], flat[7::53], flat[11::83] = np.inf, -np.inf, np.nan
-    places = [_drawn(seed + 2 + dim, -3, extents[dim] // 2 + 1, count).astype(np.int32)
+    positions = [_drawn(seed + 2 + dim, -3, extents[dim] // 2 + 1, count).astype(np.int32)
               for dim in indexed]  # fmt: skip
-    places[0][::9] = extents[indexed[0]] + 4
+    positions[0][::9] = extents[indexed[0]] + 4
 
     def program(x: Any, u: Any, *numbers: Any) -> Any:
         index = [numbers[indexed.index(d)] if d in indexed else slice(None) for d in range(3)]
         return x.at[tuple(index)].add(u, mode="drop", wrap_negative_indices=False)
 
-    check(program, base, update, *places, target=target)
+    check(program, base, update, *positions, target=target)
 
 
 def test_sums_of_very_many_updates_are_a_loop() -> None:
-    places = _drawn(1, 0, 6000, 9000).astype(np.int32)
-    program = check(lambda x, i, u: x.at[i].add(u), _normal(6001), places, _normal(9000))
+    positions = _drawn(1, 0, 6000, 9000).astype(np.int32)
+    program = check(lambda x, i, u: x.at[i].add(u), _normal(6001), positions, _normal(9000))
     assert sum(len(rows) for graph in program.subgraphs for rows in graph.engines.values()) < 1000

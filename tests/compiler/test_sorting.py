@@ -66,8 +66,8 @@ def test_sorted_with_their_places(
     x = drawn(dtype, sum(shape), *shape)
 
     def function(x: Any) -> Any:
-        places = jnp.argsort(x, dim, stable=True, descending=descending)
-        return jnp.sort(x, dim, descending=descending), places
+        positions = jnp.argsort(x, dim, stable=True, descending=descending)
+        return jnp.sort(x, dim, descending=descending), positions
 
     equal(lowered(function, x), [x], target)
 

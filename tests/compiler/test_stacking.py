@@ -52,14 +52,16 @@ def scanned(state: Any, xs: Any, reverse: bool = False) -> Any:
     st.sampled_from(TARGETS),
 )  # fmt: skip
 @FEW_EXAMPLES
-def test_scans_that_stack(turns: int, rows: int, width: int, reverse: bool, target: str) -> None:
-    arrays = some(rows, width), some(turns, rows, width)
+def test_scans_that_stack(
+    iterations: int, rows: int, width: int, reverse: bool, target: str
+) -> None:
+    arrays = some(rows, width), some(iterations, rows, width)
     check(lambda s, x: scanned(s, x, reverse), *arrays, target=target, tolerance=1e-5)
 
 
-@pytest.mark.parametrize(("turns", "looped"), [(150, 0), (1000, 1)])
-def test_small_turns_are_unrolled_up_to_a_limit(turns: int, looped: int) -> None:
-    program = check(scanned, some(4, 8), some(turns, 4, 8), tolerance=1e-4)
+@pytest.mark.parametrize(("iterations", "looped"), [(150, 0), (1000, 1)])
+def test_small_turns_are_unrolled_up_to_a_limit(iterations: int, looped: int) -> None:
+    program = check(scanned, some(4, 8), some(iterations, 4, 8), tolerance=1e-4)
     assert bool(loops(program)) == looped
 
 

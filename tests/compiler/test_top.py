@@ -88,12 +88,12 @@ ENTRY main {
 }"""
     x = rows((5, 30), "float32", 4)
     module = hlo_tools.load(text)
-    values, places = run(compile(module, target="trn2"), [x])
+    values, positions = run(compile(module, target="trn2"), [x])
     bits = x.view(np.int32)
     keys = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # the total order of floats
     keys = np.where(np.isnan(x), np.where(bits < 0, -(2**31), 2**31 - 1), keys)
     order = np.argsort(keys, axis=1, kind="stable")[:, :9]
-    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(positions, order)
     np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1))
 
 
@@ -127,8 +127,8 @@ def test_in_a_loop() -> None:
 
     def function(x):
         def turn(_, state):
-            values, places = jax.lax.top_k(state, 24)
-            return values * 0.5 + places
+            values, positions = jax.lax.top_k(state, 24)
+            return values * 0.5 + positions
 
         return jax.lax.fori_loop(0, 600, turn, x)
 

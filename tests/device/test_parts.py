@@ -324,14 +324,16 @@ def test_callbacks_see_programs_until_they_are_removed() -> None:
 def run_meeting(work, size: int = 3, rounds: int = 5) -> list[list[object]]:
     meeting, outcomes = Rendezvous(patience=10), [[] for _ in range(size)]
 
-    def participant(place: int) -> None:
-        for turn in range(rounds):
+    def participant(position: int) -> None:
+        for iteration in range(rounds):
             try:
-                outcomes[place].append(meeting.meet("key", place, size, (place, turn), work))
+                outcomes[position].append(
+                    meeting.meet("key", position, size, (position, iteration), work)
+                )
             except ArithmeticError as error:
-                outcomes[place].append(str(error))
+                outcomes[position].append(str(error))
 
-    threads = [threading.Thread(target=participant, args=(place,)) for place in range(size)]
+    threads = [threading.Thread(target=participant, args=(position,)) for position in range(size)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -343,8 +345,8 @@ def test_participants_meet_round_by_round() -> None:
     outcomes = run_meeting(
         lambda values: [(value, sorted({v[1] for v in values})) for value in values]
     )
-    for place, results in enumerate(outcomes):
-        assert results == [((place, turn), [turn]) for turn in range(5)]
+    for position, results in enumerate(outcomes):
+        assert results == [((position, iteration), [iteration]) for iteration in range(5)]
 
 
 def test_a_failure_reaches_every_participant() -> None:
@@ -426,8 +428,8 @@ def test_more_releases_than_places_lose_the_oldest_only(own_cache) -> None:
     opened._taken = 7
     for handle in (1, 2, 3):
         release(opened, handle)
-    for place in range(entry.PLACES):
-        opened._ring[place] = opened._ring[place] or 100
+    for position in range(entry.PLACES):
+        opened._ring[position] = opened._ring[position] or 100
     handles = opened.released()
     assert len(handles) == entry.PLACES
     assert handles[-3:] == [1, 2, 3]

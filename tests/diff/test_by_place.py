@@ -56,8 +56,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "divide 1, multiply 0, negate 0" in text
     assert "1 source differs, 2 alike" in text
     assert main([*words, "scope", "--json", "--exit-zero"]) == 0
-    places = json.loads(capsys.readouterr().out)["places"]
-    assert [row["place"] for row in places] == ["f/g", "f/h"]
+    positions = json.loads(capsys.readouterr().out)["places"]
+    assert [row["place"] for row in positions] == ["f/g", "f/h"]
     assert main(["diff", str(before), str(before), "--by", "scope"]) == 0
     assert not capsys.readouterr().out
     assert main([*words, "line"]) == 2

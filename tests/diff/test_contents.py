@@ -66,7 +66,7 @@ def test_fields_that_make_no_difference_are_cut_out(ignored: tuple[str, ...]) ->
     source = module()
     outlined = list(contents(Outline(source.SerializeToString(deterministic=True)), ignored))
     expected = [cleared(row, ignored) for row in source.computations[0].instructions]
-    small = [place for place, text in enumerate(expected) if len(text) < 1 << 16]
+    small = [position for position, text in enumerate(expected) if len(text) < 1 << 16]
     assert [outlined[n] for n in small] == [expected[n] for n in small]
     assert len(set(outlined)) == len(set(expected))
 
@@ -83,14 +83,14 @@ def test_instructions_of_modules_are_alike_as_their_messages_are(source: Path) -
 @pytest.mark.parametrize("differs", [False, True])
 def test_constants_that_stay_in_the_file_are_compared(tmp_path: Path, differs: bool) -> None:
     modules: list[hlo_tools.Module] = []
-    for turn in range(2):
+    for iteration in range(2):
         values = np.arange(5000, dtype=np.float32)
-        values[4000] += turn * differs
+        values[4000] += iteration * differs
         source = hlo_tools.Module.new("constants")
         body = source.add_computation("main")
         literal = hlo_tools.literal_of(values)
         body.set_root(body.add("constant", literal.shape, literal=literal.proto))
-        path = tmp_path / f"{turn}.pb"
+        path = tmp_path / f"{iteration}.pb"
         source.save(path)
         modules.append(hlo_tools.load(path, leave_constants=1000))
         assert modules[-1].has_kept_constants

@@ -327,8 +327,8 @@ def test_any_order_of_commuting_operands_is_equal_when_ignored(seed: int) -> Non
                 row.operand_ids[:] = list(row.operand_ids)[::-1]
     shuffled_module.touch()
     assert diff_modules(module(), shuffled_module, ignore=("metadata", "operand-order")).is_equal
-    told = rows(diff_modules(module(), shuffled_module))
-    fields = [field for _, field, _, _ in told]
+    messages = rows(diff_modules(module(), shuffled_module))
+    fields = [field for _, field, _, _ in messages]
     assert set(fields) <= {"operand order"} and len(fields) <= swapped
 
 

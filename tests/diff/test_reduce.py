@@ -157,9 +157,9 @@ def test_it_starts_where_our_values_and_those_of_jaxlib_part(
     )
     words = ["reduce", str(source), "--while", 'grep -q " sine(" {}', "-o", str(small), "--json"]
     assert main([*words, "--from-bisect"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["steps"][0]["what"] == "%v31 alone" and told["steps"][0]["instructions"] == 2
-    assert told["runs"] <= 3 and "sine" in small.read_text()
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["steps"][0]["what"] == "%v31 alone" and printed["steps"][0]["instructions"] == 2
+    assert printed["runs"] <= 3 and "sine" in small.read_text()
     monkeypatch.undo()
     assert main([*words, "--from-bisect"]) == 3
     assert "our values and jaxlib's do not differ" in capsys.readouterr().err

@@ -120,13 +120,13 @@ ENTRY e {
 
 
 @pytest.mark.jax
-@pytest.mark.parametrize("way", [["--compare"], ["--with", "jaxlib"]])
+@pytest.mark.parametrize("mode", [["--compare"], ["--with", "jaxlib"]])
 def test_results_in_nested_tuples_are_numbered_without_tokens(
-    way: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mode: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "m.hlo").write_text(NESTED)
     np.save(tmp_path / "x.npy", np.array([3, -4], np.float32))
-    words = ["evaluate", str(tmp_path / "m.hlo"), "-i", str(tmp_path / "x.npy"), *way]
+    words = ["evaluate", str(tmp_path / "m.hlo"), "-i", str(tmp_path / "x.npy"), *mode]
     assert main([*words, "--json", "-o", str(tmp_path / "out")]) == 0
     rows = json.loads(capsys.readouterr().out)["outputs"]
     assert [(row["name"], row["dtype"]) for row in rows] == [
@@ -216,7 +216,7 @@ def test_arrays_of_all_kinds_go_in_and_out(
 
 
 @pytest.mark.parametrize(
-    "inputs, told",
+    "inputs, message",
     [
         (["x=wide.npy"], "is f32[3]{0}, the file contains float64[3]"),
         (["x=bits.npy"], "is f32[3]{0}, the file contains uint32[3]"),
@@ -227,7 +227,7 @@ def test_arrays_of_all_kinds_go_in_and_out(
 )
 def test_what_a_file_holds_instead_is_told(
     inputs: list[str],
-    told: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -239,7 +239,7 @@ def test_what_a_file_holds_instead_is_told(
     np.savez("wide.npz", np.zeros(3))
     assert main(["evaluate", "m.hlo", "--fill", "zeros", "-i", *inputs]) == 3
     err = capsys.readouterr().err
-    assert told in err and "help:" in err
+    assert message in err and "help:" in err
 
 
 @pytest.mark.parametrize("tolerance", ["nan", "-1"])

@@ -212,14 +212,14 @@ def test_topk_of_an_array_that_was_unpickled() -> None:
     """Its dtype equals NumPy's own, and is not the same object."""
     text = "p = u8[3] parameter(0)\nROOT r = (u8[2], s32[2]) topk(p), k=2, largest=true"
     unpickled = pickle.loads(pickle.dumps(np.array([2, 254, 7], np.uint8)))
-    values, places = evaluate(body(text), [unpickled])
-    assert values.tolist() == [254, 7] and places.tolist() == [1, 2]
+    values, positions = evaluate(body(text), [unpickled])
+    assert values.tolist() == [254, 7] and positions.tolist() == [1, 2]
 
 
 def test_topk_keeps_apart_what_double_precision_cannot() -> None:
     text = "p = s64[3] parameter(0)\nROOT r = (s64[2], s32[2]) topk(p), k=2, largest=true"
-    _, places = evaluate(body(text), [np.array([2**62, 2**62 + 1, -(2**63)])])
-    assert places.tolist() == [1, 0]
+    _, positions = evaluate(body(text), [np.array([2**62, 2**62 + 1, -(2**63)])])
+    assert positions.tolist() == [1, 0]
 
 
 def test_custom_calls_with_a_meaning_of_their_own() -> None:
@@ -228,8 +228,8 @@ h = f32[1,3] custom-call(p), custom_call_target="MoveToHost"
 l = f32[1,3] custom-call(h), custom_call_target="LayoutConstraint"
 d = f32[1,3] custom-call(l), custom_call_target="MoveToDevice"
 ROOT r = (f32[1,2], s32[1,2]) custom-call(d), custom_call_target="TopK\""""
-    values, places = evaluate(body(text), [np.array([[1, 3, 2]], np.float32)])
-    assert values.tolist() == [[3, 2]] and places.tolist() == [[1, 2]]
+    values, positions = evaluate(body(text), [np.array([[1, 3, 2]], np.float32)])
+    assert values.tolist() == [[3, 2]] and positions.tolist() == [[1, 2]]
 
 
 def test_a_shard_of_a_whole_is_not_the_whole() -> None:

@@ -312,5 +312,5 @@ ENTRY e {{
     (result,) = evaluate(hlo_tools.load(text.encode()), [base, exponent])
     with wide_types():
         expected = np.asarray(jax.jit(jax.lax.pow)(base, exponent))
-    for got, right in ((result.real, expected.real), (result.imag, expected.imag)):
-        np.testing.assert_allclose(got, right, rtol=2e-6, atol=2e-4)
+    for actual, right in ((result.real, expected.real), (result.imag, expected.imag)):
+        np.testing.assert_allclose(actual, right, rtol=2e-6, atol=2e-4)

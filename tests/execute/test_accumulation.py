@@ -43,8 +43,8 @@ def result(body):
 def test_first_overwrites_and_later_ones_accumulate():
     body = [product(full(P), full(B)) for _ in range(3)]
     assert flags(body) == [False, True, True]
-    got, once = result(body)
-    np.testing.assert_allclose(got, 3 * once)
+    actual, once = result(body)
+    np.testing.assert_allclose(actual, 3 * once)
 
 
 def test_explicit_flags_stay():
@@ -60,16 +60,16 @@ def test_regions_are_told_apart():
         product(full(P), full(B)),
     ]
     assert flags(body) == [False, False, True]
-    got, once = result(body)
-    np.testing.assert_allclose(got, 2 * once)
+    actual, once = result(body)
+    np.testing.assert_allclose(actual, 2 * once)
 
 
 def test_a_region_written_in_part_is_completed_with_zeros():
     body = [product(part(P, *LEFT), part(B, *LEFT)), product(full(P), full(B))]
     assert flags(body) == [False, "memset", True]
-    got, once = result(body)
-    np.testing.assert_allclose(got[:, :4], 2 * once[:, :4])
-    np.testing.assert_allclose(got[:, 4:], once[:, 4:])
+    actual, once = result(body)
+    np.testing.assert_allclose(actual[:, :4], 2 * once[:, :4])
+    np.testing.assert_allclose(actual[:, 4:], once[:, 4:])
 
 
 def test_a_value_written_before_counts():
@@ -79,8 +79,8 @@ def test_a_value_written_before_counts():
 
 def test_loop_that_accumulates_into_a_tensor_from_outside():
     loop = ForLoop(Register("i"), 0, 3, 1, [product(full(P), full(B))])
-    got, once = result([loop])
-    np.testing.assert_allclose(got, 3 * once)
+    actual, once = result([loop])
+    np.testing.assert_allclose(actual, 3 * once)
 
 
 def test_loop_with_a_tensor_of_its_own():
@@ -110,5 +110,5 @@ def test_random_pieces_against_numpy(seed):
         body.append(product(part(P, *piece), part(B, *piece)))
         expected[piece] += once[piece]
     body.append(product(full(P), full(B)))
-    got, _ = result(body)
-    np.testing.assert_allclose(got, expected + once)
+    actual, _ = result(body)
+    np.testing.assert_allclose(actual, expected + once)

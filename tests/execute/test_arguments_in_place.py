@@ -31,16 +31,16 @@ def numbers():
 @every_way
 @pytest.mark.filterwarnings("ignore:.*NKI-RACE")  # simulate warns that the two are one memory
 @pytest.mark.parametrize("selection", [slice(0, 4), slice(0, 8, 2)], ids=["whole", "strided"])
-def test_each_argument_is_an_array_of_its_own(way, selection):
+def test_each_argument_is_an_array_of_its_own(mode, selection):
     for start in (0, 100):
         x = np.repeat(numbers() + start, 2, axis=0)[selection]
         before = np.array(x)
-        result = [np.asarray(value) for value in WAYS[way](written_and_read, (x, x))]
+        result = [np.asarray(value) for value in WAYS[mode](written_and_read, (x, x))]
         after = np.array(before)
         after[1:3] = before[0:2]
         np.testing.assert_array_equal(result[0], before)
         np.testing.assert_array_equal(result[1], after)
-        if way in ("simulate", "direct", "neff"):
+        if mode in ("simulate", "direct", "neff"):
             np.testing.assert_array_equal(x, after)
 
 
@@ -53,25 +53,25 @@ def both_written(x, y):
     return x, y
 
 
-@pytest.mark.parametrize("way", ["simulate", "direct", "neff"])
-def test_two_results_in_one_memory_are_refused(way):
+@pytest.mark.parametrize("mode", ["simulate", "direct", "neff"])
+def test_two_results_in_one_memory_are_refused(mode):
     x = numbers()
     with pytest.raises(NkiError, match="share memory") as caught:
-        WAYS[way](both_written, (x, x))
+        WAYS[mode](both_written, (x, x))
     assert caught.value.code == "NKI-SHARED"
     np.testing.assert_array_equal(x, numbers())
     left, right = x[:, :3], x[:, 3:]
-    WAYS[way](both_written, (left, right))
+    WAYS[mode](both_written, (left, right))
     np.testing.assert_array_equal(x, numbers() + 1)
 
 
-@pytest.mark.parametrize("way", ["simulate", "direct", "neff"])
+@pytest.mark.parametrize("mode", ["simulate", "direct", "neff"])
 @pytest.mark.parametrize("steps", [(0, 4), (4, 4), (8, 3)])
-def test_an_array_that_overlaps_itself_is_refused(way, steps):
+def test_an_array_that_overlaps_itself_is_refused(mode, steps):
     memory = np.arange(64, dtype=np.float32)
     x = np.lib.stride_tricks.as_strided(memory, (4, 6), steps)
     with pytest.raises(NkiError, match="elements share memory") as caught:
-        WAYS[way](increased, (x,))
+        WAYS[mode](increased, (x,))
     assert caught.value.code == "NKI-SHARED"
     np.testing.assert_array_equal(memory, np.arange(64))
 
@@ -94,12 +94,12 @@ def increased(x):
     return x
 
 
-@pytest.mark.parametrize("way", ["simulate", "direct", "neff"])
-def test_a_read_only_array_is_refused(way):
+@pytest.mark.parametrize("mode", ["simulate", "direct", "neff"])
+def test_a_read_only_array_is_refused(mode):
     x = numbers()
     x.flags.writeable = False
     with pytest.raises(NkiError, match="argument 'x', but the array is read-only") as caught:
-        WAYS[way](increased, (x,))
+        WAYS[mode](increased, (x,))
     assert caught.value.code == "NKI-READ-ONLY"
     np.testing.assert_array_equal(x, numbers())
 
@@ -126,10 +126,10 @@ def test_jax_refuses_what_it_would_lose():
         assert caught.value.code == "NKI-WRITE-LOST"
 
 
-@pytest.mark.parametrize("way", ["simulate", "direct", "neff"])
-def test_numpy_arrays_get_what_is_not_returned(way):
+@pytest.mark.parametrize("mode", ["simulate", "direct", "neff"])
+def test_numpy_arrays_get_what_is_not_returned(mode):
     x = numbers()
-    np.testing.assert_array_equal(WAYS[way](noted_in_an_argument, (x,)), numbers())
+    np.testing.assert_array_equal(WAYS[mode](noted_in_an_argument, (x,)), numbers())
     np.testing.assert_array_equal(x, numbers() + 1)
 
 
@@ -141,7 +141,7 @@ def all_written(a, b, c, d, e, f):
     return a
 
 
-@pytest.mark.parametrize("way", ["simulate", "direct"])
-def test_the_first_two_in_one_memory_are_named(way):
+@pytest.mark.parametrize("mode", ["simulate", "direct"])
+def test_the_first_two_in_one_memory_are_named(mode):
     with pytest.raises(NkiError, match="arguments 'a' and 'b', which share"):
-        WAYS[way](all_written, (numbers(),) * 6)
+        WAYS[mode](all_written, (numbers(),) * 6)

@@ -26,7 +26,7 @@ from nki_lang.kernel import jit
 from tests.execute.ways import run
 
 WAYS = pytest.mark.parametrize(
-    "way",
+    "mode",
     ["direct", pytest.param("jax", marks=pytest.mark.jax),
      pytest.param("torch", marks=pytest.mark.torch_xla)],
 )  # fmt: skip
@@ -167,29 +167,29 @@ KINDS = {
 
 @WAYS
 @pytest.mark.parametrize("kind", KINDS)
-def test_constants_that_differ(kind, way):
+def test_constants_that_differ(kind, mode):
     read, make = KINDS[kind]
     if kind == "partial keywords":
         read = lambda value: value()["a"]  # noqa: E731
     for number in (1.0, 6.0, 2.0, 1.0):
-        np.testing.assert_array_equal(run(way, by_reader, X, read, make(number)), number * X)
+        np.testing.assert_array_equal(run(mode, by_reader, X, read, make(number)), number * X)
 
 
 @WAYS
-def test_the_sign_of_zero(way):
+def test_the_sign_of_zero(mode):
     for number in (0.0, -0.0, 0.0):
-        result = run(way, by_reader, X, float, number)
+        result = run(mode, by_reader, X, float, number)
         np.testing.assert_array_equal(np.signbit(result), np.signbit(np.float32(number)))
 
 
 @WAYS
-def test_a_class_that_changes(way):
+def test_a_class_that_changes(mode):
     class Config:
         value = 1.0
 
     for number in (1.0, 6.0, 2.0):
         Config.value = number
-        np.testing.assert_array_equal(run(way, by_reader, X, attribute, Config), number * X)
+        np.testing.assert_array_equal(run(mode, by_reader, X, attribute, Config), number * X)
 
 
 def test_kernels_on_other_grids_are_other_arguments():
@@ -282,7 +282,7 @@ READS = {
 
 @WAYS
 @pytest.mark.parametrize("what", READS)
-def test_what_a_kernel_reads(what, way, monkeypatch):
+def test_what_a_kernel_reads(what, mode, monkeypatch):
     monkeypatch.setenv("AMOUNT_OF_THESE_TESTS", "1")
     read, change = READS[what]
     kernel = jit(lambda x: scaled(x, read()))
@@ -290,17 +290,17 @@ def test_what_a_kernel_reads(what, way, monkeypatch):
         warnings.filterwarnings("ignore", message=".*traced again")
         for number in (1.0, 6.0, 2.0, 1.0):
             change(number)
-            np.testing.assert_array_equal(run(way, kernel, X), number * X)
+            np.testing.assert_array_equal(run(mode, kernel, X), number * X)
 
 
 @WAYS
-def test_kernels_that_are_no_plain_functions(way):
+def test_kernels_that_are_no_plain_functions(mode):
     kernel = jit(functools.partial(lambda holder, x: scaled(x, holder[0]), numbers := [1.0]))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*traced again")
         for number in (1.0, 6.0):
             numbers[0] = number
-            np.testing.assert_array_equal(run(way, kernel, X), number * X)
+            np.testing.assert_array_equal(run(mode, kernel, X), number * X)
 
 
 class Answering:
@@ -314,15 +314,15 @@ class Answering:
 
 @pytest.mark.filterwarnings("ignore:.*traced again")
 @WAYS
-def test_an_object_with_every_attribute_is_no_tensor(way, monkeypatch):
+def test_an_object_with_every_attribute_is_no_tensor(mode, monkeypatch):
     @jit
     def kernel(x, settings):
         return scaled(x, settings.anything)
 
     held_object = Answering()
-    assert run(way, kernel, X, held_object)[0, 0] == 2
+    assert run(mode, kernel, X, held_object)[0, 0] == 2
     monkeypatch.setitem(Answering.values, "any", 5)
-    assert run(way, kernel, X, held_object)[0, 0] == 5
+    assert run(mode, kernel, X, held_object)[0, 0] == 5
 
 
 class Table:
@@ -346,19 +346,19 @@ class Settings(Table):
 @pytest.mark.filterwarnings("ignore:.*traced again")
 @pytest.mark.parametrize("kind", [Table, Settings])
 @WAYS
-def test_an_object_that_raises_for_unknown_attributes(way, kind):
+def test_an_object_that_raises_for_unknown_attributes(mode, kind):
     @jit
     def kernel(x, settings):
         return scaled(x, settings.factor)
 
     held_object = kind({"factor": 2.0})
-    assert run(way, kernel, X, held_object)[0, 0] == 2
+    assert run(mode, kernel, X, held_object)[0, 0] == 2
     held_object.numbers["factor"] = 5.0
-    assert run(way, kernel, X, held_object)[0, 0] == 5
+    assert run(mode, kernel, X, held_object)[0, 0] == 5
 
 
 @WAYS
-def test_a_module_whose_getattr_raises_otherwise(way):
+def test_a_module_whose_getattr_raises_otherwise(mode):
     lazy = types.ModuleType("lazy")
     lazy.__getattr__ = lambda name: {"factor": 3.0}[name]
 
@@ -366,4 +366,4 @@ def test_a_module_whose_getattr_raises_otherwise(way):
     def kernel(x, settings):
         return scaled(x, settings.factor)
 
-    assert run(way, kernel, X, lazy)[0, 0] == 3
+    assert run(mode, kernel, X, lazy)[0, 0] == 3

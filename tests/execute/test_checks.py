@@ -427,9 +427,9 @@ def test_races_between_cores():
     assert len(report(halves(True), A, checks="races")) == 0
 
 
-def tiles_at_one_address(x, turns):
+def tiles_at_one_address(x, iterations):
     out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
-    for _ in range(turns):
+    for _ in range(iterations):
         tile = nl.ndarray(x.shape, x.dtype, nl.sbuf, address=(0, 64))
         nisa.dma_copy(tile, x)
         nisa.dma_copy(out, tile)
@@ -451,10 +451,10 @@ def kept_at_one_address(x, turns, late):
 def test_tiles_kept_alive_at_one_address_are_compared_once_each(monkeypatch):
     met, meet = [], overlap._meet
     monkeypatch.setattr(overlap, "_meet", lambda *reaches: met.append(1) or meet(*reaches))
-    for turns in (100, 200):
+    for iterations in (100, 200):
         met.clear()
-        assert len(report(kept_at_one_address, A, turns, False, checks=["overlap"])) == 0
-        assert len(met) <= 2 * turns
+        assert len(report(kept_at_one_address, A, iterations, False, checks=["overlap"])) == 0
+        assert len(met) <= 2 * iterations
     assert len(report(kept_at_one_address, A, 100, True, checks=["overlap"])) == 1
 
 
@@ -480,9 +480,9 @@ def test_overlaps_are_looked_for_among_tensors_that_can_still_be_read(monkeypatc
     meet = overlap._meet
     monkeypatch.setattr(overlap, "_meet", lambda *reaches: met.append(1) or meet(*reaches))
     counts = []
-    for turns in (50, 100):
+    for iterations in (50, 100):
         met.clear()
-        assert len(report(tiles_at_one_address, A, turns, checks=["overlap"])) == 0
+        assert len(report(tiles_at_one_address, A, iterations, checks=["overlap"])) == 0
         counts.append(len(met))
     assert counts[1] <= 100  # each new tile meets at most the one before it
 

@@ -22,7 +22,7 @@ def zeros(*shape, dtype=np.float32):
 
 def test_tensor_scalar_broadcasts_vectors_and_reverses():
     x, v = random(4, 2, 3), random(4, 1)
-    got = perform(
+    actual = perform(
         "tensor_scalar",
         dst=zeros(4, 2, 3),
         data=x,
@@ -33,7 +33,7 @@ def test_tensor_scalar_broadcasts_vectors_and_reverses():
         operand1=2.0,
         reverse1=False,
     )["dst"]
-    np.testing.assert_allclose(got, (v[:, :, None] - x) * 2)
+    np.testing.assert_allclose(actual, (v[:, :, None] - x) * 2)
     divided = perform(
         "tensor_scalar",
         dst=zeros(4, 2, 3, dtype=BF16),
@@ -66,7 +66,7 @@ def test_tensor_scalar_in_place():
 
 def test_scalar_tensor_tensor():
     x, y, v = random(4, 5), random(4, 5), random(4, 1)
-    got = perform(
+    actual = perform(
         "scalar_tensor_tensor",
         dst=zeros(4, 5),
         data=x,
@@ -77,25 +77,25 @@ def test_scalar_tensor_tensor():
         reverse0=False,
         reverse1=True,
     )["dst"]
-    np.testing.assert_allclose(got, y - x * v, rtol=1e-6)
+    np.testing.assert_allclose(actual, y - x * v, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16, np.int16])
 def test_reciprocal(dtype):
     x = np.abs(random(4, 5)).astype(dtype) + np.asarray(1, dtype)
-    got = perform("reciprocal", dst=zeros(4, 5, dtype=BF16), data=x)["dst"]
-    np.testing.assert_array_equal(got, (np.float32(1) / x.astype(np.float32)).astype(BF16))
+    actual = perform("reciprocal", dst=zeros(4, 5, dtype=BF16), data=x)["dst"]
+    np.testing.assert_array_equal(actual, (np.float32(1) / x.astype(np.float32)).astype(BF16))
 
 
 def test_dropout_drops_what_it_should():
     x = np.ones((128, 512), np.float32)
     for prob in (0.0, 0.3, 1.0):
-        got = perform("dropout", dst=np.empty_like(x), data=x, prob=prob)["dst"]
-        assert set(np.unique(got)) <= {0.0, 1.0}
-        assert 1 - got.mean() == pytest.approx(prob, abs=0.01)
+        actual = perform("dropout", dst=np.empty_like(x), data=x, prob=prob)["dst"]
+        assert set(np.unique(actual)) <= {0.0, 1.0}
+        assert 1 - actual.mean() == pytest.approx(prob, abs=0.01)
     lanes = np.linspace(0, 1, 128, dtype=np.float32)[:, None]
-    got = perform("dropout", dst=np.empty_like(x), data=x, prob=lanes)["dst"]
-    np.testing.assert_allclose(1 - got.mean(axis=1), lanes[:, 0], atol=0.1)
+    actual = perform("dropout", dst=np.empty_like(x), data=x, prob=lanes)["dst"]
+    np.testing.assert_allclose(1 - actual.mean(axis=1), lanes[:, 0], atol=0.1)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -103,10 +103,10 @@ def test_dropout_drops_what_it_should():
 def test_predicated_copy(dtype, reverse):
     old, new = random(4, 6), random(4, 6)
     predicate = RNG.integers(0, 3, (4, 6)).astype(dtype)
-    got = perform(
+    actual = perform(
         "tensor_copy_predicated", dst=old, src=new, predicate=predicate, reverse_pred=reverse
     )["dst"]
-    np.testing.assert_array_equal(got, np.where((predicate != 0) ^ reverse, new, old))
+    np.testing.assert_array_equal(actual, np.where((predicate != 0) ^ reverse, new, old))
     number = perform(
         "tensor_copy_predicated", dst=old, src=2.5, predicate=predicate, reverse_pred=reverse
     )["dst"]
@@ -115,7 +115,7 @@ def test_predicated_copy(dtype, reverse):
 
 def test_affine_select_makes_a_causal_mask():
     x = random(8, 8)
-    got = perform(
+    actual = perform(
         "affine_select",
         dst=zeros(8, 8),
         pattern=((-1, 8),),
@@ -125,7 +125,7 @@ def test_affine_select_makes_a_causal_mask():
         cmp_op="greater_equal",
         offset=0,
     )["dst"]
-    np.testing.assert_array_equal(got, np.where(np.tri(8, dtype=bool), x, np.float32(-9)))
+    np.testing.assert_array_equal(actual, np.where(np.tri(8, dtype=bool), x, np.float32(-9)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
@@ -135,7 +135,7 @@ def test_range_select(dtype):
         np.array([[0], [3], [5], [20]], np.float32),
         np.array([[9], [4], [12], [30]], np.float32),
     )
-    got = perform(
+    actual = perform(
         "range_select",
         dst=zeros(4, 10),
         on_true_tile=x,
@@ -152,8 +152,8 @@ def test_range_select(dtype):
     index = np.arange(10) + 2
     lowest = np.finfo(np.float32).min
     expected = np.where((index >= low) & (index < high), x.astype(np.float32), lowest)
-    np.testing.assert_array_equal(got["dst"], expected)
-    np.testing.assert_array_equal(got["reduce_res"], expected.max(axis=1, keepdims=True))
+    np.testing.assert_array_equal(actual["dst"], expected)
+    np.testing.assert_array_equal(actual["reduce_res"], expected.max(axis=1, keepdims=True))
     narrow = perform(
         "range_select",
         dst=zeros(4, 10, dtype=BF16),
@@ -175,7 +175,7 @@ def test_range_select(dtype):
 def test_select_reduce(reverse):
     x, alternative = random(4, 6), random(4, 1)
     predicate = RNG.integers(0, 2, (4, 6)).astype(np.uint8)
-    got = perform(
+    actual = perform(
         "select_reduce",
         dst=zeros(4, 6),
         predicate=predicate,
@@ -187,8 +187,8 @@ def test_select_reduce(reverse):
         reverse_pred=reverse,
     )
     expected = np.where((predicate != 0) ^ reverse, x, alternative)
-    np.testing.assert_array_equal(got["dst"], expected)
-    np.testing.assert_array_equal(got["reduce_res"], expected.max(axis=1, keepdims=True))
+    np.testing.assert_array_equal(actual["dst"], expected)
+    np.testing.assert_array_equal(actual["reduce_res"], expected.max(axis=1, keepdims=True))
 
 
 def test_max8_and_find_index8():
@@ -224,9 +224,9 @@ def test_equal_values_and_missing_ones():
 
 def test_sequence_bounds():
     ids = np.array([[0, 1, 1, 2, 2, 2, 0, 0, 3, 1]], np.float32)
-    got = perform("sequence_bounds", dst=zeros(1, 2, 10), segment_ids=ids)["dst"]
-    assert got[0, 0].tolist() == [10, 1, 1, 3, 3, 3, 10, 10, 8, 9]
-    assert got[0, 1].tolist() == [-1, 3, 3, 6, 6, 6, -1, -1, 9, 10]
+    actual = perform("sequence_bounds", dst=zeros(1, 2, 10), segment_ids=ids)["dst"]
+    assert actual[0, 0].tolist() == [10, 1, 1, 3, 3, 3, 10, 10, 8, 9]
+    assert actual[0, 1].tolist() == [-1, 3, 3, 6, 6, 6, -1, -1, 9, 10]
 
 
 def test_nonzero_with_count_touches_every_16th_partition():
@@ -234,16 +234,16 @@ def test_nonzero_with_count_touches_every_16th_partition():
     src[0] = [0, 1, 1, 0, 0, 1, 0, 0]
     src[16] = 1
     src[5] = 1
-    got = perform(
+    actual = perform(
         "nonzero_with_count",
         dst=np.full((32, 9), 77, np.int32),
         src=src,
         index_offset=16,
         padding_val=-1,
     )["dst"]
-    assert got[0].tolist() == [17, 18, 21, -1, -1, -1, -1, -1, 3]
-    assert got[16].tolist() == [*range(16, 24), 8]
-    assert (np.delete(got, [0, 16], axis=0) == 77).all()
+    assert actual[0].tolist() == [17, 18, 21, -1, -1, -1, -1, -1, 3]
+    assert actual[16].tolist() == [*range(16, 24), 8]
+    assert (np.delete(actual, [0, 16], axis=0) == 77).all()
 
 
 def test_topk_reads_a_snake_and_rises():
@@ -252,7 +252,7 @@ def test_topk_reads_a_snake_and_rises():
     src = np.full((16, 3), 1000, BF16)
     for i in range(n):
         src[i % 16, i // 16] = line[i]
-    got = perform(
+    actual = perform(
         "topk",
         val_dst=zeros(16, k, dtype=BF16),
         idx_dst=zeros(16, k, dtype=np.uint32),
@@ -261,5 +261,5 @@ def test_topk_reads_a_snake_and_rises():
     )
     order = np.argsort(line.astype(np.float32))[-k:]
     for lane in range(16):
-        np.testing.assert_array_equal(got["val_dst"][lane], line[order])
-        np.testing.assert_array_equal(got["idx_dst"][lane], order)
+        np.testing.assert_array_equal(actual["val_dst"][lane], line[order])
+        np.testing.assert_array_equal(actual["idx_dst"][lane], order)

@@ -137,17 +137,17 @@ def test_loops_and_registers():
 
 def test_while_loop_on_data():
     x, z = tensor("x", (1, 1), "int32", "hbm"), tensor("z", (1, 1), "int32", "hbm")
-    left, turns = Register("left"), Register("turns")
+    left, iterations = Register("left"), Register("turns")
     tile = tensor("t", (1, 1), "int32")
     body = [
         instruction("dma_copy", dst=full(tile), src=full(x)),
         instruction("register_load", dst=left, src=full(tile)),
-        instruction("register_alloc", dst=turns, x=None),
+        instruction("register_alloc", dst=iterations, x=None),
         WhileLoop(left, [
-            instruction("register_alu", dst=turns, op="add", src0=turns, src1=3),
+            instruction("register_alu", dst=iterations, op="add", src0=iterations, src1=3),
             instruction("register_alu", dst=left, op="subtract", src0=left, src1=1),
         ]),
-        instruction("register_store", dst=full(tile), src=turns),
+        instruction("register_store", dst=full(tile), src=iterations),
         instruction("dma_copy", dst=full(z), src=full(tile)),
     ]  # fmt: skip
     loaded = load(kernel([x], [z], body))
@@ -189,11 +189,11 @@ def test_shapes_that_do_not_fit_are_reported():
 
 @pytest.mark.filterwarnings("ignore:.*NKI-UNINITIALISED")
 def test_numbers_beyond_an_integer_are_reported():
-    source, places = tensor("a", (16, 4)), tensor("b", (16, 5), "int32")
+    source, positions = tensor("a", (16, 4)), tensor("b", (16, 5), "int32")
     body = [
         instruction("memset", dst=full(source), value=1.0),
         instruction(
-            "nonzero_with_count", line=4, dst=full(places), src=full(source), padding_val=1 << 40
+            "nonzero_with_count", line=4, dst=full(positions), src=full(source), padding_val=1 << 40
         ),
     ]
     with pytest.raises(NkiExecutionError, match=r"kernel\.py:4.*cannot be executed") as caught:

@@ -32,17 +32,17 @@ def scatter(values, places, by_method):
 @pytest.mark.parametrize("by_method", [False, True])
 def test_an_index_reaches_the_whole_flattened_tensor(run, by_method):
     values = np.arange(1, 9, dtype=np.float32).reshape(8, 1)
-    places = (np.arange(8) * (WIDTH + 1))[::-1].astype(np.int32).reshape(8, 1)
+    positions = (np.arange(8) * (WIDTH + 1))[::-1].astype(np.int32).reshape(8, 1)
     expected = np.zeros(8 * WIDTH, np.float32)
-    expected[places[:, 0]] = values[:, 0]
-    assert np.array_equal(run(scatter)(values, places, by_method).ravel(), expected)
+    expected[positions[:, 0]] = values[:, 0]
+    assert np.array_equal(run(scatter)(values, positions, by_method).ravel(), expected)
 
 
 @pytest.mark.parametrize("by_method", [False, True])
 def test_an_index_behind_the_flattened_tensor_is_refused(by_method):
     values = np.ones((2, 1), np.float32)
-    places = np.array([[0], [2 * WIDTH]], np.int32)
+    positions = np.array([[0], [2 * WIDTH]], np.int32)
     with pytest.raises(NkiExecutionError) as error:
-        simulate(scatter)(values, places, by_method)
+        simulate(scatter)(values, positions, by_method)
     assert error.value.code == "NKI-OUT-OF-BOUNDS"
     assert f"0 to {2 * WIDTH - 1}" in str(error.value)

@@ -18,7 +18,7 @@ from tests.execute.ways import every_way, run
 
 RNG = np.random.default_rng(3)
 TRACED = pytest.mark.parametrize(
-    "way",
+    "mode",
     ["direct", "threads", "neff", pytest.param("jax", marks=pytest.mark.jax),
      pytest.param("torch", marks=pytest.mark.torch_xla)],
 )  # fmt: skip
@@ -42,10 +42,10 @@ def half_of_a_tile(x):
 
 
 @TRACED
-def test_arithmetic_on_what_was_not_written_is_no_number(way):
+def test_arithmetic_on_what_was_not_written_is_no_number(mode):
     for _ in range(3):
         x = RNG.standard_normal((4, 8)).astype(np.float32)
-        result = run(way, half_of_a_tile, x)
+        result = run(mode, half_of_a_tile, x)
         np.testing.assert_array_equal(result[:, :4], (x + (x + np.float32(5)))[:, :4])
         assert np.isnan(result[:, 4:]).all()
 
@@ -61,10 +61,10 @@ def half_of_integers(x):
 
 
 @TRACED
-def test_integers_have_all_bits_set(way):
+def test_integers_have_all_bits_set(mode):
     for dtype in (np.int32, np.uint8, np.int16):
         x = RNG.integers(0, 100, (4, 8)).astype(dtype)
-        result = run(way, half_of_integers, x)
+        result = run(mode, half_of_integers, x)
         np.testing.assert_array_equal(result[:, :4], x[:, :4])
         np.testing.assert_array_equal(result[:, 4:], 0x7F)
 
@@ -80,10 +80,10 @@ def rows_of_a_register(x, row):
 
 
 @TRACED
-def test_results_that_are_written_at_run_time(way):
+def test_results_that_are_written_at_run_time(mode):
     for row in (2, 0):
         x = RNG.standard_normal((4, 8)).astype(np.float32)
-        result = run(way, rows_of_a_register, x, np.array([[row]], np.int32))
+        result = run(mode, rows_of_a_register, x, np.array([[row]], np.int32))
         expected = np.full_like(x, np.nan)
         expected[row] = x[0]
         np.testing.assert_array_equal(result, expected)
@@ -101,11 +101,11 @@ def turns_of_a_loop(x, turns):
 
 
 @TRACED
-def test_a_loop_without_turns_writes_nothing(way):
+def test_a_loop_without_turns_writes_nothing(mode):
     x = RNG.standard_normal((4, 8)).astype(np.float32)
-    for turns in (0, 2, 0):
-        result = run(way, turns_of_a_loop, x, np.array([[turns]], np.int32))
-        np.testing.assert_array_equal(result, 2 * x if turns else np.full_like(x, np.nan))
+    for iterations in (0, 2, 0):
+        result = run(mode, turns_of_a_loop, x, np.array([[iterations]], np.int32))
+        np.testing.assert_array_equal(result, 2 * x if iterations else np.full_like(x, np.nan))
 
 
 def _turn(x, tile, copy, out, row):
@@ -208,10 +208,10 @@ TURNS = {
 
 @TRACED
 @pytest.mark.parametrize("kernel", TURNS, ids=lambda kernel: kernel.__name__)
-def test_a_tile_lives_as_long_as_the_turn_that_made_it(way, kernel):
+def test_a_tile_lives_as_long_as_the_turn_that_made_it(mode, kernel):
     for _ in range(2):
         x = RNG.standard_normal((4, 8)).astype(np.float32)
-        result = run(way, kernel, x).reshape(-1, 3, 4, 8)[0]
+        result = run(mode, kernel, x).reshape(-1, 3, 4, 8)[0]
         for row, is_kept in zip(result, TURNS[kernel], strict=True):
             np.testing.assert_array_equal(row, x + 1 if is_kept else np.full_like(x, np.nan))
 
@@ -253,9 +253,9 @@ def rows_of_each_turn(x):
 
 
 @TRACED
-def test_what_other_turns_wrote_into_scratch_is_gone(way):
+def test_what_other_turns_wrote_into_scratch_is_gone(mode):
     x = RNG.standard_normal((4, 5)).astype(np.float32)
-    result = run(way, rows_of_each_turn, x)
+    result = run(mode, rows_of_each_turn, x)
     expected = np.full((4, 4, 5), np.nan, np.float32)
     expected[np.arange(4), np.arange(4)] = x[0]
     np.testing.assert_array_equal(result, expected)
@@ -277,10 +277,10 @@ def result_of_the_last_turn(x, count):
 
 
 @every_way
-def test_a_result_that_was_made_in_a_loop_is_that_of_the_last_turn(way):
+def test_a_result_that_was_made_in_a_loop_is_that_of_the_last_turn(mode):
     for count in (1, 4):
         x = RNG.standard_normal((4, 5)).astype(np.float32)
-        result = run(way, result_of_the_last_turn, x, np.array([[count]], np.int32))
+        result = run(mode, result_of_the_last_turn, x, np.array([[count]], np.int32))
         expected = np.full_like(x, np.nan)
         expected[count - 1] = x[0]
         np.testing.assert_array_equal(result, expected)
@@ -322,10 +322,10 @@ def scales_of_a_tile(x):
 
 
 @every_way
-def test_rows_of_a_scale_tile_that_nobody_writes_are_zero(way):
+def test_rows_of_a_scale_tile_that_nobody_writes_are_zero(mode):
     for exponent in (0, 3):
         x = np.full((64, 16), 2.0**exponent, ml_dtypes.bfloat16)
-        result = run(way, scales_of_a_tile, x)
+        result = run(mode, scales_of_a_tile, x)
         written = [32 * quadrant + row for quadrant in range(2) for row in range(4)]
         assert (result[written] == result[0, 0]).all()
         assert result[0, 0] != 0

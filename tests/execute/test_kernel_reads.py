@@ -32,7 +32,7 @@ from nki_lang.kernel import jit
 from tests.execute.test_call_keys import X, scaled
 from tests.execute.ways import run
 
-WAYS = pytest.mark.parametrize("way", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
+WAYS = pytest.mark.parametrize("mode", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
 NAME = "module_of_these_"
 MODULE = sys.modules["module_of_these_reads"] = types.ModuleType("module_of_these_reads")
 PACKAGE = sys.modules["package_of_these_reads"] = types.ModuleType("package_of_these_reads")
@@ -181,7 +181,7 @@ READS = {
 
 @WAYS
 @pytest.mark.parametrize("what", READS)
-def test_what_the_code_does_not_name(what, way, tmp_path, monkeypatch):
+def test_what_the_code_does_not_name(what, mode, tmp_path, monkeypatch):
     monkeypatch.setenv("AMOUNT_OF_THESE_READS", "1")
     monkeypatch.setattr(sys.modules[__name__], "FILE", tmp_path / "number")
     monkeypatch.setattr(builtins, "AMOUNT_OF_THESE_READS", 1.0, raising=False)
@@ -191,7 +191,7 @@ def test_what_the_code_does_not_name(what, way, tmp_path, monkeypatch):
         warnings.simplefilter("ignore")
         for number in (1.0, 6.0):
             change(number)
-            np.testing.assert_array_equal(run(way, kernel, X), number * X)
+            np.testing.assert_array_equal(run(mode, kernel, X), number * X)
 
 
 GENERATOR = np.random.default_rng(0)
@@ -235,7 +235,7 @@ def test_what_is_new_each_time_is_traced_each_time(what):
 
 
 @WAYS
-def test_installed_packages_are_read(installed, way):
+def test_installed_packages_are_read(installed, mode):
     reads = {
         "scale": (lambda: installed.scale, _put(installed, "scale")),
         "helper": (installed.helper, _put(installed, "scale")),
@@ -247,30 +247,30 @@ def test_installed_packages_are_read(installed, way):
             warnings.simplefilter("ignore")
             for number in (1.0, 6.0):
                 change(number)
-                np.testing.assert_array_equal(run(way, kernel, X), number * X)
+                np.testing.assert_array_equal(run(mode, kernel, X), number * X)
 
 
 @WAYS
-def test_functions_of_installed_packages_differ(installed, way):
+def test_functions_of_installed_packages_differ(installed, mode):
     kernel = jit(lambda x, read: scaled(x, read()))
     for first, six in ((installed.one, installed.six), (installed.make(1.0), installed.make(6.0))):
-        np.testing.assert_array_equal(run(way, kernel, X, first), X)
-        np.testing.assert_array_equal(run(way, kernel, X, six), 6 * X)
+        np.testing.assert_array_equal(run(mode, kernel, X, first), X)
+        np.testing.assert_array_equal(run(mode, kernel, X, six), 6 * X)
 
 
 @WAYS
-def test_arguments_that_are_equal_and_differ(way):
+def test_arguments_that_are_equal_and_differ(mode):
     first = jit(lambda x, items: scaled(x, next(iter(items))))
     for items in ({8, 16}, {16, 8}, frozenset([8, 16]), frozenset([16, 8])):
-        np.testing.assert_array_equal(run(way, first, X, items), next(iter(items)) * X)
+        np.testing.assert_array_equal(run(mode, first, X, items), next(iter(items)) * X)
     rows = jit(lambda x, view: scaled(x, view.shape[0]))
     for count in (2, 4):
         view = memoryview(b"abcd").cast("B", (count, 4 // count))
-        np.testing.assert_array_equal(run(way, rows, X, view), count * X)
+        np.testing.assert_array_equal(run(mode, rows, X, view), count * X)
     by_class = jit(lambda x, kind: scaled(x, kind.value))
     for number in (1.0, 6.0):
         Meta.value = number
-        np.testing.assert_array_equal(run(way, by_class, X, Made), number * X)
+        np.testing.assert_array_equal(run(mode, by_class, X, Made), number * X)
 
 
 @dataclasses.dataclass

@@ -33,24 +33,24 @@ def test_products_accumulate_in_float32(dtype):
     a, b = random(16, 8).astype(dtype), random(16, 20).astype(dtype)
     for accumulate in (False, True):
         old = random(8, 20)
-        got = perform("nc_matmul", dst=old, stationary=a, moving=b, accumulate=accumulate)["dst"]
+        actual = perform("nc_matmul", dst=old, stationary=a, moving=b, accumulate=accumulate)["dst"]
         expected = a.astype(np.float64).T @ b.astype(np.float64) + (old if accumulate else 0)
-        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-3)
 
 
 def test_products_into_bfloat16_and_with_free_dimensions():
     a, b = random(16, 2, 4), random(16, 3, 5)
-    got = perform(
+    actual = perform(
         "nc_matmul", dst=zeros(8, 15, dtype=BF16), stationary=a, moving=b, accumulate=False
     )["dst"]
     expected = np.einsum("kab,kcd->abcd", a, b).reshape(8, 15)
-    np.testing.assert_allclose(got.astype(np.float32), expected, rtol=1e-2, atol=0.2)
+    np.testing.assert_allclose(actual.astype(np.float32), expected, rtol=1e-2, atol=0.2)
 
 
 def test_double_row_contracts_the_first_free_dimension_too():
     kind = ml_dtypes.float8_e4m3
     a, b = random(16, 2, 4).astype(kind), random(16, 2, 6).astype(kind)
-    got = perform(
+    actual = perform(
         "nc_matmul",
         dst=zeros(4, 6),
         stationary=a,
@@ -59,13 +59,13 @@ def test_double_row_contracts_the_first_free_dimension_too():
         perf_mode="double_row",
     )["dst"]
     expected = np.einsum("kia,kib->ab", a.astype(np.float64), b.astype(np.float64))
-    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-4)
 
 
 def test_transpose_mode_keeps_special_values():
     x = random(4, 4)
     x[1, 2], x[3, 3] = np.nan, np.inf
-    got = perform(
+    actual = perform(
         "nc_matmul",
         dst=zeros(4, 4),
         stationary=x,
@@ -73,7 +73,7 @@ def test_transpose_mode_keeps_special_values():
         is_transpose=True,
         accumulate=False,
     )["dst"]
-    np.testing.assert_array_equal(got, x.T)
+    np.testing.assert_array_equal(actual, x.T)
 
 
 def test_tfloat32_operands_are_rounded_when_written():
@@ -112,9 +112,9 @@ def test_quantisation_scales_and_values(packed, wide):
             top = np.abs(block).max()
             expected = -127 if top == 0 else int(np.floor(np.log2(top))) - (limit - wide)
             assert code - 127 == expected
-            got = values[group * 8 : group * 8 + 8, column] * 2.0 ** (code - 127)
+            actual = values[group * 8 : group * 8 + 8, column] * 2.0 ** (code - 127)
             tolerance = top * (2.0**-3 if "e4m3" in packed else 2.0**-2)
-            assert np.abs(got - block).max() <= tolerance
+            assert np.abs(actual - block).max() <= tolerance
 
 
 @pytest.mark.parametrize(
@@ -191,11 +191,13 @@ def test_the_earlier_rule_of_scales_in_every_way(monkeypatch):
         return out
 
     x = np.full((32, 4), 3.0, BF16)
-    ways = {"simulate": nki.simulate(kernel), "direct": kernel}
-    usual = {name: int(run(x)[0, 0]) for name, run in ways.items()}
+    modes = {"simulate": nki.simulate(kernel), "direct": kernel}
+    usual = {name: int(run(x)[0, 0]) for name, run in modes.items()}
     monkeypatch.setenv("NKI_HLO_MX_SCALE", "ocp")
-    earlier = {name: int(run(x)[0, 0]) for name, run in ways.items()}
-    assert usual == dict.fromkeys(ways, 127 + 1 - 7) and earlier == dict.fromkeys(ways, 127 + 1 - 8)
+    earlier = {name: int(run(x)[0, 0]) for name, run in modes.items()}
+    assert usual == dict.fromkeys(modes, 127 + 1 - 7) and earlier == dict.fromkeys(
+        modes, 127 + 1 - 8
+    )
     monkeypatch.setenv("NKI_HLO_MX_SCALE", "old")
     with pytest.raises(NkiError, match="NKI_HLO_MX_SCALE=old") as caught:
         kernel(x)

@@ -63,9 +63,9 @@ def test_a_core_that_is_not_there(op: str, operands: dict[str, Any], tmp_path: P
         load_neff(tmp_path / "k.neff").run({"x": X})
 
     for run in (lambda: load(kernel).run([X]), lambda: run_ranks(kernel, [[X], [X]]), by_neff):
-        with pytest.raises((NkiError, NeffRuntimeError), match="the kernel runs on 2") as told:
+        with pytest.raises((NkiError, NeffRuntimeError), match="the kernel runs on 2") as caught:
             run()
-        assert told.value.code in ("NKI-CORES", "NEFF-EXEC-CORES")
+        assert caught.value.code in ("NKI-CORES", "NEFF-EXEC-CORES")
 
 
 def test_ranks_of_one_core_meet_nobody() -> None:

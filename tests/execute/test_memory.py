@@ -156,10 +156,12 @@ def test_tensor_indirection_reads_its_index_in_snake_order(address):
     index = tensor("i", (32, 2), "int32")
     picks = np.random.default_rng(1).integers(0, 40, (32, 2))
     memory.array(index)[...] = picks
-    got = memory.read(Access(t, 0, ((40, 32), (1, 20)), vector_offset=full(index), indirect_dim=1))
+    actual = memory.read(
+        Access(t, 0, ((40, 32), (1, 20)), vector_offset=full(index), indirect_dim=1)
+    )
     for p in range(32):
         for i in range(20):
-            assert got[p, i] == array[p, picks[p // 16 * 16 + i % 16, i // 16]]
+            assert actual[p, i] == array[p, picks[p // 16 * 16 + i % 16, i // 16]]
 
 
 def test_index_step_of_a_reshaped_view():

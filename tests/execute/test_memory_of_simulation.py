@@ -17,12 +17,14 @@ def products(a, count):
     x = nl.ndarray((8, 8), dtype=a.dtype, buffer=nl.sbuf)
     y = nl.ndarray((8, 8), dtype=a.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=x, src=a)
-    for turn in range(count):
-        total = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum, address=(0, turn % 8 * 2048))
+    for iteration in range(count):
+        total = nl.ndarray(
+            (8, 8), dtype=nl.float32, buffer=nl.psum, address=(0, iteration % 8 * 2048)
+        )
         for columns in slice(0, 4), slice(0, 8):  # the last four overwrite what was there
             nisa.nc_matmul(total[:, columns], x, x[:, columns])
         nisa.tensor_copy(dst=y, src=total)
-        nisa.dma_copy(dst=out[turn], src=y)
+        nisa.dma_copy(dst=out[iteration], src=y)
     return out
 
 

@@ -26,9 +26,9 @@ def gathered(op, shape, dst, old, **operands):
 
 
 def test_rows_that_exist_are_rounded_like_any_other():
-    got, rows = gathered("dma_copy", (4, 5), tensor("t", (3, 5), "int32"), 77)
-    want = np.where(np.array(MISSING)[:, None], 77, np.rint(rows))
-    np.testing.assert_array_equal(got, want)
+    actual, rows = gathered("dma_copy", (4, 5), tensor("t", (3, 5), "int32"), 77)
+    expected = np.where(np.array(MISSING)[:, None], 77, np.rint(rows))
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize(
@@ -38,26 +38,26 @@ def test_rows_that_exist_are_rounded_like_any_other():
 def test_transposed(shape, axes, named):
     there = tuple((3, *shape[1:])[axis] for axis in axes)
     old = np.arange(np.prod(there), dtype=np.float32).reshape(there)
-    got, rows = gathered(
+    actual, rows = gathered(
         "dma_transpose", shape, tensor("t", there), old, axes=axes if named else None
     )
-    want = rows.transpose(axes).copy()
-    want[..., MISSING] = old[..., MISSING]
-    np.testing.assert_array_equal(got, want)
+    expected = rows.transpose(axes).copy()
+    expected[..., MISSING] = old[..., MISSING]
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_gather_that_scatters():
     memory = Memory()
     source, target = tensor("x", (4, 2), buffer="hbm"), tensor("y", (4, 2), buffer="hbm")
-    index, places = tensor("i", (3, 1), "int32"), tensor("p", (3, 1), "int32")
+    index, positions = tensor("i", (3, 1), "int32"), tensor("p", (3, 1), "int32")
     memory.array(source)[...] = np.arange(8).reshape(4, 2)
     memory.array(target)[...] = -1
     memory.array(index)[...] = INDEX
-    memory.array(places)[...] = [[3], [1], [0]]
+    memory.array(positions)[...] = [[3], [1], [0]]
     rows = ((2, 3), (1, 2))
     moved = instruction(
         "dma_copy",
-        dst=Access(target, 0, rows, vector_offset=full(places)),
+        dst=Access(target, 0, rows, vector_offset=full(positions)),
         src=Access(source, 0, rows, vector_offset=full(index)),
         oob_mode="skip",
     )

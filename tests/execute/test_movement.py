@@ -40,7 +40,7 @@ def test_every_instruction_of_the_table_has_a_meaning_with_its_operands():
 @pytest.mark.parametrize("op", ["dma_copy", "tensor_copy"])
 def test_copies_convert_through_float32(op, source, target):
     x = random(4, 6).astype(dtype_of(source).dtype)
-    got = perform(op, dst=zeros(4, 6, dtype=dtype_of(target).dtype), src=x)["dst"]
+    actual = perform(op, dst=zeros(4, 6, dtype=dtype_of(target).dtype), src=x)["dst"]
     wide = x.astype(np.float32)
     kind = dtype_of(target).dtype
     expected = (
@@ -50,7 +50,7 @@ def test_copies_convert_through_float32(op, source, target):
         if target == "int32"
         else wide
     )
-    np.testing.assert_array_equal(got, expected.astype(kind))
+    np.testing.assert_array_equal(actual, expected.astype(kind))
 
 
 def test_copies_of_32_bit_integers_are_exact_except_on_the_scalar_engine():
@@ -62,8 +62,8 @@ def test_copies_of_32_bit_integers_are_exact_except_on_the_scalar_engine():
 
 def test_copies_flatten_free_dimensions():
     x = random(4, 6)
-    got = perform("tensor_copy", dst=zeros(4, 2, 3), src=x)["dst"]
-    assert np.array_equal(got.reshape(4, 6), x)
+    actual = perform("tensor_copy", dst=zeros(4, 2, 3), src=x)["dst"]
+    assert np.array_equal(actual.reshape(4, 6), x)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_copies_flatten_free_dimensions():
     ],
 )
 def test_memset(dtype, value, expected):
-    got = perform("memset", dst=zeros(2, 3, dtype=dtype_of(dtype).dtype), value=value)["dst"]
-    assert (got == expected).all()
+    actual = perform("memset", dst=zeros(2, 3, dtype=dtype_of(dtype).dtype), value=value)["dst"]
+    assert (actual == expected).all()
 
 
 def test_transposes_move_bits():
@@ -94,20 +94,20 @@ def test_transposes_move_bits():
         y = random(*shape)
         expected = y.transpose(axes)
         for permutation in (axes, None):
-            got = perform("dma_transpose", dst=zeros(*expected.shape), src=y, axes=permutation)[
+            actual = perform("dma_transpose", dst=zeros(*expected.shape), src=y, axes=permutation)[
                 "dst"
             ]
-            np.testing.assert_array_equal(got, expected)
+            np.testing.assert_array_equal(actual, expected)
 
 
 def test_stream_shuffle_works_in_each_quadrant_and_255_keeps():
     x, old = random(64, 3), random(64, 3)
     mask = tuple((lane * 7) % 32 if lane % 5 else 255 for lane in range(32))
-    got = perform("nc_stream_shuffle", dst=old, src=x, shuffle_mask=mask)["dst"]
+    actual = perform("nc_stream_shuffle", dst=old, src=x, shuffle_mask=mask)["dst"]
     for lane in range(64):
         source_lane = mask[lane % 32]
         expected = old[lane] if source_lane == 255 else x[lane // 32 * 32 + source_lane]
-        np.testing.assert_array_equal(got[lane], expected)
+        np.testing.assert_array_equal(actual[lane], expected)
 
 
 def test_stream_shuffle_in_place():
@@ -138,11 +138,11 @@ def affine(partitions, pattern, offset, multiplier):
 @pytest.mark.parametrize("dtype", ["int32", "float32", "uint8", "bfloat16"])
 def test_iota(pattern, dtype):
     kind = dtype_of(dtype).dtype
-    got = perform(
+    actual = perform(
         "iota", dst=zeros(3, 8, dtype=kind), pattern=pattern, offset=40, channel_multiplier=10
     )["dst"]
     expected = affine(3, pattern, 40, 10).reshape(3, 8)
-    np.testing.assert_array_equal(got, expected.astype(np.float32).astype(kind))
+    np.testing.assert_array_equal(actual, expected.astype(np.float32).astype(kind))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_local_gather(width, valid):
     src = random(32, 128)
     index = (RNG.integers(0, 128 // width, (32, 4)) * width).astype(np.uint16)
     count = 64 if valid is None else valid
-    got = perform(
+    actual = perform(
         "local_gather",
         dst=zeros(32, count * width),
         src_buffer=src,
@@ -183,7 +183,7 @@ def test_local_gather(width, valid):
         for lane in range(16):
             row = group * 16 + lane
             expected = np.concatenate([src[row, w : w + width] for w in starts])
-            np.testing.assert_array_equal(got[row], expected)
+            np.testing.assert_array_equal(actual[row], expected)
 
 
 def test_a_gather_of_more_than_a_partition_holds():
@@ -199,9 +199,9 @@ def test_a_gather_of_more_than_a_partition_holds():
 def test_gather_within_partitions():
     data = random(8, 4, 5, dtype=BF16)
     index = RNG.integers(0, 20, (8, 7)).astype(np.uint32)
-    got = perform("nc_n_gather", dst=zeros(8, 7, dtype=BF16), data=data, indices=index)["dst"]
+    actual = perform("nc_n_gather", dst=zeros(8, 7, dtype=BF16), data=data, indices=index)["dst"]
     for row in range(8):
-        np.testing.assert_array_equal(got[row], data[row].reshape(-1)[index[row]])
+        np.testing.assert_array_equal(actual[row], data[row].reshape(-1)[index[row]])
     with pytest.raises(
         NkiExecutionError, match=r"\[NKI-OUT-OF-BOUNDS\] index 20 is outside of data"
     ):

@@ -96,18 +96,18 @@ def test_activation_functions_at_the_edges(name):
     with np.errstate(over="ignore"):
         expected = REFERENCE[name](torch.from_numpy(EDGES.astype(np.float64))).numpy()
         expected = expected.astype(np.float32)
-    got = activated(name, EDGES)
+    actual = activated(name, EDGES)
     finite = np.isfinite(expected)
-    np.testing.assert_allclose(got[finite], expected[finite], rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(got[~finite], expected[~finite])
-    assert np.isnan(got[0, 6])
+    np.testing.assert_allclose(actual[finite], expected[finite], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(actual[~finite], expected[~finite])
+    assert np.isnan(actual[0, 6])
 
 
 @pytest.mark.parametrize("name", ["silu", "gelu", "gelu_apprx_tanh", "mish"])
 def test_activations_end_at_a_negative_zero(name):
     x = np.array([[-1e30, -2147483904.0, -300.0, -0.0, 0.0]], np.float32)
-    got = activated(name, x)[0]
-    assert not got.any() and np.signbit(got).tolist() == [True, True, True, True, False]
+    actual = activated(name, x)[0]
+    assert not actual.any() and np.signbit(actual).tolist() == [True, True, True, True, False]
     assert np.isnan(activated(name, np.full((1, 1), -np.inf, np.float32))).all()  # -inf * 0
 
 
@@ -117,10 +117,10 @@ def test_every_activation_is_tested():
 
 def test_sin_extrapolates_outside_its_range():
     x = np.array([[9.0, -9.0, math.pi, 1.0, -3.0]], np.float32)
-    got = activated("sin", x)[0]
-    assert got[0] == pytest.approx(27.65, abs=0.01)
-    assert got[1] == pytest.approx(-27.65, abs=0.01)
-    np.testing.assert_allclose(got[2:], np.sin(x[0, 2:]), atol=1e-6)
+    actual = activated("sin", x)[0]
+    assert actual[0] == pytest.approx(27.65, abs=0.01)
+    assert actual[1] == pytest.approx(-27.65, abs=0.01)
+    np.testing.assert_allclose(actual[2:], np.sin(x[0, 2:]), atol=1e-6)
 
 
 def test_erf_is_exact_to_float32():
@@ -161,26 +161,26 @@ def test_binary_operators_of_every_type(name, dtype):
     x = convert(np.abs(X), kind)
     y = convert(np.abs(Y), kind)
     x[0, :5] = y[0, :5]
-    got = perform("tensor_tensor", dst=np.zeros(x.shape, np.float32), data1=x, data2=y, op=name)[
+    actual = perform("tensor_tensor", dst=np.zeros(x.shape, np.float32), data1=x, data2=y, op=name)[
         "dst"
     ]
     expected = BINARY[name](x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
-    np.testing.assert_allclose(got, expected, rtol=1e-6)
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["divide", "fmod", "mod"])
 def test_division_and_remainders(name):
-    got = perform("tensor_tensor", dst=np.zeros_like(X), data1=X, data2=Y, op=name)["dst"]
+    actual = perform("tensor_tensor", dst=np.zeros_like(X), data1=X, data2=Y, op=name)["dst"]
     expected = BINARY[name](X.astype(np.float64), Y.astype(np.float64))
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_power():
-    got = perform("tensor_tensor", dst=np.zeros_like(X), data1=np.abs(X), data2=Y, op="power")[
+    actual = perform("tensor_tensor", dst=np.zeros_like(X), data1=np.abs(X), data2=Y, op="power")[
         "dst"
     ]
     np.testing.assert_allclose(
-        got, np.exp(Y.astype(np.float64) * np.log(np.abs(X).astype(np.float64))), rtol=1e-5
+        actual, np.exp(Y.astype(np.float64) * np.log(np.abs(X).astype(np.float64))), rtol=1e-5
     )
 
 
@@ -316,8 +316,8 @@ def test_every_operator_has_a_test():
 )
 def test_floats_round_to_even_and_saturate_into_integers(dtype, low, high):
     value = np.array([0.5, 1.5, 2.5, -0.5, 3.49, 1e30, -1e30, np.inf, -np.inf, np.nan], np.float32)
-    got = convert(value, np.dtype(dtype))
-    assert got.tolist() == [0, 2, 2, 0, 3, high, low, high, low, 0]
+    actual = convert(value, np.dtype(dtype))
+    assert actual.tolist() == [0, 2, 2, 0, 3, high, low, high, low, 0]
 
 
 def test_small_floats_round_to_nearest_even():

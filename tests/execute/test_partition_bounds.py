@@ -33,10 +33,10 @@ def _by_address(kernel, args):
     return loaded.run(dict(zip(("x", "place"), args, strict=False)))
 
 
-def refused(way, kernel, *args):
+def refused(mode, kernel, *args):
     with pytest.raises(Exception, match=LEFT):
-        run(way, kernel, *args)
-    if way == "neff":
+        run(mode, kernel, *args)
+    if mode == "neff":
         with pytest.raises(Exception, match=LEFT):
             _by_address(kernel, args)
 
@@ -71,14 +71,14 @@ def pattern_is_written(x, offset):
 @every_way
 @pytest.mark.parametrize("kernel", [pattern_is_read, pattern_is_written])
 @pytest.mark.parametrize("offset", [4, 11, 29])
-def test_a_static_pattern_that_leaves_its_partition(way, kernel, offset):
-    refused(way, kernel, X, offset)
+def test_a_static_pattern_that_leaves_its_partition(mode, kernel, offset):
+    refused(mode, kernel, X, offset)
 
 
 @every_way
-def test_a_static_pattern_that_starts_in_another_partition(way):
+def test_a_static_pattern_that_starts_in_another_partition(mode):
     x = np.arange(240, dtype=np.float32).reshape(40, 6)
-    np.testing.assert_array_equal(run(way, pattern_is_read, x, 32 * 6 + 3), x[32:36, 3:])
+    np.testing.assert_array_equal(run(mode, pattern_is_read, x, 32 * 6 + 3), x[32:36, 3:])
 
 
 @jit
@@ -134,21 +134,21 @@ WRITES = [register_is_written, slice_is_written, tile_is_written]
 @every_way
 @pytest.mark.parametrize("kernel", [*READS, *WRITES])
 @pytest.mark.parametrize("number", [-1, 4, 6, 9, 24])
-def test_an_index_that_leaves_the_partition(way, kernel, number):
+def test_an_index_that_leaves_the_partition(mode, kernel, number):
     """6, 9 and 24 lie inside a later partition as a whole."""
-    refused(way, kernel, X, at(number))
+    refused(mode, kernel, X, at(number))
 
 
 @every_way
 @pytest.mark.parametrize("number", [0, 3])
-def test_an_index_that_stays_in_the_partition(way, number):
+def test_an_index_that_stays_in_the_partition(mode, number):
     columns = slice(number, number + 3)
     for kernel in READS:
-        np.testing.assert_array_equal(run(way, kernel, X, at(number)), X[:4, columns])
+        np.testing.assert_array_equal(run(mode, kernel, X, at(number)), X[:4, columns])
     expected = X.copy()
     expected[:4, columns] = -1
     for kernel in WRITES:
-        np.testing.assert_array_equal(run(way, kernel, X, at(number)), expected)
+        np.testing.assert_array_equal(run(mode, kernel, X, at(number)), expected)
 
 
 @jit
@@ -171,10 +171,10 @@ def bytes_of_a_view(x, place):
 
 @every_way
 @pytest.mark.parametrize(("kernel", "inside"), [(narrow_column, 0), (bytes_of_a_view, 20)])
-def test_partitions_of_one_element_and_of_another_type(way, kernel, inside):
-    run(way, kernel, X, at(inside))
-    refused(way, kernel, X, at(inside + 1))
-    refused(way, kernel, X, at(inside + 4))
+def test_partitions_of_one_element_and_of_another_type(mode, kernel, inside):
+    run(mode, kernel, X, at(inside))
+    refused(mode, kernel, X, at(inside + 1))
+    refused(mode, kernel, X, at(inside + 4))
 
 
 @jit
@@ -188,11 +188,11 @@ def left_out(x, place):
 
 
 @every_way
-def test_an_index_that_leaves_the_partition_is_skipped_on_request(way):
-    np.testing.assert_array_equal(run(way, left_out, X, at(9)), X)
+def test_an_index_that_leaves_the_partition_is_skipped_on_request(mode):
+    np.testing.assert_array_equal(run(mode, left_out, X, at(9)), X)
     expected = X.copy()
     expected[:4, 3] = 7
-    np.testing.assert_array_equal(run(way, left_out, X, at(3)), expected)
+    np.testing.assert_array_equal(run(mode, left_out, X, at(3)), expected)
 
 
 @jit
@@ -208,14 +208,14 @@ def indices_of_columns(x, place, written):
 
 @every_way
 @pytest.mark.parametrize("written", [False, True])
-def test_an_index_tile_that_leaves_the_partition(way, written):
+def test_an_index_tile_that_leaves_the_partition(mode, written):
     x = np.arange(32 * 16, dtype=np.float32).reshape(32, 16)
-    places = np.tile(np.arange(16, dtype=np.uint16), 2)[:, None]
-    run(way, indices_of_columns, x, places, written)
+    positions = np.tile(np.arange(16, dtype=np.uint16), 2)[:, None]
+    run(mode, indices_of_columns, x, positions, written)
     for number in (16, 35):
-        wrong = places.copy()
+        wrong = positions.copy()
         wrong[3] = number
-        refused(way, indices_of_columns, x, wrong, written)
+        refused(mode, indices_of_columns, x, wrong, written)
 
 
 def test_a_file_with_a_static_pattern_that_leaves_its_partition():

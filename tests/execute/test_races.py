@@ -367,32 +367,32 @@ def both_write(value_of):
     return kernel[2]
 
 
-def warned(kernel, way):
+def warned(kernel, mode):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        run(way, kernel, A)
+        run(mode, kernel, A)
     return [warning for warning in caught if "[NKI-RACE]" in str(warning.message)]
 
 
-@pytest.mark.parametrize("way", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
-def test_a_call_warns_of_a_race_between_cores_once(way):
+@pytest.mark.parametrize("mode", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
+def test_a_call_warns_of_a_race_between_cores_once(mode):
     kernel = both_write((1.0, 2.0))
-    (warning,) = warned(kernel, way)
+    (warning,) = warned(kernel, mode)
     assert Path(warning.filename).name == Path(__file__).name  # a kernel file has no folder
     assert linecache.getline(__file__, warning.lineno).endswith("# here\n")
-    if way == "direct":
-        assert warned(kernel, way) == []
-    assert warned(handed_over(""), way)
+    if mode == "direct":
+        assert warned(kernel, mode) == []
+    assert warned(handed_over(""), mode)
 
 
-@pytest.mark.parametrize("way", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
-def test_a_call_without_a_race_does_not_warn(way):
+@pytest.mark.parametrize("mode", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
+def test_a_call_without_a_race_does_not_warn(mode):
     for kernel in (both_write((1.0, 1.0)), handed_over("given")):
-        assert warned(kernel, way) == []
+        assert warned(kernel, mode) == []
 
 
-@pytest.mark.parametrize("way", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
-def test_memory_that_the_cores_fill_together_does_not_warn(way):
+@pytest.mark.parametrize("mode", ["direct", pytest.param("jax", marks=pytest.mark.jax)])
+def test_memory_that_the_cores_fill_together_does_not_warn(mode):
     """Neither core writes all of it, so it is made fresh before either begins; that is no access."""
 
     @jit
@@ -407,4 +407,4 @@ def test_memory_that_the_cores_fill_together_does_not_warn(way):
         nisa.dma_copy(dst=out[core], src=y)
         return out
 
-    assert warned(kernel[2], way) == []
+    assert warned(kernel[2], mode) == []

@@ -24,7 +24,7 @@ def test_xorwow_is_marsaglias():
     words = np.array([[123456789, 362436069, 521288629, 88675123, 5783321, 6615241]], np.uint32)
     memory = Memory()
     perform("rand_set_state", engine=Engine.gpsimd, memory=memory, src_seeds=words)
-    got = perform("rng", engine=Engine.gpsimd, memory=memory, dst=np.zeros((1, 3), np.uint32))[
+    actual = perform("rng", engine=Engine.gpsimd, memory=memory, dst=np.zeros((1, 3), np.uint32))[
         "dst"
     ]
     x, y, z, w, v, d = (int(word) for word in words[0])
@@ -34,7 +34,7 @@ def test_xorwow_is_marsaglias():
         v = (v ^ (v << 4)) ^ (t ^ (t << 1))
         v &= 0xFFFFFFFF
         d = (d + 362437) & 0xFFFFFFFF
-        assert got[0, column] == (d + v) & 0xFFFFFFFF
+        assert actual[0, column] == (d + v) & 0xFFFFFFFF
 
 
 def test_streams_repeat_from_a_saved_state():
@@ -64,11 +64,11 @@ def test_streams_repeat_from_a_saved_state():
 
 def test_uniform_numbers():
     low, high = np.full((64, 1), -2, np.float32), np.full((64, 1), 6, np.float32)
-    got = perform("rand2", dst=zeros(64, 500), min=low, max=high)["dst"]
-    assert got.min() >= -2
-    assert got.max() <= 6
-    assert got.mean() == pytest.approx(2, abs=0.1)
-    assert got.std() == pytest.approx(8 / 12**0.5, abs=0.1)
+    actual = perform("rand2", dst=zeros(64, 500), min=low, max=high)["dst"]
+    assert actual.min() >= -2
+    assert actual.max() <= 6
+    assert actual.mean() == pytest.approx(2, abs=0.1)
+    assert actual.std() == pytest.approx(8 / 12**0.5, abs=0.1)
 
 
 def test_narrow_random_integers_keep_low_bits():

@@ -51,7 +51,7 @@ def test_bits_do_not_depend_on_where_a_tile_lies(op, shape):
 def test_tensor_reduce(op, axis):
     x = random(4, 2, 3, 5)
     expected = REDUCTIONS[op](x.astype(np.float64), axis=axis).astype(np.float64)
-    got = perform(
+    actual = perform(
         "tensor_reduce",
         dst=zeros(4, max(1, expected.size // 4)),
         op=op,
@@ -60,7 +60,7 @@ def test_tensor_reduce(op, axis):
         negate=False,
         keepdims=False,
     )["dst"]
-    np.testing.assert_allclose(got.reshape(expected.shape), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(actual.reshape(expected.shape), expected, rtol=1e-4, atol=1e-4)
     negated = perform(
         "tensor_reduce",
         dst=zeros(4, max(1, expected.size // 4)),
@@ -70,7 +70,7 @@ def test_tensor_reduce(op, axis):
         negate=True,
         keepdims=False,
     )["dst"]
-    np.testing.assert_array_equal(negated, -got)
+    np.testing.assert_array_equal(negated, -actual)
 
 
 def test_tensor_reduce_of_bits():
@@ -80,11 +80,11 @@ def test_tensor_reduce_of_bits():
         ("bitwise_or", np.bitwise_or),
         ("bitwise_xor", np.bitwise_xor),
     ):
-        got = perform("tensor_reduce", dst=zeros(3, 1, dtype=np.uint8), op=op, data=x, axis=(1,))[
-            "dst"
-        ]
+        actual = perform(
+            "tensor_reduce", dst=zeros(3, 1, dtype=np.uint8), op=op, data=x, axis=(1,)
+        )["dst"]
         expected = [[int(ufunc.reduce(row))] for row in x]
-        assert np.array_equal(got, expected)
+        assert np.array_equal(actual, expected)
 
 
 def test_reduction_of_nothing_and_of_one():
@@ -109,8 +109,8 @@ def test_reduction_of_nothing_and_of_one():
 )
 def test_partition_reduce(op, function):
     x = random(7, 3)
-    got = perform("tensor_partition_reduce", dst=zeros(1, 3), op=op, data=x)["dst"]
-    np.testing.assert_allclose(got[0], function(x.astype(np.float64), axis=0), rtol=1e-5)
+    actual = perform("tensor_partition_reduce", dst=zeros(1, 3), op=op, data=x)["dst"]
+    np.testing.assert_allclose(actual[0], function(x.astype(np.float64), axis=0), rtol=1e-5)
 
 
 def test_bn_stats_and_aggr_give_mean_and_variance():
@@ -121,10 +121,10 @@ def test_bn_stats_and_aggr_give_mean_and_variance():
     statistics = np.concatenate(
         [stats, perform("bn_stats", dst=zeros(5, 6), data=x[:, :7].copy())["dst"]], axis=1
     )
-    got = perform("bn_aggr", dst=zeros(5, 2), data=statistics)["dst"]
+    actual = perform("bn_aggr", dst=zeros(5, 2), data=statistics)["dst"]
     everything = np.concatenate([x, x[:, :7]], axis=1).astype(np.float64)
-    np.testing.assert_allclose(got[:, 0], everything.mean(axis=1), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(got[:, 1], everything.var(axis=1), rtol=1e-4)
+    np.testing.assert_allclose(actual[:, 0], everything.mean(axis=1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(actual[:, 1], everything.var(axis=1), rtol=1e-4)
 
 
 def test_bn_stats_of_one_element():
@@ -147,7 +147,7 @@ PYTHON = {
 def test_tensor_tensor_scan(op0, op1, reverse):
     x, y = random(3, 8) / 4, random(3, 8)
     initial = random(3, 1)
-    got = perform(
+    actual = perform(
         "tensor_tensor_scan",
         dst=zeros(3, 8),
         data0=x,
@@ -165,7 +165,7 @@ def test_tensor_tensor_scan(op0, op1, reverse):
             value = PYTHON[op0](a, b)
             c, d = (float(y[row, column]), value) if reverse else (value, float(y[row, column]))
             state = PYTHON[op1](c, d)
-            assert got[row, column] == pytest.approx(state, rel=1e-4, abs=1e-4)
+            assert actual[row, column] == pytest.approx(state, rel=1e-4, abs=1e-4)
 
 
 def run_on(memory, op, /, **operands):
@@ -203,8 +203,8 @@ def test_tensor_scalar_cumulative_and_its_registers(op1):
         register = float(start[row, 0])
         for column in range(12):
             register = PYTHON[op1](float(x[row, column % 6]) + 0.5, register)
-            got = (first if column < 6 else second)[row, column % 6]
-            assert got == pytest.approx(register, rel=1e-4, abs=1e-4)
+            actual = (first if column < 6 else second)[row, column % 6]
+            assert actual == pytest.approx(register, rel=1e-4, abs=1e-4)
 
 
 def test_tensor_scalar_reduce_and_negation():
@@ -272,7 +272,7 @@ def test_registers_of_the_vector_engine_are_shared():
         reduce_cmd="reset_reduce",
         reduce_init=0.0,
     )
-    got = run_on(
+    actual = run_on(
         memory,
         "tensor_scalar_reduce",
         dst=zeros(4, 5),
@@ -286,12 +286,12 @@ def test_registers_of_the_vector_engine_are_shared():
         reduce_init=None,
         reduce_res_negate=False,
     )
-    np.testing.assert_allclose(got["reduce_res"][:, 0], np.exp(x).sum(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(actual["reduce_res"][:, 0], np.exp(x).sum(axis=1), rtol=1e-5)
 
 
 def test_exponential():
     x, top = random(4, 5, dtype=BF16), random(4, 1)
-    got = perform(
+    actual = perform(
         "exponential",
         dst=zeros(4, 5),
         src=x,
@@ -301,8 +301,8 @@ def test_exponential():
         reduce_init=1.0,
     )
     expected = np.exp(x.astype(np.float64) - top)
-    np.testing.assert_allclose(got["dst"], expected, rtol=1e-5)
-    np.testing.assert_allclose(got["reduce_res"][:, 0], 1 + expected.sum(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(actual["dst"], expected, rtol=1e-5)
+    np.testing.assert_allclose(actual["reduce_res"][:, 0], 1 + expected.sum(axis=1), rtol=1e-5)
 
 
 def test_activation_scale_bias_and_registers():
@@ -357,7 +357,7 @@ def test_activation_scale_bias_and_registers():
 
 def test_activation_reduce_is_activation_with_reset():
     x = random(4, 3, 2)
-    got = perform(
+    actual = perform(
         "activation_reduce",
         dst=zeros(4, 3, 2),
         op="square",
@@ -368,7 +368,7 @@ def test_activation_reduce_is_activation_with_reset():
         scale=2.0,
     )
     np.testing.assert_allclose(
-        got["reduce_res"][:, 0], (4 * x.astype(np.float64) ** 2).sum(axis=(1, 2)), rtol=1e-5
+        actual["reduce_res"][:, 0], (4 * x.astype(np.float64) ** 2).sum(axis=(1, 2)), rtol=1e-5
     )
 
 
@@ -392,7 +392,7 @@ def test_reduce_res_may_overwrite_a_part_of_the_tile():
 
 def test_activate2_stages():
     x, v = random(4, 5), random(4, 1)
-    got = perform(
+    actual = perform(
         "activate2",
         dst=zeros(4, 5),
         op="prelu",
@@ -410,8 +410,8 @@ def test_activate2_stages():
     )
     shifted = v - x
     expected = np.where(shifted >= 0, shifted, 0.25 * shifted)
-    np.testing.assert_allclose(got["dst"], expected, rtol=1e-6)
-    np.testing.assert_allclose(got["reduce_res"][:, 0], expected.max(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(actual["dst"], expected, rtol=1e-6)
+    np.testing.assert_allclose(actual["reduce_res"][:, 0], expected.max(axis=1), rtol=1e-6)
 
 
 def test_statistics_do_not_depend_on_where_a_tile_lies():

@@ -203,10 +203,10 @@ def test_composition_reads_what_the_tile_would_hold(seed):
         slice(c, None),
     )
     composed = compose(access, source)
-    got = np.lib.stride_tricks.as_strided(
+    actual = np.lib.stride_tricks.as_strided(
         big.reshape(-1)[composed.offset :], composed.shape, [8 * s for s, _ in composed.pattern]
     )
-    assert np.array_equal(got, values[r:, c:])
+    assert np.array_equal(actual, values[r:, c:])
 
 
 def test_composition_gives_up_rather_than_guess():

@@ -46,14 +46,14 @@ def test_two_operators(number, ops):
     shape, reverse = SHAPES[number % 4], (bool(number & 1), bool(number & 2))
     data = np.abs(rng.standard_normal(shape) * 8).astype(source)
     vector, scalar = rng.standard_normal((shape[0], 1)).astype(F), F(rng.standard_normal())
-    got = perform(
+    actual = perform(
         "tensor_scalar", dst=np.zeros(shape, target), data=data,
         op0=ops[0], operand0=vector, reverse0=reverse[0],
         op1=ops[1], operand1=float(scalar), reverse1=reverse[1],
     )["dst"]  # fmt: skip
     for place in np.ndindex(shape):
         first = applied(ops[0], F(data[place]), vector[place[0], 0], reverse[0])
-        assert got[place] == stored(applied(ops[1], first, scalar, reverse[1]), target)
+        assert actual[place] == stored(applied(ops[1], first, scalar, reverse[1]), target)
 
 
 @pytest.mark.parametrize(("number", "ops"), PAIRS)
@@ -63,7 +63,7 @@ def test_scan(number, ops):
     data0 = np.abs(rng.standard_normal(shape) * 2).astype(DTYPES[number % 6])
     data1 = rng.standard_normal(shape).astype(F)
     initial = rng.standard_normal((shape[0], 1)).astype(F)
-    got = perform(
+    actual = perform(
         "tensor_tensor_scan", dst=np.zeros(shape, F), data0=data0, data1=data1, initial=initial,
         op0=ops[0], reverse0=reverse[0], op1=ops[1], reverse1=reverse[1],
     )["dst"]  # fmt: skip
@@ -72,4 +72,4 @@ def test_scan(number, ops):
         for place in np.ndindex(shape[1:]):
             first = applied(ops[0], F(data0[lane][place]), state, reverse[0])
             state = applied(ops[1], first, data1[lane][place], reverse[1])
-            assert got[lane][place] == state
+            assert actual[lane][place] == state

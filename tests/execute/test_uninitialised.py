@@ -287,9 +287,9 @@ def chosen(x, columns, dtype, predicated):
 @pytest.mark.parametrize("dtype", [nl.float32, nl.int32, nl.uint8])
 def test_what_is_not_chosen_may_be_uninitialised(dtype, predicated):
     x = np.arange(16).reshape(2, 8).astype(dtype)
-    want = x.copy()
-    want[:, 4:] = 7
-    np.testing.assert_array_equal(simulate(chosen)(x, 4, dtype, predicated), want)
+    expected = x.copy()
+    expected[:, 4:] = 7
+    np.testing.assert_array_equal(simulate(chosen)(x, 4, dtype, predicated), expected)
     with pytest.raises(NkiExecutionError, match="NKI-UNINITIALISED"):
         simulate(chosen)(x, 3, dtype, predicated)
 
@@ -356,7 +356,7 @@ def in_part(x, filled, compute):
 @pytest.mark.parametrize("compute", [_reduced, _reduced_across, _scanned])
 def test_a_reduction_marks_what_it_computes_from_marked_elements_and_no_more(compute):
     x = np.ones((4, 8), np.int32)
-    want = {_scanned: 2}.get(compute, 4)
-    assert simulate(in_part)(x, slice(0, 4), compute) == want
+    expected = {_scanned: 2}.get(compute, 4)
+    assert simulate(in_part)(x, slice(0, 4), compute) == expected
     with pytest.raises(NkiExecutionError, match="NKI-UNINITIALISED"):
         simulate(in_part)(x, slice(7, 8), compute)

@@ -18,7 +18,7 @@ from tests.execute.ways import run
 
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
 TRACED = pytest.mark.parametrize(
-    "way", ["direct", "loaded", "neff", pytest.param("jax", marks=pytest.mark.jax)]
+    "mode", ["direct", "loaded", "neff", pytest.param("jax", marks=pytest.mark.jax)]
 )
 """torch shares what JAX has loaded: in one process the second of them does not warn again."""
 UNINITIALISED = r"\[(NKI|NEFF)-UNINITIALISED\]"
@@ -228,11 +228,11 @@ UNCERTAIN = [
 ]  # fmt: skip
 
 
-def run_or_load(way, kernel) -> None:
-    if way == "loaded":
+def run_or_load(mode, kernel) -> None:
+    if mode == "loaded":
         runtime.load(compile_kernel(traced(kernel, X.shape)))
     else:
-        run(way, jit(kernel), X)
+        run(mode, jit(kernel), X)
 
 
 def line_of(kernel) -> int:
@@ -244,20 +244,20 @@ def line_of(kernel) -> int:
 
 @TRACED
 @pytest.mark.parametrize("kernel", CERTAIN, ids=lambda kernel: kernel.__name__)
-def test_a_certain_read_is_warned_of_at_its_line(way, kernel) -> None:
+def test_a_certain_read_is_warned_of_at_its_line(mode, kernel) -> None:
     with pytest.warns(UserWarning, match=UNINITIALISED) as caught:
-        run_or_load(way, kernel)
-    told = [warning for warning in caught if "-UNINITIALISED" in str(warning.message)]
-    places = {(Path(warning.filename).name, warning.lineno) for warning in told}
-    assert places == {(Path(__file__).name, line_of(kernel))}
+        run_or_load(mode, kernel)
+    messages = [warning for warning in caught if "-UNINITIALISED" in str(warning.message)]
+    locations = {(Path(warning.filename).name, warning.lineno) for warning in messages}
+    assert locations == {(Path(__file__).name, line_of(kernel))}
 
 
 @TRACED
 @pytest.mark.parametrize("kernel", UNCERTAIN, ids=lambda kernel: kernel.__name__)
-def test_what_may_be_written_is_not_warned_of(way, kernel) -> None:
+def test_what_may_be_written_is_not_warned_of(mode, kernel) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", UNINITIALISED)
-        run_or_load(way, kernel)
+        run_or_load(mode, kernel)
 
 
 def test_only_the_first_call_warns() -> None:

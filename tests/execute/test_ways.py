@@ -26,11 +26,11 @@ def doubled_in_private_memory(x):
 
 @every_way
 @pytest.mark.filterwarnings("ignore:.*private HBM")
-def test_a_result_in_private_memory_is_new_in_every_call(way):
+def test_a_result_in_private_memory_is_new_in_every_call(mode):
     results = []
     for _ in range(3):
         x = RNG.standard_normal((8, 16), np.float32)
-        results.append((run(way, doubled_in_private_memory, x), x))
+        results.append((run(mode, doubled_in_private_memory, x), x))
     for result, x in results:
         np.testing.assert_array_equal(result, 2 * x)
 
@@ -46,12 +46,12 @@ def rounded_by_a_view(x):
 
 
 @every_way
-def test_a_copy_through_a_tfloat32_view_rounds(way):
+def test_a_copy_through_a_tfloat32_view_rounds(mode):
     for number in (1.2345678, -3.1415927):
         x = np.full((4, 8), number, np.float32)
         halves = (x.view(np.uint32).astype(np.uint64) + 0x1000) & 0xFFFFE000  # no ties here
         expected = halves.astype(np.uint32).view(np.float32)
-        np.testing.assert_array_equal(run(way, rounded_by_a_view, x), expected)
+        np.testing.assert_array_equal(run(mode, rounded_by_a_view, x), expected)
 
 
 def _turns(count):
@@ -143,11 +143,11 @@ def halves_at_places_of_a_register(x):
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_products_accumulate_since_their_tensor_was_made(way, kernel, products):
+def test_products_accumulate_since_their_tensor_was_made(mode, kernel, products):
     for _ in range(2):
         x = RNG.integers(-3, 4, (16, 16)).astype(np.float32)
         expected = products * (x.T @ x)
-        result = run(way, kernel, x)
+        result = run(mode, kernel, x)
         np.testing.assert_array_equal(result[:, :16], expected)
         np.testing.assert_array_equal(result[:, -16:], expected)
 
@@ -161,14 +161,14 @@ def tanh_twenty_times(x):
 
 
 @every_way
-def test_threads_do_not_share_memory(way):
+def test_threads_do_not_share_memory(mode):
     from concurrent.futures import ThreadPoolExecutor
 
     inputs = [RNG.standard_normal((128, 512), np.float32) for _ in range(16)]
-    expected = [run(way, tanh_twenty_times, x) for x in inputs]
+    expected = [run(mode, tanh_twenty_times, x) for x in inputs]
     with ThreadPoolExecutor(4) as pool:
-        got = list(pool.map(lambda x: run(way, tanh_twenty_times, x), inputs))
-    for result, reference in zip(got, expected, strict=True):
+        actual = list(pool.map(lambda x: run(mode, tanh_twenty_times, x), inputs))
+    for result, reference in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(result, reference)
 
 
@@ -183,7 +183,7 @@ def halved(x):
 @pytest.mark.parametrize(
     "flush", [False, pytest.param(True, marks=pytest.mark.torch_xla)], ids=["", "flushing"]
 )
-def test_subnormal_numbers_are_kept(way, flush):
+def test_subnormal_numbers_are_kept(mode, flush):
     import sys
 
     inputs = [np.full((4, 8), x, np.float32) for x in (2e-38, 3e-39)]
@@ -193,7 +193,7 @@ def test_subnormal_numbers_are_kept(way, flush):
 
         torch.set_flush_denormal(True)
     try:
-        result = [run(way, halved, x) for x in inputs]
+        result = [run(mode, halved, x) for x in inputs]
         flushes = float(np.float32(2e-38) * np.float32(0.5)) == 0
     finally:
         if flush:

@@ -27,15 +27,15 @@ def _neff(kernel: Any, args: tuple[Any, ...]) -> Any:
 def _jax(kernel: Any, args: tuple[Any, ...]) -> Any:
     import jax
 
-    places = [place for place, value in enumerate(args) if isinstance(value, np.ndarray)]
+    positions = [position for position, value in enumerate(args) if isinstance(value, np.ndarray)]
 
     def call(*arrays: Any) -> Any:
         arguments = list(args)
-        for place, array in zip(places, arrays, strict=True):
-            arguments[place] = array
+        for position, array in zip(positions, arrays, strict=True):
+            arguments[position] = array
         return kernel(*arguments)
 
-    return jax.jit(call)(*(args[place] for place in places))
+    return jax.jit(call)(*(args[position] for position in positions))
 
 
 def _torch(kernel: Any, args: tuple[Any, ...]) -> Any:
@@ -51,8 +51,8 @@ def _threads(kernel: Any, args: tuple[Any, ...]) -> Any:
     copies = [[v.copy() if isinstance(v, np.ndarray) else v for v in args] for _ in range(16)]
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda arguments: kernel(*arguments), copies))
-    told = {b"".join(np.asarray(v).tobytes() for v in _several(result)) for result in results}
-    assert len(told) == 1
+    encodings = {b"".join(np.asarray(v).tobytes() for v in _several(result)) for result in results}
+    assert len(encodings) == 1
     return results[0]
 
 
@@ -72,11 +72,11 @@ WAYS = {
 _MARKS = {"jax": pytest.mark.jax, "torch": pytest.mark.torch_xla}
 
 every_way = pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=_MARKS.get(way, ())) for way in WAYS]
+    "mode", [pytest.param(mode, marks=_MARKS.get(mode, ())) for mode in WAYS]
 )
 
 
-def run(way: str, kernel: Any, *args: Any) -> np.ndarray[Any, Any]:
+def run(mode: str, kernel: Any, *args: Any) -> np.ndarray[Any, Any]:
     """The one result of a kernel, run in this way on copies of the arrays."""
     copies = tuple(v.copy() if isinstance(v, np.ndarray) else v for v in args)
-    return np.asarray(WAYS[way](kernel, copies))
+    return np.asarray(WAYS[mode](kernel, copies))

@@ -26,8 +26,8 @@ def main(folder: Path, kills: int) -> None:
     for number in range(kills):
 
         def write_two(number: int = number) -> None:
-            for turn in range(2):
-                flags = ["--target=trn1", f"--turn={2 * number + turn}"]
+            for iteration in range(2):
+                flags = ["--target=trn1", f"--turn={2 * number + iteration}"]
                 write_bundle(cache, kernel_module(*kernels), flags)
 
         before = len(list(cache.glob("*/.staging-*")))

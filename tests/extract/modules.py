@@ -43,11 +43,13 @@ def add_module(
         module.frontend_attributes.map["note"] = frontend
     main = module.computations.add(name=f"{prefix}main", id=first_id + 100)
     module.entry_computation_id = main.id
-    for place, kind in enumerate(("parameter", "parameter", opcode)):
-        inst = main.instructions.add(name=f"{prefix}i.{place}", opcode=kind, id=first_id + place)
+    for position, kind in enumerate(("parameter", "parameter", opcode)):
+        inst = main.instructions.add(
+            name=f"{prefix}i.{position}", opcode=kind, id=first_id + position
+        )
         _shape(inst.shape, extent)
         if kind == "parameter":
-            inst.parameter_number = place
+            inst.parameter_number = position
         inst.metadata.source_file = source
     operands = [first_id, first_id + 1]
     main.instructions[2].operand_ids.extend(reversed(operands) if swap else operands)
@@ -60,9 +62,9 @@ def kernel_module(*paths: Path) -> bytes:
     module = _module("m", 4)
     main = module.computations.add(name="main", id=9)
     module.entry_computation_id = 9
-    for place in range(2):
+    for position in range(2):
         inst = main.instructions.add(
-            name=f"p{place}", opcode="parameter", id=place + 1, parameter_number=place
+            name=f"p{position}", opcode="parameter", id=position + 1, parameter_number=position
         )
         _shape(inst.shape, 4)
     for number, path in enumerate(paths):

@@ -45,8 +45,8 @@ def test_many_writers_of_one_entry_agree(tmp_path: Path) -> None:
     def work() -> None:
         try:
             for _ in range(10):
-                for place, module in enumerate(modules):
-                    entries[place].add(write_bundle(tmp_path / "cache", module, FLAGS))
+                for position, module in enumerate(modules):
+                    entries[position].add(write_bundle(tmp_path / "cache", module, FLAGS))
         except BaseException as error:
             failures.append(error)
 
@@ -191,8 +191,8 @@ def test_a_flipped_bit_that_matters_is_noticed(tmp_path: Path) -> None:
     entry = write_bundle(tmp_path, add_module(), FLAGS)
     module = entry / "model.hlo_module.pb"
     content = module.read_bytes()
-    place = content.index(b"add")
-    module.write_bytes(content[:place] + b"a`d" + content[place + 3 :])
+    position = content.index(b"add")
+    module.write_bytes(content[:position] + b"a`d" + content[position + 3 :])
     assert not is_complete(entry)
     assert write_bundle(tmp_path, add_module(), FLAGS) == entry
     assert module.read_bytes() == content

@@ -232,8 +232,8 @@ def test_no_run_captures_the_same_modules(jax_script: Path, tmp_path: Path) -> N
 @pytest.mark.jax
 def test_keys_do_not_depend_on_folder_hash_seed_or_run(jax_script: Path, tmp_path: Path) -> None:
     names = []
-    for turn in range(2):
-        folder = tmp_path / f"copy{turn}" / ("deep" * turn or "x")
+    for iteration in range(2):
+        folder = tmp_path / f"copy{iteration}" / ("deep" * iteration or "x")
         folder.mkdir(parents=True)
         copy = folder / jax_script.name
         copy.write_text(jax_script.read_text())
@@ -243,7 +243,7 @@ def test_keys_do_not_depend_on_folder_hash_seed_or_run(jax_script: Path, tmp_pat
             output=folder / "out",
             stdout_to_stderr=True,
             environment=dict(
-                os.environ, PYTHONHASHSEED=str(turn), NKI_HLO_CACHE=str(folder / "kernels")
+                os.environ, PYTHONHASHSEED=str(iteration), NKI_HLO_CACHE=str(folder / "kernels")
             ),
         )
         assert run.exit_code == 0

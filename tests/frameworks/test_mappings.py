@@ -68,7 +68,7 @@ WAYS = {"call": scaled, "simulate": nki.simulate(scaled), "jax": in_jax, "torch"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", WAYS)
-def test_a_mapping_keeps_its_class(way: str, kind: str) -> None:
-    result = WAYS[way](KINDS[kind](X.copy()), defaultdict(three))
+@pytest.mark.parametrize("mode", WAYS)
+def test_a_mapping_keeps_its_class(mode: str, kind: str) -> None:
+    result = WAYS[mode](KINDS[kind](X.copy()), defaultdict(three))
     np.testing.assert_array_equal(np.asarray(result), X * 6)

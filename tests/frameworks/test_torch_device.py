@@ -156,21 +156,21 @@ def test_results_and_gradients_are_the_hosts(function: Any, dtype: Any) -> None:
     torch.testing.assert_close(after.cpu(), before)
 
 
-@pytest.mark.parametrize("way", ["backward", "autograd.backward", "grad", "jacobian", "twice"])
-def test_ways_to_a_gradient(way: str) -> None:
+@pytest.mark.parametrize("mode", ["backward", "autograd.backward", "grad", "jacobian", "twice"])
+def test_ways_to_a_gradient(mode: str) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.where(x > 0, x**3, x * 2) + torch.sgn(x)
 
     gradients = []
     for device in ("cpu", "neuron"):
         x = (torch.arange(4.0) - 1.5).to(device).requires_grad_()
-        if way == "backward":
+        if mode == "backward":
             function(x).sum().backward()
-        elif way == "autograd.backward":
+        elif mode == "autograd.backward":
             torch.autograd.backward(function(x).sum())
-        elif way == "grad":
+        elif mode == "grad":
             (x.grad,) = torch.autograd.grad(function(x).sum(), x)
-        elif way == "jacobian":
+        elif mode == "jacobian":
             x.grad = torch.autograd.functional.jacobian(function, x).sum(0)  # type: ignore[no-untyped-call]
         else:
             (once,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)

@@ -15,11 +15,11 @@ from nki_lang.isa.table import COLLECTIVES, TABLE
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def fuzzed(folder: Path, ways: str, count: int) -> dict[str, Any]:
+def fuzzed(folder: Path, modes: str, count: int) -> dict[str, Any]:
     """The report of a run over the first seeds."""
     report = folder / "report.json"
     command = [sys.executable, "scripts/fuzz/fuzz_kernels.py", "--count", str(count)]
-    command += ["--ways", ways, "--json", str(report)]
+    command += ["--ways", modes, "--json", str(report)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert report.exists(), done.stdout + done.stderr
     return json.loads(report.read_text())
@@ -31,15 +31,15 @@ def check(report: dict[str, Any], count: int) -> None:
     )
     assert all(
         runs >= count // 2
-        for way, runs in report["runs"].items()
-        if way not in ("refused whole", "simulate")
+        for mode, runs in report["runs"].items()
+        if mode not in ("refused whole", "simulate")
     )
 
 
 def test_on_the_host(tmp_path: Path) -> None:
-    ways = "simulate,direct,threads,klir,text,neff,neff by address"
-    report = fuzzed(tmp_path, ways, 20)
-    assert set(ways.split(",")) <= set(report["runs"])
+    modes = "simulate,direct,threads,klir,text,neff,neff by address"
+    report = fuzzed(tmp_path, modes, 20)
+    assert set(modes.split(",")) <= set(report["runs"])
     check(report, 20)
 
 

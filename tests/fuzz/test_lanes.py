@@ -23,8 +23,8 @@ def lanes(folder: Path, *options: str) -> tuple[int, str, dict[str, Any]]:
 
 def test_rounds_take_seeds_of_their_own_and_are_summed(tmp_path: Path) -> None:
     options = ("--hours", "0.003", "--round", "0.05", "--lanes", "2", "--drivers", "ranks")
-    code, told, table = lanes(tmp_path, *options, "--seed", "900")
-    assert code == 0, told
+    code, message, table = lanes(tmp_path, *options, "--seed", "900")
+    assert code == 0, message
     seeds = sorted(int(path.stem.split("-")[1]) for path in tmp_path.glob("ranks-*.json"))
     assert len(seeds) > 2 and seeds == [900 + 10_000_000 * number for number in range(len(seeds))]
     reports = [json.loads(path.read_text()) for path in tmp_path.glob("ranks-*.json")]
@@ -53,5 +53,5 @@ def test_differences_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_does_not_exist(tmp_path: Path) -> None:
-    code, told, _ = lanes(tmp_path, "--seed", "0", "--drivers", "telepathy")
-    assert code == 2 and "there is no driver 'telepathy'" in told
+    code, message, _ = lanes(tmp_path, "--seed", "0", "--drivers", "telepathy")
+    assert code == 2 and "there is no driver 'telepathy'" in message

@@ -91,7 +91,7 @@ def test_programs_that_run_too_long_are_dropped() -> None:
 class UpdateFuzzer:
     """Takes every program that sets a row within a loop for faulty."""
 
-    def faults(self, program: NestProgram, ways: list[str]) -> dict[str, str]:
+    def faults(self, program: NestProgram, modes: list[str]) -> dict[str, str]:
         program.meant()
         bodies = [step for step in walk(program.nest.body) if not isinstance(step, Compute)]
         inner = [

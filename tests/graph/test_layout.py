@@ -61,7 +61,7 @@ def crossed(
 
 
 def dag(rows: list[list[int]]) -> list[list[int]]:
-    return [[n % place for n in row] if place else [] for place, row in enumerate(rows)]
+    return [[n % position for n in row] if position else [] for position, row in enumerate(rows)]
 
 
 EDGE_LISTS = st.lists(st.lists(st.integers(0, 1 << 16), max_size=4), max_size=40)
@@ -70,21 +70,21 @@ EDGE_LISTS = st.lists(st.lists(st.integers(0, 1 << 16), max_size=4), max_size=40
 @given(EDGE_LISTS)
 def test_nodes_never_overlap_and_operands_are_above(rows: list[list[int]]) -> None:
     operands = dag(rows)
-    widths = [40.0 + 10 * (place % 5) for place in range(len(rows))]
+    widths = [40.0 + 10 * (position % 5) for position in range(len(rows))]
     drawing = lay_out(operands, widths, row=ROW, gap=GAP, high=HIGH)
-    for place, needed in enumerate(operands):
-        assert all(drawing.places[n][1] < drawing.places[place][1] for n in needed)
-    for place, (x, y) in enumerate(drawing.places):
-        assert widths[place] / 2 <= x + 0.1 and x + widths[place] / 2 <= drawing.width + 0.2
-        for number in range(place):
+    for position, needed in enumerate(operands):
+        assert all(drawing.places[n][1] < drawing.places[position][1] for n in needed)
+    for position, (x, y) in enumerate(drawing.places):
+        assert widths[position] / 2 <= x + 0.1 and x + widths[position] / 2 <= drawing.width + 0.2
+        for number in range(position):
             u, v = drawing.places[number]
-            assert y != v or abs(x - u) >= (widths[place] + widths[number]) / 2 + 7
+            assert y != v or abs(x - u) >= (widths[position] + widths[number]) / 2 + 7
 
 
 @given(EDGE_LISTS)
 @settings(max_examples=60)
 def test_no_edge_crosses_a_box_that_is_not_its_own(rows: list[list[int]]) -> None:
-    widths = [40.0 + 10 * (place % 5) for place in range(len(rows))]
+    widths = [40.0 + 10 * (position % 5) for position in range(len(rows))]
     operands = dag(rows)
     check(operands, widths)
 
@@ -93,7 +93,9 @@ def test_no_edge_crosses_a_box_that_is_not_its_own(rows: list[list[int]]) -> Non
 def test_edges_that_there_is_no_room_for_run_beside_the_drawing(seed: int) -> None:
     """A chain, each of its nodes also used far below."""
     draw = random.Random(seed)
-    operands = [[place - 1, draw.randrange(place)] if place else [] for place in range(110)]
+    operands = [
+        [position - 1, draw.randrange(position)] if position else [] for position in range(110)
+    ]
     assert layers_of(operands).far
     check(operands, [60.0] * 110)
 
@@ -106,7 +108,7 @@ def test_operands_after_their_user_are_drawn() -> None:
 
 def check(operands: list[list[int]], widths: list[float]) -> None:
     drawing = lay_out(operands, widths, row=ROW, gap=GAP, high=HIGH)
-    boxes = [(*place, width) for place, width in zip(drawing.places, widths, strict=True)]
+    boxes = [(*position, width) for position, width in zip(drawing.places, widths, strict=True)]
     edges = {(operand, user) for user, needed in enumerate(operands) for operand in needed}
     assert {(route.operand, route.user) for route in drawing.routes} == edges
     assert len(drawing.routes) == len(edges)
@@ -121,7 +123,7 @@ def check(operands: list[list[int]], widths: list[float]) -> None:
 
 def test_a_long_chain_is_laid_out_without_recursion() -> None:
     count = 10_000
-    operands = [[place - 1] if place else [] for place in range(count)]
+    operands = [[position - 1] if position else [] for position in range(count)]
     drawing = lay_out(operands, [10.0] * count, row=2, gap=1, high=1)
     assert drawing.height == 2 * count
     assert len({x for x, _ in drawing.places}) == 1  # straight
@@ -171,7 +173,9 @@ def test_the_page_leads_edges_around_boxes(tmp_path: Path) -> None:
         if number % 3 == 0 and count > 2:
             rows[draw.randrange(count - 1)].append(count - 1)
         graphs.append([sorted(set(row)) for row in rows])
-    graphs.append([[place - 1, draw.randrange(place)] if place else [] for place in range(110)])
+    graphs.append(
+        [[position - 1, draw.randrange(position)] if position else [] for position in range(110)]
+    )
     graphs[-1] = [sorted(set(row)) for row in graphs[-1]]
     lanes = 0
     for edges, drawing in zip(graphs, drawn_by_the_page(graphs, tmp_path), strict=True):

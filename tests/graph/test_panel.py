@@ -141,11 +141,11 @@ def chain(count: int, scope: str = "") -> str:
     """Additions one after the other; every 25 only one value is alive, else two."""
     lines = ["  %v0 = f32[4]{0} parameter(0)"]
     base = 0
-    for place in range(1, count):
-        operand = base if place % 25 else place - 1
-        base = place if place % 25 == 0 else base
-        meta = f', metadata={{op_name="{scope}.{place}/add"}}' if scope else ""
-        lines.append(f"  %v{place} = f32[4]{{0}} add(%v{place - 1}, %v{operand}){meta}")
+    for position in range(1, count):
+        operand = base if position % 25 else position - 1
+        base = position if position % 25 == 0 else base
+        meta = f', metadata={{op_name="{scope}.{position}/add"}}' if scope else ""
+        lines.append(f"  %v{position} = f32[4]{{0}} add(%v{position - 1}, %v{operand}){meta}")
     lines[-1] = lines[-1].replace("  %v", "  ROOT %v", 1)
     return "HloModule m\nENTRY %e {\n" + "\n".join(lines) + "\n}\n"
 
@@ -163,7 +163,9 @@ def test_a_large_module_without_useful_scopes_is_cut_into_blocks(scope: str) -> 
     assert sum(is_block for *_, is_block in data["scopes"]) >= len(inner)
     assert blocks == sorted(blocks, key=inner.index)  # each block is one range
     assert all(
-        operand <= place for place, node in enumerate(graph.nodes) for operand in node.operands
+        operand <= position
+        for position, node in enumerate(graph.nodes)
+        for operand in node.operands
     )
 
 

@@ -368,11 +368,11 @@ def test_truncation_names_offset_and_field(wide_bytes: bytes) -> None:
 def test_damage_deep_inside_names_the_field() -> None:
     proto = example()
     data = proto.SerializeToString()
-    place = data.index(b"product")
-    broken = data[:place] + b"\xff" + data[place + 1 :]
+    position = data.index(b"product")
+    broken = data[:position] + b"\xff" + data[position + 1 :]
     with pytest.raises(HloFileError, match=r"instructions\[4\]\.name\[0\] is not UTF-8") as caught:
         hlo_tools.load(broken)
-    assert caught.value.place == f"byte {place}"
+    assert caught.value.place == f"byte {position}"
 
 
 def walk(module: Module) -> None:

@@ -223,11 +223,11 @@ def test_commands(
         word.replace("OUT", str(tmp_path / "out")).replace("FILE", str(file)) for word in command
     ]
     words.insert(1, str(file))
-    code, told = run(words, capsys)
-    assert (code == 3) == interprets, told
-    assert (f"error[{CODE}]" if interprets else "does not know") in told
-    code, told = run([*words, "--allow-unknown-fields"], capsys)
-    assert code == 0, told
+    code, message = run(words, capsys)
+    assert (code == 3) == interprets, message
+    assert (f"error[{CODE}]" if interprets else "does not know") in message
+    code, message = run([*words, "--allow-unknown-fields"], capsys)
+    assert code == 0, message
 
 
 def run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

@@ -193,12 +193,12 @@ def test_our_bytes_are_these():
 
 
 def test_what_our_ir_cannot_say_is_kept():
-    place = position(4, 8, some(num(5)))
+    index = position(4, 8, some(num(5)))
     rotated = tensor("tensor0", SBUF, 128, [512], rotation=False, shared=True)
     body = array(
         block(
             "main.1",
-            dma(bir(rotated, 0, TILE_PATTERN), bir(A, 0, TILE_PATTERN), unique=True, place=place),
+            dma(bir(rotated, 0, TILE_PATTERN), bir(A, 0, TILE_PATTERN), unique=True, place=index),
         )
     )
     kernel = check(lnc(body))

@@ -53,8 +53,8 @@ def _through_files(kernel, tmp_path):
         inst.operands for inst in kernel.instructions()
     ]
     assert parse(str(read)) == read
-    places = {inst.location.file for inst in read.instructions() if inst.location}
-    assert places == {"test_traced.py"}
+    positions = {inst.location.file for inst in read.instructions() if inst.location}
+    assert positions == {"test_traced.py"}
     return read
 
 

@@ -135,8 +135,8 @@ def llama_generation() -> Model:
         if word.shape[1] > 1:
             mask = mask & jnp.tril(jnp.ones((word.shape[1], LENGTH), bool))
         for layer_weights, (keys, values) in zip(w["layers"], caches, strict=True):
-            places = position + jnp.arange(word.shape[1])
-            query, key, value = _projected(layer_weights, _rms(x, layer_weights["n1"]), places)
+            positions = position + jnp.arange(word.shape[1])
+            query, key, value = _projected(layer_weights, _rms(x, layer_weights["n1"]), positions)
             keys = lax.dynamic_update_slice(keys, key, (0, position, 0, 0))
             values = lax.dynamic_update_slice(values, value, (0, position, 0, 0))
             x = x + _attended(query, keys, values, mask) @ layer_weights["o"]

@@ -99,7 +99,7 @@ def shifted_windows() -> Model:
 
 def capacity() -> Model:
     """Experts that take at most six tokens each, in the order of the tokens (GShard)."""
-    experts, width, places, count = 4, 16, 6, 16
+    experts, width, positions, count = 4, 16, 6, 16
     weights = {
         "router": normal(0, width, experts), "up": normal(1, experts, width, 32, scale=0.2),
         "down": normal(2, experts, 32, width, scale=0.2),
@@ -109,9 +109,9 @@ def capacity() -> Model:
         x = batch["in"]
         gates, chosen = lax.top_k(jax.nn.softmax(x @ w["router"]), 2)
         one_hot = jax.nn.one_hot(chosen, experts)
-        place = jnp.cumsum(one_hot.reshape(-1, experts), 0).reshape(one_hot.shape) * one_hot - 1
-        fits = (place < places) & (place >= 0)
-        rows = jax.nn.one_hot(jnp.where(fits, place, -1).astype(jnp.int32), places)
+        position = jnp.cumsum(one_hot.reshape(-1, experts), 0).reshape(one_hot.shape) * one_hot - 1
+        fits = (position < positions) & (position >= 0)
+        rows = jax.nn.one_hot(jnp.where(fits, position, -1).astype(jnp.int32), positions)
         rows = rows * one_hot[..., None]
         inputs = jnp.einsum("tkec,td->ecd", rows, x)
         inner = jax.nn.gelu(jnp.einsum("ecd,edh->ech", inputs, w["up"]))
@@ -208,8 +208,8 @@ def beam_search() -> Model:
             inner, scores, last, texts = state
             inner = jnp.tanh(inner @ w["turn"] + w["embed"][last])
             following = jax.nn.log_softmax(inner @ w["out"]) + scores[..., None]
-            scores, places = lax.top_k(following.reshape(rows, -1), beams)
-            parent, last = places // words, places % words
+            scores, positions = lax.top_k(following.reshape(rows, -1), beams)
+            parent, last = positions // words, positions % words
             inner = jnp.take_along_axis(inner, parent[..., None], 1)
             texts = jnp.take_along_axis(texts, parent[..., None], 1).at[:, :, number].set(last)
             return inner, scores, last, texts

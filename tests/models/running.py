@@ -86,13 +86,13 @@ def _difference(actual: Any, expected: Any) -> float:
     return float(np.max(np.abs(actual - expected)) / max(np.max(np.abs(expected)), 1e-2))
 
 
-def _compare(actual: Any, expected: Any, tolerance: float, place: str) -> None:
-    assert actual.shape == expected.shape and actual.dtype == expected.dtype, place
+def _compare(actual: Any, expected: Any, tolerance: float, location: str) -> None:
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype, location
     if expected.dtype.kind in "biu":
-        np.testing.assert_array_equal(actual, expected, err_msg=place)
+        np.testing.assert_array_equal(actual, expected, err_msg=location)
         return
     # Gradients that are zero but for rounding (of a key's bias) have no size of their own.
     scale = max(float(np.max(np.abs(expected), initial=0.0)), 1e-2)
     np.testing.assert_allclose(
-        actual, expected, rtol=tolerance, atol=tolerance * scale, err_msg=place
+        actual, expected, rtol=tolerance, atol=tolerance * scale, err_msg=location
     )

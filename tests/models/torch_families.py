@@ -173,9 +173,9 @@ class _Graph(torch.nn.Module):
             return torch.zeros_like(rows).index_add(0, target, rows[source]) / count[:, None]
 
         rows = mean(self.inner(x)).relu()
-        places = target[:, None].expand(-1, rows.shape[1])
+        positions = target[:, None].expand(-1, rows.shape[1])
         largest = torch.zeros_like(rows).scatter_reduce(
-            0, places, rows[source], "amax", include_self=False
+            0, positions, rows[source], "amax", include_self=False
         )
         return mean(self.outer(rows + largest))
 
@@ -219,8 +219,8 @@ def gan() -> TorchModel:
         codes = torch.randn(3, 8, 1, 1, generator=seeded(seed + 1))
         return pictures(3, 3, 16, 16)(seed) | {"codes": codes}
 
-    def loss(told: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        return F.softplus(-told[0]).mean() + F.softplus(-told[1]).mean()
+    def loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return F.softplus(-scores[0]).mean() + F.softplus(-scores[1]).mean()
 
     return TorchModel(
         _Adversaries(), batch, lambda n, inputs: n(inputs["codes"], inputs["x"]), loss,

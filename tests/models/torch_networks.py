@@ -167,10 +167,10 @@ class _Generation(torch.nn.Module):
         logits: list[torch.Tensor] = []
         starts = [0, *range(LENGTH // 2, LENGTH)]
         for start, end in zip(starts, [*starts[1:], LENGTH], strict=True):
-            places = torch.arange(start, end, device=words.device)
+            positions = torch.arange(start, end, device=words.device)
             out = self.inner(
                 input_ids=words[:, start:end],
-                position_ids=places[None],
+                position_ids=positions[None],
                 past_key_values=cache,
                 use_cache=True,
             )

@@ -131,9 +131,9 @@ def copying(dtype: Any) -> Program:
     return Program("copying", "trn1", ["a"], ["c"], variables, graphs)
 
 
-def counted(turns: int = 4) -> Program:
+def counted(iterations: int = 4) -> Program:
     """``c[:, 16 i : 16 i + 16] = a[...] + a[...]`` in a loop on the device."""
-    shape, tile_shape = (128, 16 * turns), (128, 16)
+    shape, tile_shape = (128, 16 * iterations), (128, 16)
     a, c = hbm("a", shape), hbm("c", shape)
     x, z = sbuf("x", tile_shape), sbuf("z", tile_shape, 64)
     index = Register("i")
@@ -155,7 +155,9 @@ def counted(turns: int = 4) -> Program:
     vector = [Step(binary("add", whole(z), whole(x), whole(x)), ((0, 1),), (1,))]
     bodies = {"sync": sync, "vector": vector}
     programs = {
-        engine.name: [EngineLoop(0, index, 0, turns, 1, None, bodies.get(engine.name, []), line(3))]
+        engine.name: [
+            EngineLoop(0, index, 0, iterations, 1, None, bodies.get(engine.name, []), line(3))
+        ]
         for engine in engines()
     }
     return Program(

@@ -305,12 +305,14 @@ def test_diff(neff: Run, file: Path, tmp_path: Path) -> None:
     assert code == 1
     # Each figure is the one that another command reports.
     for side, path in (("before", file), ("after", changed)):
-        told = change[side]
+        message = change[side]
         info = json.loads(neff("info", path, "--json")[1])
-        assert told["file_size_bytes"] == path.stat().st_size
-        assert told["inputs_bytes"] == sum(row["bytes"] for row in info["inputs"])
-        assert told["estimated_time_us"] == json.loads(neff("time", path, "--json")[1])["total_us"]
-        assert told["instructions"] == sum(row["instructions"] for row in info["engines"])
+        assert message["file_size_bytes"] == path.stat().st_size
+        assert message["inputs_bytes"] == sum(row["bytes"] for row in info["inputs"])
+        assert (
+            message["estimated_time_us"] == json.loads(neff("time", path, "--json")[1])["total_us"]
+        )
+        assert message["instructions"] == sum(row["instructions"] for row in info["engines"])
     assert change["after"]["inputs_bytes"] == 2 * change["before"]["inputs_bytes"]
 
 

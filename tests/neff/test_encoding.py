@@ -48,7 +48,12 @@ def encode(program: Program, engine: Engine, sources: SourceTable) -> bytes:
 
 def decode(program: Program, engine: Engine, data: bytes, sources: SourceTable) -> list:
     return decode_engine(
-        data, engine=engine, core=0, variables=list(program.variables), sources=sources, place="x"
+        data,
+        engine=engine,
+        core=0,
+        variables=list(program.variables),
+        sources=sources,
+        location="x",
     )
 
 

@@ -110,7 +110,7 @@ def decode(encoded: Made) -> list[object]:
             core=0,
             variables=["other"],
             sources=SourceTable(),
-            place="sg00/vector.bin",
+            location="sg00/vector.bin",
         )
     )
 

@@ -31,11 +31,11 @@ def test_an_error_has_a_help_line(file: Path) -> None:
     for call, code in coded(ast.parse(file.read_text())):
         error_class = getattr(errors, ast.unparse(call.func).split(".")[-1], None)
         remedies = [keyword.value for keyword in call.keywords if keyword.arg == "remedy"]
-        told = any(not (isinstance(r, ast.Constant) and not r.value) for r in remedies)
+        message = any(not (isinstance(r, ast.Constant) and not r.value) for r in remedies)
         default = bool(error_class and getattr(error_class, "default_remedy", ""))
         if ast.unparse(call.func) == "uncovered":  # it takes the remedy of the code's kind
             default = bool(UNSUPPORTED[ast.literal_eval(code)].remedy)
-        assert told or default, f"{file.name}:{call.lineno} {code} says not what to do"
+        assert message or default, f"{file.name}:{call.lineno} {code} says not what to do"
 
 
 def test_a_wrong_command_line_is_an_error_of_this_program(

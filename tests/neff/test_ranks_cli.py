@@ -39,13 +39,13 @@ def test_a_model_for_several_devices(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert code == 0, err
     assert json.loads(command(capsys, "info", file, "--json")[1])["devices"] == 3
     assert "devices:          3" in command(capsys, "info", file)[1]
-    for turn in range(2):
-        values = np.random.default_rng(turn).integers(-9, 9, (3, 4)).astype(np.float32)
+    for iteration in range(2):
+        values = np.random.default_rng(iteration).integers(-9, 9, (3, 4)).astype(np.float32)
         for rank, value in enumerate(values):
             np.save(tmp_path / f"part{rank}.npy", value)
         input_word = f"input0={tmp_path}/part{{rank}}.npy"
         words = ["run", file, "-i", input_word, "-o", tmp_path / "out"]
-        code, out, err = command(capsys, *words, *["--ranks", 3] * turn)
+        code, out, err = command(capsys, *words, *["--ranks", 3] * iteration)
         assert code == 0 and f"{tmp_path}/out/rank_2/output0.npy  float32[4]" in out, err
         for rank in range(3):
             actual = np.load(tmp_path / "out" / f"rank_{rank}" / "output0.npy")

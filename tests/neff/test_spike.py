@@ -290,8 +290,8 @@ def test_ranks_run_together(package: Any, ranks_file: Path) -> None:
         tensor_input = tensor.from_numpy(values[rank], "input0", core_id=rank)
         return models[rank]({"input0": tensor_input})["output0"].numpy()
 
-    for turn in range(2):
-        values = np.random.default_rng(turn).integers(-9, 9, (3, 4)).astype(np.float32)
+    for iteration in range(2):
+        values = np.random.default_rng(iteration).integers(-9, 9, (3, 4)).astype(np.float32)
         with ThreadPoolExecutor(3) as pool:
             results = list(pool.map(run, range(3), [values] * 3))
         for rank, result in enumerate(results):

@@ -163,7 +163,7 @@ def test_issue_depends_on_the_toolchain() -> None:
 
 
 def test_loops_are_simulated_once_and_counted() -> None:
-    single, four, thousand = (estimate(counted(turns)) for turns in (1, 4, 1000))
+    single, four, thousand = (estimate(counted(iterations)) for iterations in (1, 4, 1000))
     turn = (thousand.total.value - four.total.value) / 996
     assert turn == pytest.approx(single.total.value, rel=0.1)
     assert four.cores[0].engines["vector"].events == 4
@@ -278,10 +278,10 @@ def test_measured_share_is_of_the_critical_path() -> None:
     assert estimate(program).measured_share == 0.0
 
 
-@pytest.mark.parametrize("turns", [2, 3, 40, 4000])
-def test_turns_of_a_loop_count_once_in_the_measured_share(turns: int) -> None:
+@pytest.mark.parametrize("iterations", [2, 3, 40, 4000])
+def test_turns_of_a_loop_count_once_in_the_measured_share(iterations: int) -> None:
     """The same as the share of the profile's critical path, which is attributed another way."""
-    program = counted(turns)
+    program = counted(iterations)
     program.target = "trn1"
     profile = profile_of(program)
     events = profile.estimate.cores[0].events

@@ -166,10 +166,12 @@ def test_banks_of_an_access() -> None:
         access = Access(
             tensor, row * columns + offset, ((columns, 8), *zip(steps, counts, strict=True))
         )
-        places = {offset + i * steps[0] + j * steps[1]
+        positions = {offset + i * steps[0] + j * steps[1]
                   for i in range(counts[0]) for j in range(counts[1])}  # fmt: skip
         start = tensor.address[1] if tensor.address else 0
-        touched = {(start + 4 * place + byte) // 2048 for place in places for byte in range(4)}
+        touched = {
+            (start + 4 * position + byte) // 2048 for position in positions for byte in range(4)
+        }
         expected = set(range(min(touched), max(touched) + 1))
         memories = memories_of(Instruction("memset", {"dst": access}, Engine.vector))
         assert set(memories) == {"psum", *(f"psum.{number}" for number in expected)}

@@ -35,11 +35,11 @@ def broken(a: Any, _count: int, _labels: list[str]) -> Any:
 WAYS = {"call": add, "simulate": nki.simulate(add)}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", WAYS)
 @pytest.mark.parametrize("value", [[1.0, 2.0], "text", None, 3.0, (1, 2), {"x": 1}])
-def test_an_attribute_of_a_tensor(way: str, value: Any) -> None:
+def test_an_attribute_of_a_tensor(mode: str, value: Any) -> None:
     with pytest.raises(AttributeError, match="argument 'a' of add is") as caught:
-        WAYS[way](value, ONES)
+        WAYS[mode](value, ONES)
     error = caught.value
     assert isinstance(error, NkiValidationError)
     assert error.code == "NKI-ARGUMENT"
@@ -48,11 +48,11 @@ def test_an_attribute_of_a_tensor(way: str, value: Any) -> None:
     assert "pass an array" in error.remedy
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", WAYS)
 @pytest.mark.parametrize("value", [[1.0, 2.0], None, 3.0, (1, 2)])
-def test_an_index_of_a_tensor(way: str, value: Any) -> None:
+def test_an_index_of_a_tensor(mode: str, value: Any) -> None:
     with pytest.raises(NkiValidationError) as caught:
-        WAYS[way](ONES, value, scale=2.0 if value is None else None)
+        WAYS[mode](ONES, value, scale=2.0 if value is None else None)
     if isinstance(value, list):  # Python cuts it; the function refuses the rest
         assert caught.value.code == "NKI-OPERAND"
         assert "where a tensor is needed" in str(caught.value)
@@ -61,9 +61,9 @@ def test_an_index_of_a_tensor(way: str, value: Any) -> None:
         assert "'b'" in str(caught.value)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_plain_values_that_the_kernel_takes_as_such(way: str) -> None:
-    result = WAYS[way](ONES, ONES, ["negative"], 3.0)
+@pytest.mark.parametrize("mode", WAYS)
+def test_plain_values_that_the_kernel_takes_as_such(mode: str) -> None:
+    result = WAYS[mode](ONES, ONES, ["negative"], 3.0)
     np.testing.assert_array_equal(result, -6 * ONES)
 
 
@@ -94,8 +94,8 @@ def test_torch() -> None:
         add("text", torch.ones(4, 8))
 
 
-@pytest.mark.parametrize("way", ["call", "keyword", "simulate", "trace", "again", "held"])
-def test_masked_arrays_are_refused(way: str) -> None:
+@pytest.mark.parametrize("mode", ["call", "keyword", "simulate", "trace", "again", "held"])
+def test_masked_arrays_are_refused(mode: str) -> None:
     @nki.jit
     def doubled(x, scale=2.0):
         x = x["x"] if isinstance(x, dict) else x
@@ -106,7 +106,7 @@ def test_masked_arrays_are_refused(way: str) -> None:
 
     plain = np.ones((4, 8), np.float32)
     masked = np.ma.array(plain, mask=plain > 0)
-    if way == "again":  # a call of the same shape is known
+    if mode == "again":  # a call of the same shape is known
         doubled(plain)
     calls = {
         "call": lambda: doubled(masked),
@@ -116,7 +116,7 @@ def test_masked_arrays_are_refused(way: str) -> None:
         "again": lambda: doubled(masked),
         "held": lambda: doubled({"x": masked}),
     }
-    with pytest.raises(NkiValidationError, match="masked array") as told:
-        calls[way]()
-    assert told.value.code == "NKI-ARGUMENT"
-    assert "filled" in str(told.value)
+    with pytest.raises(NkiValidationError, match="masked array") as caught:
+        calls[mode]()
+    assert caught.value.code == "NKI-ARGUMENT"
+    assert "filled" in str(caught.value)

@@ -33,10 +33,10 @@ def increased(a: Any) -> Any:
 WAYS = {"call": nki.jit, "simulate": nki.simulate, "framework": lambda k: NumpyKernel(func=k)}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_numpy(way: str) -> None:
+@pytest.mark.parametrize("mode", WAYS)
+def test_numpy(mode: str) -> None:
     for kernel, expected in ((copied, 3), (increased, 4)):
-        result = WAYS[way](kernel)(THREE)
+        result = WAYS[mode](kernel)(THREE)
         assert (result.shape, float(result)) == ((), expected)
 
 

@@ -52,9 +52,9 @@ def expected(x, wide):
 
 
 @every_way
-def test_assignments_agree_with_numpy(way):
+def test_assignments_agree_with_numpy(mode):
     for x in ARRAYS:
-        np.testing.assert_array_equal(run(way, assigned, x, x + 100), expected(x, x + 100))
+        np.testing.assert_array_equal(run(mode, assigned, x, x + 100), expected(x, x + 100))
 
 
 @jit
@@ -74,7 +74,7 @@ def integers(x):
 
 
 @every_way
-def test_integers_keep_their_bits(way):
+def test_integers_keep_their_bits(mode):
     for x in (
         np.array([[-1, 2, 3, (1 << 30) + 1]] * 4, np.int32),
         np.arange(16, dtype=np.int32).reshape(4, 4),
@@ -82,7 +82,7 @@ def test_integers_keep_their_bits(way):
         wide = np.repeat(x[1:2], 4, 0)
         wide[0, 3], wide[2, 0] = 11, (1 << 25) + 1
         reference = np.concatenate([x, np.full((4, 4), -(1 << 31) + 1, np.int32), wide], 1)
-        np.testing.assert_array_equal(run(way, integers, x), reference.view(np.uint32))
+        np.testing.assert_array_equal(run(mode, integers, x), reference.view(np.uint32))
 
 
 def test_conversions_to_floats_round_as_numpy():

@@ -33,10 +33,10 @@ def rows_doubled(x, count):
     return out
 
 
-def halved_until_small(x, turns):
+def halved_until_small(x, iterations):
     """``x`` halved as often as the counter tile says, by ``while register:``."""
     out = out_like(x)
-    tile, left = nl.load(x), nl.load(turns)
+    tile, left = nl.load(x), nl.load(iterations)
     reg = nisa.register_alloc()
     nisa.register_load(reg, left)
     while reg:
@@ -47,10 +47,10 @@ def halved_until_small(x, turns):
     return out
 
 
-def counted_down(x, turns):
+def counted_down(x, iterations):
     """The same by ``nl.while_loop``."""
     out = out_like(x)
-    tile, left = nl.load(x), nl.load(turns)
+    tile, left = nl.load(x), nl.load(iterations)
     start = nisa.register_alloc()
     nisa.register_load(start, left)
 
@@ -119,7 +119,7 @@ def test_fori_loop_and_nesting():
 
 
 def test_two_while_loops_and_one_inside_another():
-    def kernel(x, turns):
+    def kernel(x, iterations):
         a = nisa.register_alloc(1)
         while a:
             b = nisa.register_alloc(2)
@@ -128,7 +128,7 @@ def test_two_while_loops_and_one_inside_another():
             nisa.register_move(a, 0)
         while a:
             nisa.register_move(a, 0)
-        return halved_until_small(x, turns)
+        return halved_until_small(x, iterations)
 
     traced = trace(kernel, spec(8, 4), spec(1, 1, dtype=nl.int32))
     loops = [s for s in traced.bodies[0] if isinstance(s, WhileLoop)]
@@ -356,13 +356,13 @@ def looping(source, tmp_path):
     return space["kernel"], 8
 
 
-@pytest.mark.parametrize("way", ["trace", "simulate"])
+@pytest.mark.parametrize("mode", ["trace", "simulate"])
 @pytest.mark.parametrize("name", LEFT)
-def test_a_loop_that_is_left_is_told_in_both_ways(name, way, tmp_path):
+def test_a_loop_that_is_left_is_told_in_both_ways(name, mode, tmp_path):
     kernel, line = looping(LEFT[name], tmp_path)
     x = np.zeros((4, 8), np.float32)
     with pytest.raises(NkiValidationError) as caught:
-        (trace_kernel if way == "trace" else lambda k, a: simulate(k)(*a))(kernel, (x,))
+        (trace_kernel if mode == "trace" else lambda k, a: simulate(k)(*a))(kernel, (x,))
     assert caught.value.code == "NKI-LOOP-LEFT"
     assert caught.value.location.line == line + (name == "exception")
 

@@ -39,13 +39,13 @@ CALLS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", ["simulate", "trace"])
+@pytest.mark.parametrize("mode", ["simulate", "trace"])
 @pytest.mark.parametrize("name", CALLS)
-def test_a_sentence_at_the_users_line(name, way):
+def test_a_sentence_at_the_users_line(name, mode):
     body, code, sentence = CALLS[name]
     x = np.zeros((4, 4), np.float32)
     with pytest.raises(NkiError) as caught:
-        simulate(jit(body))(x) if way == "simulate" else trace(jit(body), (x,))
+        simulate(jit(body))(x) if mode == "simulate" else trace(jit(body), (x,))
     assert caught.value.code == code
     assert sentence in str(caught.value)
     assert caught.value.location.file == __file__
@@ -67,8 +67,8 @@ def test_a_warning_without_a_line_in_the_kernel_names_the_call():
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("way", ["simulate", "trace"])
-def test_an_argument_that_is_a_list_is_named(way):
+@pytest.mark.parametrize("mode", ["simulate", "trace"])
+def test_an_argument_that_is_a_list_is_named(mode):
     def kernel(x, factors):
         tile = nl.load(x)
         nisa.tensor_tensor(tile, factors, tile, nl.multiply)
@@ -77,7 +77,7 @@ def test_an_argument_that_is_a_list_is_named(way):
     with pytest.raises(
         NkiError, match=r"data1=\[1.0, 2.0\].*argument 'factors' of kernel"
     ) as caught:
-        simulate(jit(kernel))(x, [1.0, 2.0]) if way == "simulate" else trace(
+        simulate(jit(kernel))(x, [1.0, 2.0]) if mode == "simulate" else trace(
             kernel, (x, [1.0, 2.0])
         )
     assert caught.value.code == "NKI-ARGUMENT"

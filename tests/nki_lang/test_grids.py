@@ -29,10 +29,10 @@ def copied_by_tiles(x):
 
 
 @every_way
-def test_tiles_cover_a_tensor_with_partial_edges(way):
+def test_tiles_cover_a_tensor_with_partial_edges(mode):
     for x in ARRAYS:
         factor = np.arange(70)[:, None] // 32 + 10 * (np.arange(50) // 20)
-        np.testing.assert_array_equal(run(way, copied_by_tiles, x), x * factor.astype(np.float32))
+        np.testing.assert_array_equal(run(mode, copied_by_tiles, x), x * factor.astype(np.float32))
 
 
 @jit
@@ -58,9 +58,9 @@ def staged_in_sbuf(x):
 
 
 @every_way
-def test_tiles_in_sbuf_are_side_by_side(way):
+def test_tiles_in_sbuf_are_side_by_side(mode):
     for x in ARRAYS:
-        np.testing.assert_array_equal(run(way, staged_in_sbuf, x), x)
+        np.testing.assert_array_equal(run(mode, staged_in_sbuf, x), x)
 
 
 def hbm(*shape):

@@ -127,19 +127,19 @@ CUBE = RANDOM.standard_normal((8, 5, 6)).astype(np.float32)
 @pytest.mark.parametrize("axis", [2, -1, (1, 2)])
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_reductions(name, axis, keepdims):
-    got = run(lambda x: getattr(nl, name)(x, axis, keepdims=keepdims), CUBE)
+    actual = run(lambda x: getattr(nl, name)(x, axis, keepdims=keepdims), CUBE)
     expected = REDUCTIONS[name](CUBE.astype(np.float64), axis=axis, keepdims=keepdims)
     if expected.ndim == 1:
         expected = expected[:, None]
-    assert got.shape == expected.shape
-    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_products_variance_and_all():
     small = np.abs(CUBE) * 0.5 + 0.5
     np.testing.assert_allclose(run(lambda x: nl.prod(x, -1), small), small.prod(-1), rtol=1e-5)
-    got = run(lambda x: nl.var(x, (1, 2)), CUBE)
-    np.testing.assert_allclose(got, CUBE.var((1, 2), keepdims=True), rtol=1e-4)
+    actual = run(lambda x: nl.var(x, (1, 2)), CUBE)
+    np.testing.assert_allclose(actual, CUBE.var((1, 2), keepdims=True), rtol=1e-4)
     flags = (CUBE > -1.5).astype(np.float32)
     assert np.array_equal(run(lambda x: nl.all(x, -1), flags), flags.all(-1))
 
@@ -147,9 +147,9 @@ def test_products_variance_and_all():
 def test_softmax_and_rms_norm():
     powers = np.exp(A - A.max(-1, keepdims=True))
     np.testing.assert_allclose(run(nl.softmax, A), powers / powers.sum(-1, keepdims=True), rtol=2e-5)  # fmt: skip
-    got = run(lambda x, w: nl.rms_norm(x, w, axis=1, n=24), A, POSITIVE)
+    actual = run(lambda x, w: nl.rms_norm(x, w, axis=1, n=24), A, POSITIVE)
     expected = A / np.sqrt((A**2).mean(-1, keepdims=True) + 1e-6) * POSITIVE
-    np.testing.assert_allclose(got, expected, rtol=2e-5)
+    np.testing.assert_allclose(actual, expected, rtol=2e-5)
 
 
 def test_where_takes_tiles_and_numbers():
@@ -162,8 +162,8 @@ def test_matmul_and_transpose():
     left = RANDOM.standard_normal((16, 32)).astype(np.float32)
     right = RANDOM.standard_normal((32, 40)).astype(np.float32)
     np.testing.assert_allclose(run(nl.matmul, left, right), left @ right, rtol=1e-4, atol=1e-5)
-    got = run(lambda x, y: nl.matmul(x, y, transpose_x=True), left.T.copy(), right)
-    np.testing.assert_allclose(got, left @ right, rtol=1e-4, atol=1e-5)
+    actual = run(lambda x, y: nl.matmul(x, y, transpose_x=True), left.T.copy(), right)
+    np.testing.assert_allclose(actual, left @ right, rtol=1e-4, atol=1e-5)
     assert np.array_equal(run(nl.transpose, left), left.T)
 
 

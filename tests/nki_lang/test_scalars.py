@@ -29,12 +29,12 @@ def doubled_rows(x, count):
 
 
 @every_way
-def test_scalars_are_bounds_and_indices(way):
+def test_scalars_are_bounds_and_indices(mode):
     for x, count in ((np.arange(24, dtype=np.float32).reshape(6, 4), 4),
                      (np.random.default_rng(2).standard_normal((6, 4), np.float32), 5)):  # fmt: skip
         expected = x.copy()
         expected[:count] = 2 * x[:count][::-1]
-        result = run(way, doubled_rows, x, np.array([[count]], np.int32))
+        result = run(mode, doubled_rows, x, np.array([[count]], np.int32))
         np.testing.assert_array_equal(result, expected)
 
 
@@ -51,12 +51,12 @@ def wrapped(x):
 
 
 @every_way
-def test_arithmetic_wraps_at_32_bits(way):
+def test_arithmetic_wraps_at_32_bits(mode):
     for row in ([100000, 2**31 - 1, 0], [-5, 12, 0]):
         x = np.array([row], np.int32)
         a, b = (x[:, place].astype(np.int64) for place in (0, 1))
         exact = np.stack([a * a, 1 + b, -a + b * 3 - 7], 1)
-        np.testing.assert_array_equal(run(way, wrapped, x), exact.astype(np.int32))
+        np.testing.assert_array_equal(run(mode, wrapped, x), exact.astype(np.int32))
 
 
 def test_counters_keep_the_operators_of_registers():

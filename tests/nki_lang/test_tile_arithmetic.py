@@ -252,7 +252,7 @@ def test_an_if_on_a_register_is_told_by_the_simulator_too():
         simulate(kernel)(X, False)
     with pytest.warns(UserWarning, match="NKI-REGISTER-VALUE") as caught:
         simulate(kernel)(X, True)
-    (told,) = (entry for entry in caught if entry.category is UserWarning)
-    assert told.lineno == kernel.__code__.co_firstlineno + 5
+    (message,) = (entry for entry in caught if entry.category is UserWarning)
+    assert message.lineno == kernel.__code__.co_firstlineno + 5
     with pytest.raises(TypeError, match="while register"):
         trace(kernel, (X, True))

@@ -52,35 +52,35 @@ def tensor_tensor():
     for name, function in BINARY.items():
         target = "trn3" if name in TRN3 else next(TARGETS)
         a, b = values("float32", 40, 1), list(reversed(values("float32", 40, 2)))
-        want = [f32(function(x, y)) for x, y in zip(a, b, strict=True)]
+        expected = [f32(function(x, y)) for x, y in zip(a, b, strict=True)]
         if name.startswith("abs_"):  # which operand NaN chooses is not documented
-            want = [None if math.isnan(x) or math.isnan(y) else w
-                    for x, y, w in zip(a, b, want, strict=True)]  # fmt: skip
+            expected = [None if math.isnan(x) or math.isnan(y) else w
+                    for x, y, w in zip(a, b, expected, strict=True)]  # fmt: skip
         yield Case("tensor_tensor", target, {"data1": (rows(a, 10), "float32"),
                    "data2": (rows(b, 10), "float32")}, {"dst": ((4, 10), "float32")},
-                   {"dst": want}, {"op": op_of(name)}, note=name)  # fmt: skip
+                   {"dst": expected}, {"op": op_of(name)}, note=name)  # fmt: skip
     for left, right, out in zip(TYPES, TYPES[5:] + TYPES[:5], TYPES[9:] + TYPES[:9], strict=True):
         a, b = values(left, 24, 3), values(right, 24, 4)
-        want = [rounded(f32(f32(x) + f32(y)), out) for x, y in zip(a, b, strict=True)]
+        expected = [rounded(f32(f32(x) + f32(y)), out) for x, y in zip(a, b, strict=True)]
         yield Case("tensor_tensor", next(TARGETS), {"data1": (rows(a, 8), left),
                    "data2": (rows(b, 8), right, "psum")}, {"dst": ((3, 8), out)},
-                   {"dst": want}, {"op": nl.add, "engine": nisa.engine.vector})  # fmt: skip
+                   {"dst": expected}, {"op": nl.add, "engine": nisa.engine.vector})  # fmt: skip
     for name, dtype in itertools.product(BITS, INTS):
         a, b = values(dtype, 12, 5), values(dtype, 12, 6)
         if "shift" in name:
             b = [abs(y) % 20 for y in b]
-        want = [bits(name, x, y, dtype) for x, y in zip(a, b, strict=True)]
+        expected = [bits(name, x, y, dtype) for x, y in zip(a, b, strict=True)]
         yield Case("tensor_tensor", next(TARGETS), {"data1": (rows(a, 6), dtype),
                    "data2": (rows(b, 6), dtype)}, {"dst": ((2, 6), dtype)},
-                   {"dst": want}, {"op": op_of(name)}, note=name)  # fmt: skip
+                   {"dst": expected}, {"op": op_of(name)}, note=name)  # fmt: skip
     for name, dtype in itertools.product(("add", "subtract", "multiply"), ("int32", "uint32")):
         a, b = values(dtype, 12, 7), values(dtype, 12, 8)
         span, low = 1 << 32, INTS[dtype][0]
         exact = {"add": int.__add__, "subtract": int.__sub__, "multiply": int.__mul__}[name]
-        want = [(exact(x, y) - low) % span + low for x, y in zip(a, b, strict=True)]
+        expected = [(exact(x, y) - low) % span + low for x, y in zip(a, b, strict=True)]
         yield Case("tensor_tensor", next(TARGETS), {"data1": (rows(a, 6), dtype),
                    "data2": (rows(b, 6), dtype)}, {"dst": ((2, 6), dtype)},
-                   {"dst": want}, {"op": op_of(name)}, note=f"native {name}")  # fmt: skip
+                   {"dst": expected}, {"op": op_of(name)}, note=f"native {name}")  # fmt: skip
     big = values("float32", 128 * 512, 9)
     yield Case("tensor_tensor", "trn2", {"data1": (rows(big, 512), "float32"),
                "data2": (rows(big, 512), "float32")}, {"dst": ((128, 512), "bfloat16")},
@@ -102,26 +102,26 @@ def tensor_scalar():
         data = values("float32", 36, 11)
         vector = [2.5, -1.0, 0.0]
         reverse = index % 2 == 1
-        want = []
-        for place, x in enumerate(data):
-            y = vector[place // 12]
+        expected = []
+        for position, x in enumerate(data):
+            y = vector[position // 12]
             first = f32(BINARY[name](*((y, x) if reverse else (x, y))))
-            want.append(f32(BINARY[second](*((first, 3.0) if reverse else (3.0, first)))))
+            expected.append(f32(BINARY[second](*((first, 3.0) if reverse else (3.0, first)))))
         yield Case("tensor_scalar", next(TARGETS), {"data": (rows(data, 12), "float32"),
                    "operand0": ([[y] for y in vector], "float32")}, {"dst": ((3, 12), "float32")},
-                   {"dst": want}, {"op0": op_of(name), "reverse0": reverse, "op1": op_of(second),
+                   {"dst": expected}, {"op0": op_of(name), "reverse0": reverse, "op1": op_of(second),
                     "operand1": 3.0, "reverse1": not reverse}, note=f"{name} {second}")  # fmt: skip
     for left, out in zip(TYPES, TYPES[4:] + TYPES[:4], strict=True):
         data = values(left, 20, 12)
-        want = [rounded(f32(f32(f32(x) * 0.75) - 1.25), out) for x in data]
+        expected = [rounded(f32(f32(f32(x) * 0.75) - 1.25), out) for x in data]
         yield Case("tensor_scalar", next(TARGETS), {"data": (rows(data, 5), left, "psum")},
-                   {"dst": ((4, 5), out)}, {"dst": want},
+                   {"dst": ((4, 5), out)}, {"dst": expected},
                    {"op0": nl.multiply, "operand0": 0.75, "op1": nl.subtract, "operand1": 1.25})  # fmt: skip
     for name, dtype in itertools.product(BITS, ("uint8", "int16", "int32")):
         data = values(dtype, 8, 13)
-        want = [bits(name, x, 3, dtype) for x in data]
+        expected = [bits(name, x, 3, dtype) for x in data]
         yield Case("tensor_scalar", next(TARGETS), {"data": (rows(data, 4), dtype)},
-                   {"dst": ((2, 4), dtype)}, {"dst": want}, {"op0": op_of(name), "operand0": 3},
+                   {"dst": ((2, 4), dtype)}, {"dst": expected}, {"op0": op_of(name), "operand0": 3},
                    note=name)  # fmt: skip
     unary = {"abs": abs, "rsqrt": lambda x: 1 / math.sqrt(x), "reciprocal": lambda x: 1 / x,
              "square": lambda x: x * x, "relu": lambda x: max(x, 0.0)}  # fmt: skip
@@ -139,15 +139,15 @@ def scalar_tensor_tensor():
         reverse = bool(index % 2)
         if name in TRN3 or second in TRN3:
             continue
-        want = []
+        expected = []
         for x, z in zip(data, summand, strict=True):
             first = f32(BINARY[name](*((1.5, x) if reverse else (x, 1.5))))
-            want.append(
+            expected.append(
                 rounded(f32(BINARY[second](*((z, first) if reverse else (first, z)))), "bfloat16")
             )
         yield Case("scalar_tensor_tensor", next(TARGETS), {"data": (rows(data, 10), "float32"),
                    "operand1": (rows(summand, 10), "float32", "psum")},
-                   {"dst": ((2, 10), "bfloat16")}, {"dst": want},
+                   {"dst": ((2, 10), "bfloat16")}, {"dst": expected},
                    {"op0": op_of(name), "operand0": 1.5, "op1": op_of(second),
                     "reverse0": reverse, "reverse1": reverse}, note=f"{name} {second}")  # fmt: skip
 
@@ -157,7 +157,7 @@ def tensor_tensor_scan():
     for name, second, reverse in (("multiply", "add", False), ("add", "maximum", True),
                                   ("subtract", "add", True), ("maximum", "minimum", False)):  # fmt: skip
         left, right = values("float32", 20, 31, False), values("bfloat16", 20, 32, False)
-        want = []
+        expected = []
         for row in range(2):
             state = [0.5, -1.0][row]
             for x, y in zip(
@@ -165,10 +165,10 @@ def tensor_tensor_scan():
             ):
                 first = f32(BINARY[name](*((state, x) if reverse else (x, state))))
                 state = f32(BINARY[second](*((y, first) if reverse else (first, y))))
-                want.append(state)
+                expected.append(state)
         yield Case("tensor_tensor_scan", next(TARGETS), {"data0": (rows(left, 10), "float32"),
                    "data1": (rows(right, 10), "bfloat16"), "initial": ([[0.5], [-1.0]], "float32")},
-                   {"dst": ((2, 10), "float32")}, {"dst": want}, {"op0": op_of(name),
+                   {"dst": ((2, 10), "float32")}, {"dst": expected}, {"op0": op_of(name),
                    "op1": op_of(second), "reverse0": reverse, "reverse1": reverse},
                    note=f"{name} {second}")  # fmt: skip
 
@@ -177,9 +177,9 @@ def reciprocal():
     """One over each element."""
     for dtype, out in zip(TYPES, TYPES[3:] + TYPES[:3], strict=True):
         data = values(dtype, 24, 41)
-        want = [rounded(f32(ACTIVATIONS["reciprocal"](f32(x))), out) for x in data]
+        expected = [rounded(f32(ACTIVATIONS["reciprocal"](f32(x))), out) for x in data]
         yield Case("reciprocal", next(TARGETS), {"data": (rows(data, 8), dtype)},
-                   {"dst": ((3, 8), out)}, {"dst": want})  # fmt: skip
+                   {"dst": ((3, 8), out)}, {"dst": expected})  # fmt: skip
 
 
 def activation():
@@ -190,19 +190,19 @@ def activation():
         if name == "arctan":
             low, high = -0.75, 0.75
         data = [f32(source.uniform(low, high)) for _ in range(30)]
-        want = [function(x) for x in data]
+        expected = [function(x) for x in data]
         yield Case("activation", next(TARGETS), {"data": (rows(data, 10), "float32")},
-                   {"dst": ((3, 10), "float32")}, {"dst": want}, {"op": op_of(name)},
+                   {"dst": ((3, 10), "float32")}, {"dst": expected}, {"op": op_of(name)},
                    close=3e-5, note=name)  # fmt: skip
     data = values("bfloat16", 20, 51, False)
     for scale, out in ((0.5, "int16"), (-2.0, "float16"), (1.0, "uint8"), (3.0, "bfloat16")):
         biased = [
             f32(f32(x * scale) + y) for x, y in zip(data, [0.25] * 10 + [-4.0] * 10, strict=True)
         ]
-        want = [rounded(max(x, 0.0), out) for x in biased]
+        expected = [rounded(max(x, 0.0), out) for x in biased]
         totals = [f32(sum(max(x, 0.0) for x in biased[start : start + 10])) for start in (0, 10)]
         yield Case("activation", "trn2", {"data": (rows(data, 10), "bfloat16", "psum"),
-                   "bias": ([[0.25], [-4.0]], "float32")}, {"dst": ((2, 10), out)}, {"dst": want},
+                   "bias": ([[0.25], [-4.0]], "float32")}, {"dst": ((2, 10), out)}, {"dst": expected},
                    {"op": nl.relu, "scale": scale}, note=f"scale {scale}")  # fmt: skip
         yield Case("activation", "trn2", {"data": (rows(data, 10), "bfloat16"),
                    "bias": ([[0.25], [-4.0]], "float32")},
@@ -215,16 +215,16 @@ def activation_reduce():
     """The activation and its sum or maximum."""
     data = values("float32", 24, 61, False)
     for name, function, start in (("add", lambda a, b: a + b, 0.0), ("maximum", max, -math.inf)):
-        want = [f32(x * x) for x in data]
+        expected = [f32(x * x) for x in data]
         totals = []
-        for row in rows(want, 12):
+        for row in rows(expected, 12):
             total = start
             for x in row:
                 total = function(total, x)
             totals.append(total)
         yield Case("activation_reduce", "trn2", {"data": (rows(data, 12), "float32")},
                    {"dst": ((2, 12), "bfloat16"), "reduce_res": ((2, 1), "float32")},
-                   {"dst": [rounded(x, "bfloat16") for x in want], "reduce_res": totals},
+                   {"dst": [rounded(x, "bfloat16") for x in expected], "reduce_res": totals},
                    {"op": nl.square, "reduce_op": op_of(name)}, close=1e-6, note=name)  # fmt: skip
 
 
@@ -234,15 +234,15 @@ def activate2():
     for first, second, reverse in (("multiply", "add", False), ("multiply", "subtract", True),
                                    ("multiply", "bypass", False), ("add", "bypass", False),
                                    ("subtract", "bypass", True), ("bypass", "bypass", False)):  # fmt: skip
-        want = []
+        expected = []
         for x in data:
             y = x if first == "bypass" else f32(BINARY[first](*((2.0, x) if reverse else (x, 2.0))))
             if second != "bypass":
                 y = f32(BINARY[second](*((0.5, y) if reverse else (y, 0.5))))
-            want.append(y if y >= 0 else f32(y * 0.25))
+            expected.append(y if y >= 0 else f32(y * 0.25))
         low = first != "bypass"
         yield Case("activate2", "trn3", {"data": (rows(data, 6), "float16")},
-                   {"dst": ((2, 6), "float32")}, {"dst": want},
+                   {"dst": ((2, 6), "float32")}, {"dst": expected},
                    {"op": nl.prelu, "imm0": 2.0, "imm1": 0.5, "op0": op_of(first),
                     "op1": op_of(second), "relu_param": 0.25, "reverse0": reverse and low,
                     "reverse1": reverse and second != "bypass"}, note=f"{first} {second}")  # fmt: skip
@@ -252,14 +252,14 @@ def exponential():
     """exp of a difference, and the sum of the results."""
     data = values("float32", 20, 81, False)
     top = [max(data[:10]), max(data[10:])]
-    want = [math.exp(x - top[place // 10]) for place, x in enumerate(data)]
+    expected = [math.exp(x - top[position // 10]) for position, x in enumerate(data)]
     for out in ("float32", "bfloat16", "uint8"):
-        exact = [rounded(x, out) for x in want] if out == "uint8" else want
+        exact = [rounded(x, out) for x in expected] if out == "uint8" else expected
         yield Case("exponential", "trn3", {"src": (rows(data, 10), "float32"),
                    "max_value": ([[x] for x in top], "float32"),
                    "reduce_init": ([[1.0], [2.0]], "float32")},
                    {"dst": ((2, 10), out), "reduce_res": ((2, 1), "float32")},
-                   {"dst": exact, "reduce_res": [sum(want[:10]) + 1.0, sum(want[10:]) + 2.0]},
+                   {"dst": exact, "reduce_res": [sum(expected[:10]) + 1.0, sum(expected[10:]) + 2.0]},
                    {"reduce_cmd": nisa.reduce_cmd.load_reduce},
                    close=1e-6 if out == "float32" else 8e-3)  # fmt: skip
 

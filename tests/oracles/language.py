@@ -93,15 +93,15 @@ def unary():
         if name == "tan":  # away from the poles, where float32 says little
             data = [x for x in data if abs(math.cos(x)) > 0.3] + [0.5] * 40
             data = data[:40]
-        want = [function(x) for x in data]
-        yield _call(name, op_of(name), [(rows(data, 10), "float32")], want, "float32", 4e-5)
+        expected = [function(x) for x in data]
+        yield _call(name, op_of(name), [(rows(data, 10), "float32")], expected, "float32", 4e-5)
         half = [rounded(x, "bfloat16") for x in data]
-        want = [function(x) for x in half]
+        expected = [function(x) for x in half]
         if name == "tan":
-            want = [x if abs(x) < 3 else None for x in want]
-        yield _call(name, op_of(name), [(rows(half, 10), "bfloat16")], want, "bfloat16", 8e-3)
+            expected = [x if abs(x) < 3 else None for x in expected]
+        yield _call(name, op_of(name), [(rows(half, 10), "bfloat16")], expected, "bfloat16", 8e-3)
         yield _call(name, functools.partial(op_of(name), dtype=nl.float32),
-                    [(rows(half, 10), "bfloat16")], want, "float32", 4e-5, note="dtype")  # fmt: skip
+                    [(rows(half, 10), "bfloat16")], expected, "float32", 4e-5, note="dtype")  # fmt: skip
     ints = values("int16", 10, 402)
     yield _call("invert", nl.invert, [([ints], "int16")], [~x for x in ints], "int16")
     yield _call("logical_not", nl.logical_not, [([[0.0, 1.0, 1.0, 0.0]], "float32")],
@@ -113,19 +113,19 @@ def binary():
     for name, function in BINARY.items():
         target = "trn3" if name in TRN3 else ""
         a, b = values("float32", 24, 411, False), values("float32", 24, 412, False)
-        want = [f32(function(x, y)) for x, y in zip(a, b, strict=True)]
-        yield _call(name, op_of(name), [(rows(a, 8), "float32"), (rows(b, 8), "float32")], want,
+        expected = [f32(function(x, y)) for x, y in zip(a, b, strict=True)]
+        yield _call(name, op_of(name), [(rows(a, 8), "float32"), (rows(b, 8), "float32")], expected,
                     "float32", 1e-6, target)  # fmt: skip
         for swapped in (False, True):
             f = op_of(name)
             call = (lambda x, f=f: f(2.5, x)) if swapped else (lambda x, f=f: f(x, 2.5))
-            want = [f32(function(*((2.5, x) if swapped else (x, 2.5)))) for x in a]
-            yield _call(name, call, [(rows(a, 8), "float32")], want, "float32", 1e-6, target,
+            expected = [f32(function(*((2.5, x) if swapped else (x, 2.5)))) for x in a]
+            yield _call(name, call, [(rows(a, 8), "float32")], expected, "float32", 1e-6, target,
                         "number")  # fmt: skip
     for name, dtype in itertools.product(BITS, ("int32", "uint8")):
         a, b = values(dtype, 12, 413), [1, 2, 3] * 4
-        want = [bits(name, x, y, dtype) for x, y in zip(a, b, strict=True)]
-        yield _call(name, op_of(name), [(rows(a, 6), dtype), (rows(b, 6), dtype)], want, dtype)
+        expected = [bits(name, x, y, dtype) for x, y in zip(a, b, strict=True)]
+        yield _call(name, op_of(name), [(rows(a, 6), dtype), (rows(b, 6), dtype)], expected, dtype)
     a, b = [0.5, 2.0, 3.0, 9.0], [2.0, 3.0, -1.0, 0.5]
     yield _call("power", nl.power, [([a], "float32"), ([b], "float32")],
                 [x**y for x, y in zip(a, b, strict=True)], "float32", 1e-6)  # fmt: skip
@@ -145,50 +145,52 @@ def reductions():
              "all": lambda g: float(all(g))}  # fmt: skip
     for name, fold in folds.items():
         for axis, size in ((2, 4), ((1, 2), 24), (-1, 4)):
-            want = [fold(group) for group in rows(data, size)]
-            yield _call(name, functools.partial(op_of(name), axis=axis), [(table, "float32")], want,
+            expected = [fold(group) for group in rows(data, size)]
+            yield _call(name, functools.partial(op_of(name), axis=axis), [(table, "float32")], expected,
                         "float32", 3e-5, note=str(axis))  # fmt: skip
     for axis, size in ((2, 4), ((1, 2), 24)):
-        want = []
+        expected = []
         for group in rows(data, size):
             mean = math.fsum(group) / size
-            want.append(math.fsum((x - mean) ** 2 for x in group) / size)
-        yield _call("var", lambda x, a=axis: nl.var(x, a), [(table, "float32")], want, "float32",
+            expected.append(math.fsum((x - mean) ** 2 for x in group) / size)
+        yield _call("var", lambda x, a=axis: nl.var(x, a), [(table, "float32")], expected, "float32",
                     3e-5, note=str(axis))  # fmt: skip
 
 
 def composed():
     """Functions of several instructions."""
     data = [f32(x / 30) for x in values("float32", 24, 431, False)]
-    want = []
+    expected = []
     for row in rows(data, 8):
         total = math.fsum(math.exp(x - max(row)) for x in row)
-        want += [math.exp(x - max(row)) / total for x in row]
-    yield _call("softmax", nl.softmax, [(rows(data, 8), "float32")], want, "float32", 1e-5)
+        expected += [math.exp(x - max(row)) / total for x in row]
+    yield _call("softmax", nl.softmax, [(rows(data, 8), "float32")], expected, "float32", 1e-5)
     weights = [f32(0.5 + 0.1 * i) for i in range(8)] * 3
-    want = []
+    expected = []
     for row, scale in zip(rows(data, 8), rows(weights, 8), strict=True):
         root = math.sqrt(math.fsum(x * x for x in row) / 8 + 1e-6)
-        want += [x / root * w for x, w in zip(row, scale, strict=True)]
+        expected += [x / root * w for x, w in zip(row, scale, strict=True)]
     yield _call("rms_norm", lambda x, w: nl.rms_norm(x, w, 1, 8),
-                [(rows(data, 8), "float32"), (rows(weights, 8), "float32")], want, "float32", 1e-5)  # fmt: skip
+                [(rows(data, 8), "float32"), (rows(weights, 8), "float32")], expected, "float32", 1e-5)  # fmt: skip
     mask = [0.0, 1.0, 1.0, 0.0] * 6
-    want = [x if m else 9.0 for x, m in zip(data, mask, strict=True)]
+    expected = [x if m else 9.0 for x, m in zip(data, mask, strict=True)]
     yield _call("where", lambda m, x: nl.where(m, x, 9.0),
-                [(rows(mask, 8), "float32"), (rows(data, 8), "float32")], want, "float32")  # fmt: skip
+                [(rows(mask, 8), "float32"), (rows(data, 8), "float32")], expected, "float32")  # fmt: skip
     for rate in (0.0, 1.0):
         yield _call("dropout", lambda x, r=rate: nl.dropout(x, r), [(rows(data, 8), "float32")],
                     data if rate == 0 else [0.0] * 24, "float32", note=str(rate))  # fmt: skip
     yield _call("transpose", nl.transpose, [(rows(data, 8), "float32")],
                 [data[r * 8 + c] for c in range(8) for r in range(3)], "float32")  # fmt: skip
     left, right = rows(data, 8), rows(data, 3)
-    want = [
+    expected = [
         math.fsum(left[m][k] * right[k][n] for k in range(8)) for m in range(3) for n in range(3)
     ]
-    yield _call("matmul", nl.matmul, [(left, "float32"), (right, "float32")], want, "float32", 1e-5)
+    yield _call(
+        "matmul", nl.matmul, [(left, "float32"), (right, "float32")], expected, "float32", 1e-5
+    )
     turned = [[left[m][k] for m in range(3)] for k in range(8)]
     yield _call("matmul", lambda x, y: nl.matmul(x, y, transpose_x=True),
-                [(turned, "float32"), (right, "float32")], want, "float32", 1e-5, note="turned")  # fmt: skip
+                [(turned, "float32"), (right, "float32")], expected, "float32", 1e-5, note="turned")  # fmt: skip
     index = [[3, 0, 7], [1, 1, 2], [5, 6, 0]]
     yield _call("gather_flattened", nl.gather_flattened, [(left, "float32"), (index, "uint32")],
                 [left[r][i] for r in range(3) for i in index[r]], "float32")  # fmt: skip

@@ -147,13 +147,13 @@ def run(case, layout):
 def compare(case, results):
     """Every element against the scalars."""
     for name, expected in case.expected.items():
-        got = results[name].reshape(-1)
-        exact = got.astype(np.int64 if got.dtype.kind in "iu" else np.float64).tolist()
+        actual = results[name].reshape(-1)
+        exact = actual.astype(np.int64 if actual.dtype.kind in "iu" else np.float64).tolist()
         flat = np.asarray(expected, dtype=object).reshape(-1).tolist()
         assert len(exact) == len(flat), (len(exact), len(flat))
-        for place, (result, reference) in enumerate(zip(exact, flat, strict=True)):
+        for position, (result, reference) in enumerate(zip(exact, flat, strict=True)):
             assert same(result, reference, case.close), (
-                f"{name}[{place}] is {result!r}, not {reference!r}"
+                f"{name}[{position}] is {result!r}, not {reference!r}"
             )
 
 

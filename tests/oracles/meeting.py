@@ -193,8 +193,8 @@ def set_rng_seed():
             nisa.rng(tile)
             tiles.append(tile)
         out = nl.ndarray((24, 16), nl.uint32, nl.shared_hbm)
-        for place, tile in enumerate(tiles):
-            nisa.dma_copy(out[8 * place : 8 * place + 8], tile)
+        for position, tile in enumerate(tiles):
+            nisa.dma_copy(out[8 * position : 8 * position + 8], tile)
         return out
 
     draws = both_ways(kernel, np.array([[5, 5, 6]], np.int32)).reshape(3, -1).tolist()
@@ -261,10 +261,10 @@ def reduce_scatter():
     inputs = tables(6)[:3]
     results = ranks(lambda a, b: ncc.reduce_scatter([a], [b], group, 0, nl.add), inputs, (2, 2))
     for rank, table in enumerate(results):
-        want = [
+        expected = [
             [sum(x.tolist()[2 * rank + i][j] for x in inputs) for j in range(2)] for i in range(2)
         ]
-        assert table == want
+        assert table == expected
 
 
 def all_to_all():
@@ -372,11 +372,13 @@ def all_to_all_v():
 
 def _check_all_to_all_v(inputs, results, counts, starts):
     for rank, (out, table) in enumerate(results):
-        want = [99.0] * 12
+        expected = [99.0] * 12
         for sender in range(3):
             begin, count = starts[sender][rank], counts[sender][rank]
-            want[4 * sender : 4 * sender + count] = inputs[sender].tolist()[begin : begin + count]
-        assert out.tolist() == want
+            expected[4 * sender : 4 * sender + count] = inputs[sender].tolist()[
+                begin : begin + count
+            ]
+        assert out.tolist() == expected
         assert table[2].tolist() == [counts[sender][rank] for sender in range(3)]
 
 
@@ -390,11 +392,13 @@ def all_gather_v():
 
 def _check_all_gather_v(inputs, results, counts, starts):
     for out, table in results:
-        want = [99.0] * 12
+        expected = [99.0] * 12
         for sender in range(3):
             begin, count = starts[sender][0], counts[sender][0]
-            want[4 * sender : 4 * sender + count] = inputs[sender].tolist()[begin : begin + count]
-        assert out.tolist() == want
+            expected[4 * sender : 4 * sender + count] = inputs[sender].tolist()[
+                begin : begin + count
+            ]
+        assert out.tolist() == expected
         assert table[2].tolist() == [line[0] for line in counts]
 
 

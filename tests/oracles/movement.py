@@ -17,9 +17,9 @@ def _copies(op, reads, writes, edges):
     for left, right in itertools.product(TYPES, TYPES):
         data = values(left, 20, 101, edges)
         same = left == right and left in INTS
-        want = data if same else [rounded(f32(x), right) for x in data]
+        expected = data if same else [rounded(f32(x), right) for x in data]
         yield Case(op, next(TARGETS), {reads: (rows(data, 5), left)},
-                   {writes: ((4, 5), right)}, {writes: want})  # fmt: skip
+                   {writes: ((4, 5), right)}, {writes: expected})  # fmt: skip
 
 
 def dma_copy():
@@ -43,10 +43,12 @@ def tensor_copy_predicated():
     ):
         data, old = values(dtype, 12, 111), values(dtype, 12, 112, False)
         chosen = [0, 1, 0, 200, 0, 0, 7, 1, 0, 3, 0, 1]
-        want = [x if bool(c) != reverse else y for x, y, c in zip(data, old, chosen, strict=True)]
+        expected = [
+            x if bool(c) != reverse else y for x, y, c in zip(data, old, chosen, strict=True)
+        ]
         yield Case("tensor_copy_predicated", next(TARGETS), {"src": (rows(data, 6), dtype),
                    "predicate": (rows(chosen, 6), mask)}, {"dst": ((2, 6), dtype, "psum")},
-                   {"dst": want}, {"reverse_pred": reverse}, {"dst": old})  # fmt: skip
+                   {"dst": expected}, {"reverse_pred": reverse}, {"dst": old})  # fmt: skip
     yield Case("tensor_copy_predicated", "trn2", {"predicate": ([[0, 1, 1]], "uint8")},
                {"dst": ((1, 3), "bfloat16")}, {"dst": [1.0, *[rounded(0.3, "bfloat16")] * 2]},
                {"src": 0.3}, {"dst": [1.0, 2.0, 3.0]}, note="number")  # fmt: skip
@@ -58,13 +60,13 @@ def nc_stream_shuffle():
     mask = [source.choice([255, *range(32)]) for _ in range(32)]
     for dtype in ("float32", "uint8", "bfloat16"):
         data, old = values(dtype, 64 * 3, 121, False), values(dtype, 64 * 3, 122, False)
-        want = []
+        expected = []
         for row in range(64):
             base, source_row = row // 32 * 32, mask[row % 32]
             origin, line = (old, row) if source_row == 255 else (data, base + source_row)
-            want += origin[line * 3 : line * 3 + 3]
+            expected += origin[line * 3 : line * 3 + 3]
         yield Case("nc_stream_shuffle", next(TARGETS), {"src": (rows(data, 3), dtype)},
-                   {"dst": ((64, 3), dtype)}, {"dst": want}, {"shuffle_mask": mask},
+                   {"dst": ((64, 3), dtype)}, {"dst": expected}, {"shuffle_mask": mask},
                    {"dst": old})  # fmt: skip
 
 
@@ -72,10 +74,10 @@ def nc_transpose():
     """Rows become columns, bit for bit, on both engines."""
     for dtype in ("float32", "bfloat16", "int32", "uint8", "float8_e5m2"):
         data = values(dtype, 60, 131)
-        want = [data[row * 12 + column] for column in range(12) for row in range(5)]
+        expected = [data[row * 12 + column] for column in range(12) for row in range(5)]
         for memory in ("psum", "sbuf"):
             yield Case("nc_transpose", next(TARGETS), {"data": (rows(data, 12), dtype)},
-                       {"dst": ((12, 5), dtype, memory)}, {"dst": want}, note=memory)  # fmt: skip
+                       {"dst": ((12, 5), dtype, memory)}, {"dst": expected}, note=memory)  # fmt: skip
 
 
 def dma_transpose():
@@ -83,7 +85,7 @@ def dma_transpose():
     for shape, axes in (((6, 10), (1, 0)), ((3, 4, 5), (2, 1, 0)), ((2, 3, 4, 5), (3, 1, 2, 0))):
         data = values("bfloat16", math.prod(shape), 141, False)
         new = [shape[axis] for axis in axes]
-        want = []
+        expected = []
         for place in itertools.product(*(range(extent) for extent in new)):
             old = [0] * len(shape)
             for index, axis in zip(place, axes, strict=True):
@@ -91,11 +93,11 @@ def dma_transpose():
             flat = 0
             for index, extent in zip(old, shape, strict=True):
                 flat = flat * extent + index
-            want.append(data[flat])
+            expected.append(data[flat])
         for permutation in (axes, None):
             yield Case("dma_transpose", next(TARGETS),
                        {"src": (np.array(data).reshape(shape).tolist(), "bfloat16")},
-                       {"dst": (tuple(new), "bfloat16")}, {"dst": want}, {"axes": permutation},
+                       {"dst": (tuple(new), "bfloat16")}, {"dst": expected}, {"axes": permutation},
                        note=str(len(shape)))  # fmt: skip
 
 
@@ -116,9 +118,9 @@ def nc_matmul():
              ("float8_e4m3", "float8_e5m2"), ("bfloat16", "float8_e5m2")]  # fmt: skip
     for left, right in pairs:
         a, b = rows(values(left, 9 * 4, 151, False), 4), rows(values(right, 9 * 6, 152, False), 6)
-        want = _product(a, b)
+        expected = _product(a, b)
         old = values("float32", 24, 153, False)
-        flat = [x for row in want for x in row]
+        flat = [x for row in expected for x in row]
         reads = {"stationary": (a, left), "moving": (b, right)}
         yield Case("nc_matmul", next(TARGETS), reads, {"dst": ((4, 6), "float32", "psum")},
                    {"dst": flat}, close=3e-5)  # fmt: skip
@@ -129,10 +131,10 @@ def nc_matmul():
                    {"dst": flat}, close=8e-3, note="bfloat16 out")  # fmt: skip
     a = [[[1.0, 2.0], [-3.0, 0.5]], [[0.25, 4.0], [8.0, -1.0]]]
     b = [[[2.0, 1.0, 0.5], [1.0, -1.0, 4.0]], [[3.0, 0.0, 1.0], [0.5, 2.0, -2.0]]]
-    want = [[sum(a[k][r][m] * b[k][r][n] for k in range(2) for r in range(2)) for n in range(3)]
+    expected = [[sum(a[k][r][m] * b[k][r][n] for k in range(2) for r in range(2)) for n in range(3)]
             for m in range(2)]  # fmt: skip
     yield Case("nc_matmul", "trn2", {"stationary": (a, "float8_e4m3"), "moving": (b, "float8_e5m2")},
-               {"dst": ((2, 3), "float32", "psum")}, {"dst": want},
+               {"dst": ((2, 3), "float32", "psum")}, {"dst": expected},
                {"perf_mode": nisa.matmul_perf_mode.double_row}, note="double row")  # fmt: skip
     data = values("float32", 20, 154)
     eye = [[1.0 if i == j else 0.0 for j in range(5)] for i in range(5)]
@@ -188,12 +190,12 @@ def nc_matmul_mx():
                 scale[row // 8][column] - 127
             )
 
-        want = [math.fsum(value(a, sa, left, k, m, lane) * value(b, sb, right, k, n, lane)
+        expected = [math.fsum(value(a, sa, left, k, m, lane) * value(b, sb, right, k, n, lane)
                           for k in range(32) for lane in range(4))
                 for m in range(4) for n in range(3)]  # fmt: skip
         yield Case("nc_matmul_mx", "trn3", {"stationary": (a, left), "moving": (b, right),
                    "stationary_scale": (sa, "uint8"), "moving_scale": (sb, "uint8")},
-                   {"dst": ((4, 3), "float32", "psum")}, {"dst": want}, close=3e-5,
+                   {"dst": ((4, 3), "float32", "psum")}, {"dst": expected}, close=3e-5,
                    layouts=("whole",))  # fmt: skip
 
 
@@ -228,9 +230,9 @@ def dma_compute():
     """A sum of several sources."""
     for out in ("float32", "bfloat16", "int16"):
         sources = [values("float32", 10, 171 + i, False) for i in range(3)]
-        want = [rounded(f32(f32(a + b) + c), out) for a, b, c in zip(*sources, strict=True)]
+        expected = [rounded(f32(f32(a + b) + c), out) for a, b, c in zip(*sources, strict=True)]
         reads = {f"s{i}": (rows(data, 5), "float32") for i, data in enumerate(sources)}
-        yield Case("dma_compute", next(TARGETS), reads, {"dst": ((2, 5), out)}, {"dst": want},
+        yield Case("dma_compute", next(TARGETS), reads, {"dst": ((2, 5), out)}, {"dst": expected},
                    {"reduce_op": nl.add, "scales": [1.0, 1.0, 1.0], "gathered": "srcs"})  # fmt: skip
 
 

@@ -16,5 +16,5 @@ def test_against_python(call):
         actual.reshape(-1).astype(np.int64 if actual.dtype.kind in "iu" else np.float64).tolist()
     )
     assert len(exact) == len(call.expected)
-    for place, (result, reference) in enumerate(zip(exact, call.expected, strict=True)):
-        assert same(result, reference, call.close), f"[{place}] is {result!r}, not {reference!r}"
+    for position, (result, reference) in enumerate(zip(exact, call.expected, strict=True)):
+        assert same(result, reference, call.close), f"[{position}] is {result!r}, not {reference!r}"

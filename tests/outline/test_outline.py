@@ -90,12 +90,12 @@ def check_columns(data: bytes) -> None:
     assert np.diff(first).tolist() == [len(row.called_computation_ids) for row in rows]
     expected: list[int] = []
     for body, computation in zip(outline.bodies, proto.computations, strict=True):
-        place = {
+        positions = {
             r.id & LOCAL_MASK: body.first + index
             for index, r in enumerate(computation.instructions)
         }
         for row in computation.instructions:
-            expected += [place.get(number & LOCAL_MASK, -1) for number in row.operand_ids]
+            expected += [positions.get(number & LOCAL_MASK, -1) for number in row.operand_ids]
     assert outline.operands[1].tolist() == expected
 
 

@@ -77,7 +77,7 @@ def test_bounds_beyond_which_there_is_nothing(operation: str, bound: str, left: 
 
 
 @pytest.mark.parametrize(
-    ("way", "constant", "left"),
+    ("mode", "constant", "left"),
     [
         ("EQ", "true", []),
         ("NE", "false", []),
@@ -86,10 +86,10 @@ def test_bounds_beyond_which_there_is_nothing(operation: str, bound: str, left: 
         ("GT", "false", ["constant", "compare"]),
     ],
 )
-def test_truth_compared_with_what_is_known(way: str, constant: str, left: list[str]) -> None:
+def test_truth_compared_with_what_is_known(mode: str, constant: str, left: list[str]) -> None:
     body = (
         f"p = pred[] parameter(0)\nk = pred[] constant({constant})\n"
-        f"ROOT r = pred[] compare(p, k), direction={way}"
+        f"ROOT r = pred[] compare(p, k), direction={mode}"
     )
     for value in (False, True):
         assert opcodes(body, "algebraic-simplification", np.array(value)) == left

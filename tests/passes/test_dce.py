@@ -63,8 +63,8 @@ def test_files_whose_instructions_stand_in_any_order(ids: str) -> None:
     module = run(f"renumber{{ids={ids}}}", entry_of(body))
     proto = module.proto
     rows = proto.computations[-1].instructions
-    place = {row.id: position for position, row in enumerate(rows)}
-    rows.sort(key=lambda row: -place[row.id])
+    positions = {row.id: position for position, row in enumerate(rows)}
+    rows.sort(key=lambda row: -positions[row.id])
     turned = hlo_tools.load(proto.SerializeToString())
     assert [view.name for view in turned.entry] == ["s", "dead", "b", "a", "x"]
     Pipeline.parse("dce,cse").run(turned)

@@ -51,8 +51,8 @@ def test_the_critical_path_is_the_whole_time(make: Callable[[], Program]) -> Non
 
 
 def test_the_critical_path_of_a_loop_counts_its_turns() -> None:
-    for turns in (1, 2, 3, 100):
-        profile = profile_of(counted(turns))
+    for iterations in (1, 2, 3, 100):
+        profile = profile_of(counted(iterations))
         path_ns = sum(step.path_ns for step in critical_path(profile, 0))
         meetings = 2 * profile.parameters["control.loop_ns"].value
         assert abs(path_ns - profile.estimate.total.value) <= meetings

@@ -260,9 +260,9 @@ def test_stacks_in_the_vendors_tables(profile: Profile, tmp_path: Path) -> None:
 
 def repeated(x: Any) -> Any:
     out = nl.ndarray((8 * x.shape[0], x.shape[1]), dtype=x.dtype, buffer=nl.shared_hbm)
-    for turn in range(8):
+    for iteration in range(8):
         again = fetched(x)  # the reload
-        nisa.dma_copy(dst=out[128 * turn : 128 * turn + 128, :], src=again)
+        nisa.dma_copy(dst=out[128 * iteration : 128 * iteration + 128, :], src=again)
     return out
 
 

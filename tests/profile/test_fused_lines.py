@@ -169,8 +169,8 @@ def _flops_by_line(module: Module) -> Counter[str]:
                 for called in inst.called_computations:
                     add(called)
                 continue
-            place = f"{frames[0].file.rpartition('/')[2]}:{frames[0].line}"
-            flops[place] += 2 * prod(inst.shape.dimensions) * terms
+            location = f"{frames[0].file.rpartition('/')[2]}:{frames[0].line}"
+            flops[location] += 2 * prod(inst.shape.dimensions) * terms
 
     add(module.entry)
     return flops

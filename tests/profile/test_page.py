@@ -156,9 +156,9 @@ def test_a_long_counter_keeps_the_peak_of_each_part() -> None:
 
 def test_loops_say_how_many_iterations_are_not_drawn() -> None:
     profile = profile_of(counted(100))
-    ((core, start, end, turns, until),) = loop_rows(profile, 1.0)
+    ((core, start, end, iterations, until),) = loop_rows(profile, 1.0)
     events = [event for event in profile.estimate.cores[0].events if event.turns > 1]
-    assert (core, turns) == (0, 99)
+    assert (core, iterations) == (0, 99)
     assert (start, end) == (
         round(min(event.start for event in events)), round(max(event.end for event in events)),
     )  # fmt: skip

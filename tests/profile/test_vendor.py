@@ -92,7 +92,7 @@ def test_totals_of_a_product_by_hand() -> None:
 
 
 def test_totals_count_every_iteration() -> None:
-    four, sixty_four = (totals(profile_of(counted(turns))) for turns in (4, 64))
+    four, sixty_four = (totals(profile_of(counted(iterations))) for iterations in (4, 64))
     for name in ("vector_engine_instruction_count", "dma_transfer_count"):
         assert sixty_four[name] == 16 * four[name]
     assert four["dma_transfer_total_bytes"] == 2 * 128 * 64 * 4

@@ -79,12 +79,12 @@ def proxy(address: str, change: Change) -> Generator[str]:
             )
             try:
                 with urllib.request.urlopen(request) as answer:
-                    status, got, content = answer.status, answer.headers, answer.read()
+                    status, actual, content = answer.status, answer.headers, answer.read()
             except urllib.error.HTTPError as error:
-                status, got, content = error.code, error.headers, error.read()
+                status, actual, content = error.code, error.headers, error.read()
             status, content = change(self.command, self.path, status, content)
             self.send_response(status)
-            for name, value in got.items():
+            for name, value in actual.items():
                 is_own_header = name.lower() in (
                     "content-length",
                     "transfer-encoding",
@@ -92,7 +92,7 @@ def proxy(address: str, change: Change) -> Generator[str]:
                 )
                 if not is_own_header and not name.lower().startswith("x-amz-checksum"):
                     self.send_header(name, value)
-            length = got["Content-Length"] if self.command == "HEAD" else str(len(content))
+            length = actual["Content-Length"] if self.command == "HEAD" else str(len(content))
             self.send_header("Content-Length", length or "0")
             self.end_headers()
             if self.command != "HEAD":

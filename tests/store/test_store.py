@@ -293,8 +293,8 @@ def test_a_folder_that_can_only_be_read_is_read_on(
     store = Store(open_place(str(tmp_path)))
     assert store.get(ONE) == FILES and not store.notes and store.read_only
     store = Store(open_place(str(tmp_path)))
-    for turn in range(5):
-        assert not store.put(TWO, {"b.neff": b"%d" % turn})
+    for iteration in range(5):
+        assert not store.put(TWO, {"b.neff": b"%d" % iteration})
     assert store.get(ONE) == FILES
     assert store.notes == [
         f"warning[HLO-STORE] {tmp_path}: can only be read: {os.strerror(number)}"

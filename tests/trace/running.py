@@ -66,25 +66,25 @@ def agree(
     traced, results = run_traced(function, *args)
     expected_arrays = list(expected) if isinstance(expected, (list, tuple)) else [expected]
     assert len(results) >= len(expected_arrays)
-    for number, (want, got, tensor) in enumerate(
+    for number, (wanted_value, actual, tensor) in enumerate(
         zip(expected_arrays, results, traced.outputs, strict=False)
     ):
         label = names[number] if names else f"result {number}"
-        _same(np.asarray(want), got, tensor, label, rtol, atol)
+        _same(np.asarray(wanted_value), actual, tensor, label, rtol, atol)
 
 
 _NARROWER = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 
 
-def _same(want: Any, got: Any, tensor: Any, label: str, rtol: float, atol: float) -> None:
-    assert got.shape == want.shape == tensor.shape, label
-    name = _NARROWER.get(str(want.dtype), str(want.dtype))
-    assert str(tensor.dtype) == name, f"{label}: dtype {tensor.dtype}, NumPy has {want.dtype}"
-    if want.dtype.kind not in "biu":
-        if want.dtype.itemsize < 4:
+def _same(expected: Any, actual: Any, tensor: Any, label: str, rtol: float, atol: float) -> None:
+    assert actual.shape == expected.shape == tensor.shape, label
+    name = _NARROWER.get(str(expected.dtype), str(expected.dtype))
+    assert str(tensor.dtype) == name, f"{label}: dtype {tensor.dtype}, NumPy has {expected.dtype}"
+    if expected.dtype.kind not in "biu":
+        if expected.dtype.itemsize < 4:
             rtol, atol = max(rtol, 2e-2), max(atol, 2e-2)
-        got, want = got.astype(np.float64), want.astype(np.float64)
-    np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=label)
+        actual, expected = actual.astype(np.float64), expected.astype(np.float64)
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol, err_msg=label)
 
 
 def same_memory(function: Callable[..., Any], *arrays: np.ndarray[Any, Any]) -> None:
@@ -102,11 +102,11 @@ def same_memory(function: Callable[..., Any], *arrays: np.ndarray[Any, Any]) -> 
         reference_arrays = [_alike(array) for array in arrays]
         expected = function(*reference_arrays)
     expected_arrays = list(expected) if isinstance(expected, (list, tuple)) else [expected]
-    for number, (want, got) in enumerate(zip([*expected_arrays, *reference_arrays], [*results[: len(expected_arrays)], *written], strict=True)):  # fmt: skip
-        value = np.asarray(want)
+    for number, (wanted_value, actual) in enumerate(zip([*expected_arrays, *reference_arrays], [*results[: len(expected_arrays)], *written], strict=True)):  # fmt: skip
+        value = np.asarray(wanted_value)
         name = _NARROWER.get(str(value.dtype), str(value.dtype))
-        assert (str(got.dtype), got.shape) == (name, value.shape), number
-        np.testing.assert_allclose(got, value, rtol=1e-6, atol=1e-6, err_msg=str(number))
+        assert (str(actual.dtype), actual.shape) == (name, value.shape), number
+        np.testing.assert_allclose(actual, value, rtol=1e-6, atol=1e-6, err_msg=str(number))
 
 
 def _alike(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

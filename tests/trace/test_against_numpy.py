@@ -499,10 +499,10 @@ def test_an_array_of_no_dimensions_compared_with_none_is_a_number() -> None:
 @pytest.mark.parametrize("constant", [Fraction(1, 2), Decimal(1)])
 def test_equality_with_numbers_of_other_libraries_is_refused(constant: Any) -> None:
     for function in (lambda a: a == constant, lambda a: constant != a):
-        with pytest.raises(TraceError, match="has == of its own") as told:
+        with pytest.raises(TraceError, match="has == of its own") as caught:
             trace(function, EDGES)
-        assert told.value.code == "HLO-TRACE-ARGUMENT"
-        assert __file__ in str(told.value)
+        assert caught.value.code == "HLO-TRACE-ARGUMENT"
+        assert __file__ in str(caught.value)
 
 
 def test_a_number_is_one_to_numpy() -> None:
@@ -526,10 +526,10 @@ def test_a_number_is_one_to_numpy() -> None:
     ],
 )
 def test_what_arrays_have_and_traced_ones_have_not(function: Any, code: str) -> None:
-    with pytest.raises(TraceError) as told:
+    with pytest.raises(TraceError) as caught:
         trace(function, of(1, 2))
-    assert told.value.code == code
-    assert __file__ in str(told.value)
+    assert caught.value.code == code
+    assert __file__ in str(caught.value)
 
 
 def test_attributes_that_are_asked_for() -> None:
@@ -575,10 +575,10 @@ SUBCLASSES = [np.ma.array(EDGES, mask=EDGES > 1), EDGES.view(np.matrix), EDGES.v
 def test_subclasses_with_operators_of_their_own_are_refused(array: Any) -> None:
     plain = np.asarray(array)
     for function, argument in ((lambda a: a + a, array), (lambda a: a + array, plain)):
-        with pytest.raises(TraceError, match="operators of its own") as told:
+        with pytest.raises(TraceError, match="operators of its own") as caught:
             trace(function, argument)
-        assert told.value.code == "HLO-TRACE-ARGUMENT"
-        assert "numpy.asarray" in str(told.value)
+        assert caught.value.code == "HLO-TRACE-ARGUMENT"
+        assert "numpy.asarray" in str(caught.value)
     same_memory(lambda a: a + plain, plain)
 
 

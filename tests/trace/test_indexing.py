@@ -76,8 +76,8 @@ def test_assigning_an_array(array: np.ndarray[Any, Any], key: Any) -> None:
 
 
 def _writes_twice(array: np.ndarray[Any, Any], key: Any) -> bool:
-    places = np.arange(array.size).reshape(array.shape)[key]
-    return len(np.unique(places)) != np.size(places)
+    positions = np.arange(array.size).reshape(array.shape)[key]
+    return len(np.unique(positions)) != np.size(positions)
 
 
 def test_traced_indices() -> None:

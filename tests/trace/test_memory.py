@@ -386,9 +386,9 @@ def test_writes_through_attributes(write: Any) -> None:
 
 
 def test_flat_is_not_written_from_its_own_memory() -> None:
-    with pytest.raises(TraceError, match="memory of its own") as told:
+    with pytest.raises(TraceError, match="memory of its own") as caught:
         trace(lambda a: setattr(a, "flat", a[::-1]), numbers(4))
-    assert told.value.code == "HLO-TRACE-ARGUMENT"
+    assert caught.value.code == "HLO-TRACE-ARGUMENT"
     same_memory(lambda a: (setattr(a, "flat", a[::-1].copy()), a)[1], numbers(4))
 
 

@@ -34,10 +34,10 @@ def test_plain_convolutions_are_those_of_torch(
 
     torch = import_module("torch")
     x, w, b = random(*data), random(*kernel), random(kernel[0])
-    want = getattr(torch.nn.functional, name)(*map(torch.tensor, (x, w, b)), **options).numpy()
+    expected = getattr(torch.nn.functional, name)(*map(torch.tensor, (x, w, b)), **options).numpy()
     actual = getattr(tensor_apis, name)(x, w, b, **options)
     assert actual.dtype == np.float32
-    np.testing.assert_allclose(actual, want, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.jax
@@ -74,11 +74,11 @@ def test_topk_with_equal_elements(dtype: str, smallest: bool, axis: int) -> None
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
     x = np.random.default_rng(0).integers(0, 5, (6, 7)).astype(kind)
     agree(lambda a: tensor_apis.topk(a, k=3, axis=axis, is_ascend=smallest), x)
-    values, places = tensor_apis.topk(x, k=3, axis=axis, is_ascend=smallest)
+    values, positions = tensor_apis.topk(x, k=3, axis=axis, is_ascend=smallest)
     order = np.sort(x.astype(np.float32), axis=axis)
     order = order if smallest else np.flip(order, axis)
     np.testing.assert_array_equal(values.astype(np.float32), np.take(order, range(3), axis=axis))
-    assert places.dtype == np.uint32
+    assert positions.dtype == np.uint32
 
 
 @pytest.mark.parametrize("k", [0, 8])
@@ -117,7 +117,9 @@ def test_softmax_and_rms_norm(dtype: Any) -> None:
     _, results = run_traced(
         lambda a, w: (tensor_apis.softmax(a), tensor_apis.rms_norm(a, w, 1e-5)), x, weight
     )
-    for got, want in zip(results, expected, strict=True):
-        assert got.dtype == dtype
+    for actual, wanted_value in zip(results, expected, strict=True):
+        assert actual.dtype == dtype
         tolerance = 1e-5 if dtype is np.float32 else 1e-2
-        np.testing.assert_allclose(got.astype(np.float64), want, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            actual.astype(np.float64), wanted_value, rtol=tolerance, atol=tolerance
+        )

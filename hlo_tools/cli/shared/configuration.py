@@ -175,10 +175,10 @@ def _check_target(name: str, origin: str) -> None:
         raise _wrong(origin, f"target: {error.message}; {error.remedy}") from error
 
 
-def _wrong(place: str, reason: str) -> HloError:
+def _wrong(location: str, reason: str) -> HloError:
     return HloError(
         f"the configuration cannot be used: {reason}",
         code="HLO-CONFIGURATION",
-        place=place,
+        place=location,
         remedy="nki-hlo config shows the settings in effect",
     )

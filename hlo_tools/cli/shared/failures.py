@@ -52,9 +52,9 @@ def report(error: Exception, program: str = "nki-hlo") -> int:
         )
         return UNUSABLE
     if isinstance(error, OSError):
-        place = str(error.filename or "")
+        location = str(error.filename or "")
         _print(
-            f"{package}-IO", place, error.strerror or str(error),
+            f"{package}-IO", location, error.strerror or str(error),
             "check that the path exists, is of the expected kind (file or folder) and is accessible",
         )  # fmt: skip
         return UNUSABLE
@@ -73,8 +73,8 @@ def _is_ours(error: Exception) -> bool:
 
 
 def _coded(error: Any, program: str) -> None:
-    place = getattr(error, "place", "") or getattr(error, "location", "") or ""
-    _print(error.code, str(place), error.message, error.remedy)
+    location = getattr(error, "place", "") or getattr(error, "location", "") or ""
+    _print(error.code, str(location), error.message, error.remedy)
     sys.stderr.write(f"  more: {program} explain {error.code}\n")
 
 
@@ -87,9 +87,9 @@ def _usage(error: Any, program: str, package: str) -> int:
     return USAGE
 
 
-def _print(code: str, place: str, message: str, remedy: str) -> None:
+def _print(code: str, location: str, message: str, remedy: str) -> None:
     bold, plain = console.marks("1;31")
-    where = f" {place}:" if place else ":"
+    where = f" {location}:" if location else ":"
     text = f"{bold}error[{code}]{plain}{where} {message}\n"
     if remedy:
         text += f"  help: {remedy}\n"

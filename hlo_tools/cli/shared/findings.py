@@ -122,9 +122,11 @@ def _github(report: Report) -> None:
         if line:
             properties.append(f"line={line}")
         properties.append(f"title={_property(finding.code)}")
-        place = f"{finding.place}: " if finding.place else ""
+        location = f"{finding.place}: " if finding.place else ""
         remedy = f"\n{finding.remedy}" if finding.remedy else ""
-        console.line(f"::{level} {','.join(properties)}::{_data(place + finding.message + remedy)}")
+        console.line(
+            f"::{level} {','.join(properties)}::{_data(location + finding.message + remedy)}"
+        )
 
 
 def _data(text: str) -> str:
@@ -191,11 +193,13 @@ def _sarif(report: Report) -> None:
     GitHub's code scanning reads the fingerprint ``primaryLocationLineHash`` alone.
     """
     codes = sorted({finding.code for finding in report.findings})
-    place = {code: number for number, code in enumerate(codes)}
+    positions = {code: number for number, code in enumerate(codes)}
     page = f"{_REPOSITORY}/blob/main/{report.page}"
     rules = [_sarif_rule(code, report.rules[code], page) for code in codes]
     counts: Counter[str] = Counter()
-    results = [_sarif_result(finding, place[finding.code], counts) for finding in report.findings]
+    results = [
+        _sarif_result(finding, positions[finding.code], counts) for finding in report.findings
+    ]
     driver = {
         "name": f"{report.tool} {report.command}",
         "version": console.installed_version(),

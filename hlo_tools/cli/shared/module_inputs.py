@@ -88,7 +88,7 @@ def gather(
 def _from_files(module: Module, arguments: list[str]) -> dict[int, Value]:
     parameters = module.entry.parameters
     values: dict[int, Value] = {}
-    for place, text in enumerate(arguments):
+    for position, text in enumerate(arguments):
         name, equals, path = text.partition("=")
         if not equals and not os.path.exists(text) and not text.endswith((".npy", ".npz")):
             raise typer.BadParameter(
@@ -97,7 +97,7 @@ def _from_files(module: Module, arguments: list[str]) -> dict[int, Value]:
             )
         content = _read(path if equals else text)
         if isinstance(content, np.ndarray) or equals:
-            number = _number(module, name) if equals else place
+            number = _number(module, name) if equals else position
             if not 0 <= number < len(parameters):
                 raise typer.BadParameter(
                     f"the module takes {counted(len(parameters), 'input')}, {text} would be "
@@ -146,7 +146,7 @@ def _read(path: str) -> Array | dict[str, Array]:
 def _fitting(
     content: Array | Mapping[str, Array],
     parameter: Instruction,
-    place: str,
+    location: str,
 ) -> Value:
     """A file's content as the value of a parameter."""
     shape = parameter.shape
@@ -160,11 +160,11 @@ def _fitting(
             f"parameter {parameter.proto.parameter_number} (%{parameter.name}) is {shape}, the file "
             f"contains {content_text}",
             code="HLO-INPUTS",
-            place=place,
+            place=location,
             remedy="pass a tuple as NAME=FILE.npz with its arrays in order, an array as .npy",
         )
     pairs = zip(arrays, leaves, strict=True)
-    parts = iter([_in_type(array, leaf, parameter, place) for array, leaf in pairs])
+    parts = iter([_in_type(array, leaf, parameter, location) for array, leaf in pairs])
     return _arranged(shape, parts)
 
 
@@ -174,7 +174,7 @@ def _arranged(shape: Shape, parts: Iterator[Array]) -> Value:
     return next(parts) if shape.is_array else None
 
 
-def _in_type(array: Array, shape: Shape, parameter: Instruction, place: str) -> Array:
+def _in_type(array: Array, shape: Shape, parameter: Instruction, location: str) -> Array:
     """An array in the type of a parameter; files have only NumPy's own types.
 
     Others come as their bits (in unsigned integers, or as ``numpy.save`` writes them), or as the
@@ -194,6 +194,6 @@ def _in_type(array: Array, shape: Shape, parameter: Instruction, place: str) -> 
         f"parameter {parameter.proto.parameter_number} (%{parameter.name}) is {shape}, the file "
         f"contains {array.dtype}{list(array.shape)}",
         code="HLO-INPUTS",
-        place=place,
+        place=location,
         remedy=f"save an array of that shape with .astype({dtype.name!r})",
     )

@@ -87,9 +87,9 @@ def stack(
     values = list(arrays)
     if len({np.shape(value) for value in values}) != 1:
         raise ValueError("all input arrays must have the same shape")
-    place = one_axis(axis, np.ndim(values[0]) + 1)
-    widened = [xp.expand_dims(traced(value, values), place) for value in values]
-    return concatenate(widened, place, out, dtype=dtype, casting=casting)
+    axis_index = one_axis(axis, np.ndim(values[0]) + 1)
+    widened = [xp.expand_dims(traced(value, values), axis_index) for value in values]
+    return concatenate(widened, axis_index, out, dtype=dtype, casting=casting)
 
 
 def _stacked(rank: Callable[..., Any], axis: Callable[[int], int]) -> Callable[..., TracedArray]:
@@ -131,12 +131,14 @@ def split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[TracedA
 @implements(np.array_split)
 def array_split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
     array = traced(ary)
-    place = one_axis(axis, array.ndim)
-    size = array.shape[place]
+    axis_index = one_axis(axis, array.ndim)
+    size = array.shape[axis_index]
     cuts = _cuts(indices_or_sections, size)
     parts: list[TracedArray] = []
     for start, stop in zip([0, *cuts], [*cuts, size], strict=True):
-        key = tuple(slice(start, stop) if i == place else slice(None) for i in range(array.ndim))
+        key = tuple(
+            slice(start, stop) if i == axis_index else slice(None) for i in range(array.ndim)
+        )
         parts.append(array[key])
     return parts
 
@@ -174,12 +176,12 @@ def meshgrid(
 ) -> Sequence[TracedArray]:
     rank = len(xi)
     graph_of(xi)
-    places = list(range(rank))
+    positions = list(range(rank))
     if indexing == "xy" and rank > 1:
-        places[:2] = [1, 0]
+        positions[:2] = [1, 0]
     grids: list[TracedArray] = []
-    for value, place in zip(xi, places, strict=True):
+    for value, position in zip(xi, positions, strict=True):
         array = traced(value, xi)
-        grids.append(array.reshape(tuple(-1 if i == place else 1 for i in range(rank))))
+        grids.append(array.reshape(tuple(-1 if i == position else 1 for i in range(rank))))
     views: Sequence[TracedArray] = grids if sparse else xp.broadcast_arrays(*grids)
     return tuple(xp.copy(grid, order="C") for grid in views) if copy else tuple(views)

@@ -149,8 +149,8 @@ def diagonal(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tra
     first, second = axes_of((axis1, axis2), array.ndim)
     moved = xp.moveaxis(array, (first, second), (0, 1))
     length = max(0, min(moved.shape[0] + min(offset, 0), moved.shape[1] - max(offset, 0)))
-    places = np.arange(length)
-    key = (places + max(-offset, 0), places + max(offset, 0))
+    positions = np.arange(length)
+    key = (positions + max(-offset, 0), positions + max(offset, 0))
 
     def read(node: Node) -> Node:
         return xp.moveaxis(TracedArray(node)[key], 0, -1).node

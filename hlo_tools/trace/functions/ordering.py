@@ -53,12 +53,12 @@ def sort(
         raise ValueError("Cannot specify order when the array has no fields.")
     if axis is None:
         array, axis = xp.ravel(array), -1
-    place = one_axis(axis, array.ndim)
+    axis_index = one_axis(axis, array.ndim)
     if not array.size:
         return TracedArray(array.node)
     key = _key(array.node)
     nodes = (key,) if key is array.node else (key, array.node)
-    return TracedArray(_sort_together(nodes, place)[-1])
+    return TracedArray(_sort_together(nodes, axis_index)[-1])
 
 
 @implements(np.argsort)
@@ -73,6 +73,6 @@ def argsort(
     if not array.size:
         one_axis(axis, array.ndim)
         return TracedArray(hlo.full(array.node.graph, array.shape, 0, S32))
-    place = one_axis(axis, array.ndim)
-    places = hlo.iota(array.node.graph, array.shape, place)
-    return TracedArray(_sort_together((_key(array.node), places), place)[1])
+    axis_index = one_axis(axis, array.ndim)
+    positions = hlo.iota(array.node.graph, array.shape, axis_index)
+    return TracedArray(_sort_together((_key(array.node), positions), axis_index)[1])

@@ -395,17 +395,17 @@ def _position(extreme: str) -> Callable[..., TracedArray]:
         rank = array.ndim
         flat = flat or (not rank and axis in (0, -1))
         work = xp.ravel(array) if flat else array
-        place = axes_of(0 if flat else int(axis), work.ndim)[0]
-        if work.shape[place] == 0:
+        axis_index = axes_of(0 if flat else int(axis), work.ndim)[0]
+        if work.shape[axis_index] == 0:
             raise ValueError(f"attempt to get arg{extreme} of an empty sequence")
-        best = getattr(np, extreme)(work, axis=place, keepdims=True)
+        best = getattr(np, extreme)(work, axis=axis_index, keepdims=True)
         hit = work == best
         if array.dtype.kind not in "biuc":
             hit = hit | xp.isnan(work)
-        where = hlo.iota(work.node.graph, work.shape, place)
-        none = hlo.full(work.node.graph, work.shape, work.shape[place], where.dtype)
-        places = hlo.select(hit.node, where, none)
-        first = hlo.reduce(places, work.shape[place], (place,), "minimum")
+        where = hlo.iota(work.node.graph, work.shape, axis_index)
+        none = hlo.full(work.node.graph, work.shape, work.shape[axis_index], where.dtype)
+        positions = hlo.select(hit.node, where, none)
+        first = hlo.reduce(positions, work.shape[axis_index], (axis_index,), "minimum")
         if keepdims and keepdims is not NO_VALUE:
             first = hlo.reshape(first, (1,) * rank if flat else best.shape)
         if out is not None and not np.can_cast(out.dtype, np.int64, "safe"):

@@ -72,12 +72,12 @@ def diff(
         raise ValueError(f"order must be non-negative but got {n!r}")
     if not array.ndim:
         raise ValueError("diff requires input that is at least one dimensional")
-    place = one_axis(axis, array.ndim)
+    axis_index = one_axis(axis, array.ndim)
     for _ in range(n):
-        array = _with_boundaries(array, place, prepend, append)
+        array = _with_boundaries(array, axis_index, prepend, append)
         prepend = append = NO_VALUE
-        size = array.shape[place]
-        later, earlier = _part(array, place, 1, size), _part(array, place, 0, size - 1)
+        size = array.shape[axis_index]
+        later, earlier = _part(array, axis_index, 1, size), _part(array, axis_index, 0, size - 1)
         array = xp.not_equal(later, earlier) if array.dtype == bool else xp.subtract(later, earlier)
     return array
 

@@ -141,32 +141,32 @@ def _needed(bound: Any, dtype: DType, side: str) -> Any:
 @implements(np.round, np.around)
 def round_(a: Operand, decimals: Any = 0, out: Any = None) -> TracedArray:
     array = traced(a, out)
-    places = int(decimals)
+    digits = int(decimals)
     if array.dtype.kind == "c":
         if out is not None and out.dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")  # NumPy's
-        components = [round_(component(array), places) for component in (xp.real, xp.imag)]
+        components = [round_(component(array), digits) for component in (xp.real, xp.imag)]
         node = hlo.elementwise("complex", *(p.node for p in components), dtype=array.dtype)
         return deliver(result(node), out)
-    if array.dtype == BOOL and places:
+    if array.dtype == BOOL and digits:
         if out is not None:
             raise unsupported("rounding booleans to decimals", "convert them before")
         raise TypeError("Cannot cast ufunc 'multiply' output from float64 to bool")
-    if array.dtype.kind in "iu" and places >= 0:
+    if array.dtype.kind in "iu" and digits >= 0:
         return deliver(result(array.node), out)
-    if not places:
+    if not digits:
         return deliver(xp.rint(array), out)
     if array.dtype.kind in "iu" and (out is None or out.dtype.kind in "iu"):
-        node = _rounded_integers(array.node, 10**-places)
+        node = _rounded_integers(array.node, 10**-digits)
         return deliver(result(node), out)
     if out is not None and out.dtype != array.dtype:
         raise unsupported(
             f"rounding {array.dtype} into an array of {out.dtype}", f"round into {array.dtype}"
         )
-    scale = 10.0 ** abs(places)
-    scaled = array * scale if places > 0 else array / scale
+    scale = 10.0 ** abs(digits)
+    scaled = array * scale if digits > 0 else array / scale
     rounded = xp.rint(scaled)
-    back = rounded / scale if places > 0 else rounded * scale
+    back = rounded / scale if digits > 0 else rounded * scale
     node = hlo.convert(back.node, array.dtype)
     return deliver(result(node), out)
 
@@ -291,22 +291,22 @@ def take(
     array = traced(a, (indices, out))
     if axis is None or (not array.ndim and axis in (0, -1)):
         array, axis = xp.ravel(array), 0
-    place = one_axis(axis, array.ndim)
+    axis_index = one_axis(axis, array.ndim)
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if mode == "wrap":
-        indices = xp.remainder(indices, array.shape[place])
+        indices = xp.remainder(indices, array.shape[axis_index])
     elif mode == "clip":
-        indices = xp.clip(indices, 0, array.shape[place] - 1)
+        indices = xp.clip(indices, 0, array.shape[axis_index] - 1)
     chosen = indices if isinstance(indices, TracedArray) else np.asarray(indices)
     if chosen.dtype.kind not in "iu" and not (chosen.dtype == BOOL or not chosen.size):
         raise TypeError("Cannot cast array data to an index according to the rule 'safe'")
     chosen = chosen.astype(np.int32)
-    key = (*(slice(None),) * place, chosen)
+    key = (*(slice(None),) * axis_index, chosen)
     if out is not None and not np.can_cast(out.dtype, array.dtype, "safe"):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to {array.dtype!r}")
-    if 0 in array.shape[:place]:  # NumPy looks at no index
-        shape = (*array.shape[:place], *chosen.shape, *array.shape[place + 1 :])
+    if 0 in array.shape[:axis_index]:  # NumPy looks at no index
+        shape = (*array.shape[:axis_index], *chosen.shape, *array.shape[axis_index + 1 :])
         node = hlo.full(array.node.graph, shape, 0, array.dtype)
     else:
         node = indexing.get(array, key).node

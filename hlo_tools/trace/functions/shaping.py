@@ -177,9 +177,9 @@ def expand_dims(a: Operand, axis: Any) -> TracedArray:
     array = traced(a)
     new_axes = _as_shape(axis)
     rank = array.ndim + len(new_axes)
-    places = axes_of(new_axes, rank)
+    positions = axes_of(new_axes, rank)
     sizes = iter(array.shape)
-    return reshaped(array, tuple(1 if i in places else next(sizes) for i in range(rank)))
+    return reshaped(array, tuple(1 if i in positions else next(sizes) for i in range(rank)))
 
 
 @implements(np.squeeze)
@@ -189,10 +189,10 @@ def squeeze(a: Operand, axis: Any = None) -> TracedArray:
         return reshaped(array, tuple(size for size in array.shape if size != 1))
     if not array.ndim and axis in (0, -1):
         axis = ()
-    places = axes_of(axis, array.ndim)
-    if any(array.shape[place] != 1 for place in places):
+    positions = axes_of(axis, array.ndim)
+    if any(array.shape[position] != 1 for position in positions):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-    return reshaped(array, tuple(size for i, size in enumerate(array.shape) if i not in places))
+    return reshaped(array, tuple(size for i, size in enumerate(array.shape) if i not in positions))
 
 
 def _at_least(rank: int, place: Callable[[int], Shape]) -> Callable[..., Any]:
@@ -267,12 +267,12 @@ def flipud(m: Operand) -> TracedArray:
 def rot90(m: Operand, k: int = 1, axes: Any = (0, 1)) -> TracedArray:
     array = traced(m)
     first, second = axes_of(tuple(axes), array.ndim)
-    turns = k % 4
-    if turns == 2:
+    iterations = k % 4
+    if iterations == 2:
         return flip(array, (first, second))
-    if turns == 1:
+    if iterations == 1:
         return swapaxes(flip(array, second), first, second)
-    return flip(swapaxes(array, first, second), second) if turns else array
+    return flip(swapaxes(array, first, second), second) if iterations else array
 
 
 @implements(np.roll)
@@ -305,17 +305,19 @@ def repeat(a: Operand, repeats: Any, axis: Any = None) -> TracedArray:
     array = traced(a)
     if axis is None or (not array.ndim and axis in (0, -1)):
         array, axis = ravel(array), 0
-    place = one_axis(axis, array.ndim)
+    axis_index = one_axis(axis, array.ndim)
     if isinstance(repeats, TracedArray):
         raise unsupported("repeats decides a shape and must not be traced", "pass it as a number")
     counts = np.asarray(repeats)
     if counts.size != 1:
-        return xp.take(array, np.repeat(np.arange(array.shape[place]), counts), axis=place)
+        return xp.take(
+            array, np.repeat(np.arange(array.shape[axis_index]), counts), axis=axis_index
+        )
     count = int(counts.reshape(()))
     shape = array.shape
-    spread = (*shape[: place + 1], count, *shape[place + 1 :])
-    node = hlo.reshape(array.node, (*shape[: place + 1], 1, *shape[place + 1 :]))
-    joined = (*shape[:place], shape[place] * count, *shape[place + 1 :])
+    spread = (*shape[: axis_index + 1], count, *shape[axis_index + 1 :])
+    node = hlo.reshape(array.node, (*shape[: axis_index + 1], 1, *shape[axis_index + 1 :]))
+    joined = (*shape[:axis_index], shape[axis_index] * count, *shape[axis_index + 1 :])
     return TracedArray(hlo.reshape(hlo.broadcast(node, spread), joined))
 
 

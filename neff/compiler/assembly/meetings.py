@@ -199,19 +199,19 @@ class _Proof:
         """Refuse cores that meet at other places, or may take other paths."""
         first = levels[0]
         for core, level in enumerate(levels[1:], start=1):
-            place = next(
+            position = next(
                 (number for number, pair in enumerate(zip(first, level, strict=False))
                  if not self._alike(*pair, core)),
                 min(len(first), len(level)) if len(first) != len(level) else None,
             )  # fmt: skip
-            if place is None:
+            if position is None:
                 continue
-            longer = first if place < len(first) else level
+            longer = first if position < len(first) else level
             raise NeffCompileError(
                 f"cores 0 and {core} do not meet at the same places: the meetings number "
-                f"{place + 1} of their block differ",
+                f"{position + 1} of their block differ",
                 code="NEFF-DEADLOCK",
-                place=str(longer[place].location),
+                place=str(longer[position].location),
                 remedy=_REMEDY,
             )
 

@@ -71,11 +71,11 @@ def _top_k(call: CustomCall) -> tuple[Node, ...]:
 
 def _approximate_top_k(call: CustomCall) -> tuple[Node, ...]:
     """Return an exact top-k: sort by the comparison, and take the first elements."""
-    operand, places = call.operands[:2]
+    operand, positions = call.operands[:2]
     stated = re.search(r"reduction_dim\"?\s*[:=]\s*(\d+)", call.config)
     dim = int(stated.group(1)) if stated else len(operand.shape) - 1
 
-    sorted_operands = sorted_rows(call.node, [operand, places], dim, call.apply)
+    sorted_operands = sorted_rows(call.node, [operand, positions], dim, call.apply)
     return tuple(sliced(call.node, rows, dim, 0, call.shapes[0][dim]) for rows in sorted_operands)
 
 

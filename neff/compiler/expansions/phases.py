@@ -165,8 +165,8 @@ def by_patches(node: Node) -> Node:
     backward = tuple(dim for dim, span in zip(taps, spans, strict=True) if not span.reversed)
     if backward:
         kernel = derived(node, "reverse", (kernel,), kernel.shape, dimensions=backward)
-    batch, feature, *places = fields["input"]
-    image = _transposed(node, operand, (batch, *places, feature))
+    batch, feature, *image_dims = fields["input"]
+    image = _transposed(node, operand, (batch, *image_dims, feature))
     along = {fields["output"][1]: target, **dict(zip(fields["output"][2:], taps, strict=True))}
     columns = sorted(along)
     weights = _transposed(node, kernel, (source, *(along[dim] for dim in columns)))
@@ -184,21 +184,21 @@ def _transposed(node: Node, array: Node, order: tuple[int, ...]) -> Node:
 
 
 def _side_by_side(node: Node, patches: Node, columns: list[int]) -> Node:
-    """Lay (images, positions..., elements of a patch) out in the order of the result.
+    """Lay (images, image_dims..., elements of a patch) out in the order of the result.
 
     Args:
         node: the convolution.
         patches: their products.
         columns: dimensions of the result along which a patch extends, in order.
     """
-    batch, feature, *places = node.attributes["output"]
-    rank = len(places)
+    batch, feature, *image_dims = node.attributes["output"]
+    rank = len(image_dims)
     parts = {dim: 1 + rank + index for index, dim in enumerate(columns)}
     sources = {batch: (0,), feature: (parts[feature],)}
-    sources |= {dim: (1 + index, parts[dim]) for index, dim in enumerate(places)}
+    sources |= {dim: (1 + index, parts[dim]) for index, dim in enumerate(image_dims)}
     dims = range(len(node.shape))
     result = _transposed(node, patches, tuple(axis for dim in dims for axis in sources[dim]))
-    spans = dict(zip(places, node.attributes["spans"], strict=True))
+    spans = dict(zip(image_dims, node.attributes["spans"], strict=True))
     gaps = {dim: (0, span.base_dilation - span.size, 0) for dim, span in spans.items()}
     no_padding = (0, 0, 0)
     inner = [(no_padding, gaps[dim]) if dim in gaps else (no_padding,) for dim in dims]

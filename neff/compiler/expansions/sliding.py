@@ -19,16 +19,18 @@ _READS_OF_STEP = 8
 """Reads of an element in a view that take as long as a step of doubling takes for it."""
 
 
-def is_cheaper_doubled(shape: Sequence[int], places: Sequence[int], spans: Sequence[Span]) -> bool:
+def is_cheaper_doubled(
+    shape: Sequence[int], positions: Sequence[int], spans: Sequence[Span]
+) -> bool:
     """Return True if doubling moves less than a view of windows.
 
     Args:
         shape: the shape of the padded operand.
-        places: the number of positions of the windows.
+        positions: the number of positions of the windows.
         spans: the window along each dimension.
     """
     steps = sum(2 * span.size.bit_length() for span in spans if span.size > 1)
-    viewed = prod(places) * prod(span.size for span in spans)
+    viewed = prod(positions) * prod(span.size for span in spans)
     return viewed > _READS_OF_STEP * steps * prod(shape)
 
 

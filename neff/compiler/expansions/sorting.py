@@ -52,8 +52,8 @@ def sorted_rows(like: Node, operands: Sequence[Node], dim: int, before: Before) 
         _row_major(like, rows_of_operand, order, (rows, extent), length)
         for rows_of_operand in operands
     ]
-    places = derived(like, "iota", (), (length,), _INDEX, dimensions=(0,))
-    state.append(derived(like, "broadcast", (places,), (rows, length), dimensions=(1,)))
+    positions = derived(like, "iota", (), (length,), _INDEX, dimensions=(0,))
+    state.append(derived(like, "broadcast", (positions,), (rows, length), dimensions=(1,)))
     for half, mirrored in _steps(length):
         state = _exchanged(like, state, half, mirrored, extent, before)
     cut = [sliced(like, rows_of_operand, 1, 0, extent) for rows_of_operand in state[:-1]]

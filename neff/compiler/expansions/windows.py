@@ -73,11 +73,13 @@ def reduce_window(node: Node) -> Node:
     views: list[Node] = []
     for operand, start in zip(operands, starts, strict=True):
         wide = _padded(node, operand, start, spans)
-        places = [(_places(wide.shape[dim], span), dim, span.stride) for dim, span in spans.items()]
+        positions = [
+            (_places(wide.shape[dim], span), dim, span.stride) for dim, span in spans.items()
+        ]
         inside = [
             (span.size, dim, span.window_dilation) for dim, span in spans.items() if span.size > 1
         ]
-        views.append(_restrided(node, wide, [*places, *inside]))
+        views.append(_restrided(node, wide, [*positions, *inside]))
     rank = len(operands[0].shape)
     dims = tuple(range(rank, len(views[0].shape)))
     applied = node.attributes["applied"]
@@ -310,7 +312,7 @@ def is_long(node: Node) -> bool:
     images: tuple[int, ...] = node.attributes["input"]
     weights: tuple[int, ...] = node.attributes["kernel"]
     results: tuple[int, ...] = node.attributes["output"]
-    places = [node.shape[dim] for dim in results[2:]]
+    positions = [node.shape[dim] for dim in results[2:]]
     window = [span.size for span in spans]
     innermost = len(operand.shape) - 1
     return (
@@ -318,8 +320,8 @@ def is_long(node: Node) -> bool:
         and 1 <= len(spans) <= 3
         and features == 1
         and all(span.base_dilation == 1 for span in spans)
-        and 1 < prod(window) > prod(places)
-        and max(places, default=1) <= _MAX_POSITIONS
+        and 1 < prod(window) > prod(positions)
+        and max(positions, default=1) <= _MAX_POSITIONS
         and (images[1] != innermost or operand.shape[innermost] == 1)
         and (weights[0] != innermost or kernel.shape[innermost] == 1)
         and bool(node.size)
@@ -381,7 +383,7 @@ def convolution(node: Node) -> Node:
     value = Node("constant", (), (), operand.element, {"value": zero})
     wide = _padded(node, operand, value, dict(zip(spatial, spans, strict=True)))
     features, samples = operand.shape[feature] // groups, operand.shape[batch] // parts
-    places = [
+    positions = [
         (_places(wide.shape[dim], span), dim, span.stride)
         for dim, span in zip(spatial, spans, strict=True)
     ]
@@ -390,7 +392,7 @@ def convolution(node: Node) -> Node:
     ]
     group = (groups, feature, features) if parts == 1 else (parts, batch, samples)
     left = _restrided(
-        node, wide, [group, (samples, batch, 1), *places, (features, feature, 1), *inside]
+        node, wide, [group, (samples, batch, 1), *positions, (features, feature, 1), *inside]
     )
     right = _kernel(node, kernel, groups * parts)
     return _result(node, _product(node, left, right, len(spans)))
@@ -422,10 +424,10 @@ def _kernel(node: Node, kernel: Node, groups: int) -> Node:
 
 
 def _product(node: Node, left: Node, right: Node, rank: int) -> Node:
-    places = left.shape[: 2 + rank]
+    extents = left.shape[: 2 + rank]
     contracted = tuple(range(2 + rank, 3 + 2 * rank))
     product = Node(
-        "dot", (left, right), (*places, right.shape[-1]), node.element,
+        "dot", (left, right), (*extents, right.shape[-1]), node.element,
         {
             "lhs_batch": (0,), "rhs_batch": (0,),
             "lhs_contracting": contracted, "rhs_contracting": tuple(range(1, 2 + rank)),

@@ -168,13 +168,13 @@ def trip_count(gate: Node, counters: Mapping[int, Linear]) -> int | None:
     a, b = (linear(operand, counters) for operand in gate.operands)
     if a is None or b is None:
         return None
-    turns = _turns(a.start - b.start, a.step - b.step, gate.attributes["direction"])
-    if turns is None:
+    iterations = _turns(a.start - b.start, a.step - b.step, gate.attributes["direction"])
+    if iterations is None:
         return None
     # The condition is tested once more than the body runs. None of its integers may wrap around.
-    limited = {key: replace(value, trips=turns + 1) for key, value in counters.items()}
+    limited = {key: replace(value, trips=iterations + 1) for key, value in counters.items()}
     inside = all(linear(operand, limited) is not None for operand in gate.operands)
-    return turns if inside else None
+    return iterations if inside else None
 
 
 def _turns(start: int, step: int, direction: str) -> int | None:

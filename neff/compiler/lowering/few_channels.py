@@ -111,9 +111,9 @@ class FewChannels:
 
 def multiply_few(spec: FewChannels, tensors: dict[str, Tile]) -> None:
     """Emit the body of the kernel."""
-    places, columns = spec.rows.places, spec.columns.window
-    affordable(len(places) * columns * len(spec.chunks(spec.together)))
-    _FewChannels(spec, tensors).run(places)
+    positions, columns = spec.rows.places, spec.columns.window
+    affordable(len(positions) * columns * len(spec.chunks(spec.together)))
+    _FewChannels(spec, tensors).run(positions)
 
 
 class _FewChannels:

@@ -178,10 +178,10 @@ class _Block:
 
 def multiply(spec: LongWindow, tensors: dict[str, Tile]) -> None:
     """Emit the body of the kernel."""
-    blocks, places = spec.blocks, spec.rows.places
-    affordable(len(blocks) * len(places) * spec.axes[2].window)
+    blocks, positions = spec.blocks, spec.rows.places
+    affordable(len(blocks) * len(positions) * spec.axes[2].window)
     for block in blocks:
-        _Sums(spec, tensors, block).run(places)
+        _Sums(spec, tensors, block).run(positions)
 
 
 class _Sums:

@@ -124,13 +124,15 @@ def _axes(image: View, out: View, spans: tuple[Span, ...]) -> tuple[Axis, Axis, 
     first, last = pooled_dims(spans)
     window_spans = spans[first : last + 1]
     axes = [Axis(1, 1, 1)] * (3 - len(window_spans))
-    for span, size, places in zip(
+    for span, size, positions in zip(
         window_spans,
         image.shape[6 - len(window_spans) :],
         out.shape[6 - len(window_spans) :],
         strict=True,
     ):
-        axes.append(Axis(size, places, span.size, span.stride, span.window_dilation, 1, span.low))
+        axes.append(
+            Axis(size, positions, span.size, span.stride, span.window_dilation, 1, span.low)
+        )
     return axes[0], axes[1], axes[2]
 
 
@@ -233,23 +235,23 @@ def _in_rows(spec: Pool, tensors: dict[str, Tile]) -> None:
         max_columns = -(-max_columns // 2)
     columns = even_cuts(width, max_columns)
     affordable(len(rows.places) * len(samples) * len(columns))
-    for places, sample_range, column_range in product(rows.places, samples, columns):
+    for positions, sample_range, column_range in product(rows.places, samples, columns):
         image = tensors[spec.image.view.buffer]
-        tile = rows.tile(image, places, column_range, rows.lines, (0, *sample_range))
+        tile = rows.tile(image, positions, column_range, rows.lines, (0, *sample_range))
         _, line, column, sample = tile.strides
         axis = spec.axes[2]
-        shape = (places.count, column_range[1], sample_range[1])
+        shape = (positions.count, column_range[1], sample_range[1])
         steps = (spec.out.view.strides[5], spec.out.view.strides[1])
-        reduced, order = tile_in_memory_order(places.count, shape[1:], steps, spec.out.dtype)
+        reduced, order = tile_in_memory_order(positions.count, shape[1:], steps, spec.out.dtype)
         windows = tile.ap(
             [
-                [tile.strides[0], places.count], [column * axis.stride, column_range[1]],
+                [tile.strides[0], positions.count], [column * axis.stride, column_range[1]],
                 [sample, sample_range[1]], [line, len(rows.lines)], [column * axis.dilation, axis.window],
             ]
         )  # fmt: skip
         target_order = reduced.permute([0, *(1 + order.index(dim) for dim in range(2))])
         nisa.tensor_reduce(target_order, _OPERATORS[spec.op], windows, axis=(3, 4))
-        for stack in places.stacks:
+        for stack in positions.stacks:
             strides = spec.out.view.strides
             start = stack.channel * strides[2] + stack.plane * strides[3] + stack.row * strides[4]
             start += (stack.column_range * width + column_range[0]) * strides[5] + sample_range[

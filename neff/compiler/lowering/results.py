@@ -155,17 +155,17 @@ class Results:
         plan = self._plan
         across, down = (1 + max(phase[dim] for phase in phases) for dim in range(2))
         columns = plan.together * self._outputs
-        places = (box.images[1], box.blocks[1], box.rows[1])
-        shape = (columns, *places[:2], across, places[2], down)
+        positions = (box.images[1], box.blocks[1], box.rows[1])
+        shape = (columns, *positions[:2], across, positions[2], down)
         result = nl.ndarray(shape, dtype=plan.out.dtype, buffer=nl.sbuf)
         for (column, row), taps in phases.items():
-            total = nl.ndarray((columns, *places), nl.float32, buffer=nl.psum)
+            total = nl.ndarray((columns, *positions), nl.float32, buffer=nl.psum)
             self._product(total, windows, box, 0, taps)
             nisa.tensor_copy(result[:, :, :, column, :, row], total)
         _, images, features, _, step, row = plan.out.view.strides
         outer_pattern = [
-            [images, places[0]], [step * plan.width, places[1]], [step, across],
-            [row * plan.axes[2].period, places[2]], [row, down],
+            [images, positions[0]], [step * plan.width, positions[1]], [step, across],
+            [row * plan.axes[2].period, positions[2]], [row, down],
         ]  # fmt: skip
         first = box.blocks[0] * plan.width
         for column in range(min(plan.together, plan.axes[1].places - first)):

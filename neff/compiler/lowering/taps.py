@@ -437,13 +437,17 @@ def planned(ports: tuple[Port, Port, Port], axes: tuple[Axis, Axis, Axis], dtype
 
 
 def _cost(plan: Plan) -> float:
-    places = plan.image.view.shape[1] * plan.blocks * prod(axis.blocks for axis in plan.axes[::2])
+    positions = (
+        plan.image.view.shape[1] * plan.blocks * prod(axis.blocks for axis in plan.axes[::2])
+    )
     columns = plan.together * plan.outputs
     if plan.by_rows:
         parts = -(-columns // _MAX_MOVING_COLUMNS)
-        column_cost = max(_MIN_MOVING_COLUMNS, columns / parts) * parts * -(-places // PARTITIONS)
+        column_cost = (
+            max(_MIN_MOVING_COLUMNS, columns / parts) * parts * -(-positions // PARTITIONS)
+        )
     else:
-        column_cost = -(-columns // PARTITIONS) * max(_MIN_MOVING_COLUMNS, places)
+        column_cost = -(-columns // PARTITIONS) * max(_MIN_MOVING_COLUMNS, positions)
     return column_cost * plan.taps * len(plan.chunks)
 
 
@@ -473,10 +477,10 @@ def views_of(node: Node, image: View, kernel: View, out: View) -> tuple[View, Vi
         [(groups, outputs * along), (channels, kernel.strides[source]), (outputs, along)], taps,
     )  # fmt: skip
     results: tuple[int, ...] = node.attributes["output"]
-    batch, feature, *places = results
+    batch, feature, *positions = results
     along = out.strides[feature]
     result_view = _restrided(
-        out, [(groups, outputs * along), (samples, out.strides[batch]), (outputs, along)], places
+        out, [(groups, outputs * along), (samples, out.strides[batch]), (outputs, along)], positions
     )
     return left, right, result_view
 

@@ -345,12 +345,12 @@ def _loop_element(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Pair
     if loop.opcode not in ("loop", "turn"):
         raise uncovered(node, "a result of 64-bit integers", code="NEFF-INT64")
     index: int = node.attributes["index"]
-    places = (index, loop.attributes["high"][index])
+    positions = (index, loop.attributes["high"][index])
     return Pair(
         *(
             derived(node, node.opcode, (loop,), node.shape, _U32,
-                    **{**node.attributes, "index": place})
-            for place in places
+                    **{**node.attributes, "index": position})
+            for position in positions
         )
     )  # fmt: skip
 

@@ -236,12 +236,12 @@ def transposed_outer_product(node: Node, uses: Uses) -> Node | None:
     sides: list[Node] = []
     for side in product.operands:
         source, dims = side.operands[0], side.attributes["dimensions"]
-        places = [order.index(dim) for dim in dims]
-        moved = tuple(sorted(range(len(places)), key=places.__getitem__))
+        positions = [order.index(dim) for dim in dims]
+        moved = tuple(sorted(range(len(positions)), key=positions.__getitem__))
         if moved != tuple(range(len(moved))):
             shape = [source.shape[number] for number in moved]
             source = derived(source, "transpose", (source,), shape, dimensions=moved)
         sides.append(
-            derived(node, "broadcast", (source,), node.shape, dimensions=tuple(sorted(places)))
+            derived(node, "broadcast", (source,), node.shape, dimensions=tuple(sorted(positions)))
         )
     return derived(node, "multiply", sides, node.shape)

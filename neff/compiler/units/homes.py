@@ -91,8 +91,8 @@ def in_place(
         users: who reads each node.
         gate: the condition of the next turn.
     """  # fmt: skip
-    where = {id(node): (number, place)
-             for number, unit in enumerate(units) for place, node in enumerate(unit.nodes)}  # fmt: skip
+    where = {id(node): (number, position)
+             for number, unit in enumerate(units) for position, node in enumerate(unit.nodes)}  # fmt: skip
     results = {id(result): id(node) for node in block.nodes if node.opcode == "turn"
                for result in block.loops[id(node)].results.values()}  # fmt: skip
     where |= {key: where[owner] for key, owner in results.items()}
@@ -127,11 +127,11 @@ def _reads(units: list[Unit], old: Old) -> dict[str, list[_Read]]:
     """The reads of each buffer's old value."""
     reads: dict[str, list[_Read]] = {}
     for number, unit in enumerate(units):
-        for place, node in enumerate(unit.nodes):
+        for index, node in enumerate(unit.nodes):
             for position, operand in enumerate(node.operands):
                 buffer = old.buffers.get(id(_base(operand)))
                 if buffer is not None:
-                    reads.setdefault(buffer, []).append(_Read(number, place, node, position))
+                    reads.setdefault(buffer, []).append(_Read(number, index, node, position))
     return reads
 
 

@@ -168,14 +168,14 @@ def _branches(loop: Loop, targets: list[View], lowerer: Lowerer, around: Around)
     which = lowerer.port(lowerer.view(loop.gate))
     task = branch_task(which, branch_registers, loop.gate.element.kind == "pred")
     lowerer.call(task, loop.gate, *branch_registers, everywhere=True)
-    places = [lowerer.view(init) for init in loop.inits]
+    positions = [lowerer.view(init) for init in loop.inits]
     choice = Choice([])
     lowerer.history.events.append(choice)
     for branch, name in enumerate(branch_registers):
         first = len(lowerer.parts.calls)
         with lowerer.inside(), lowerer.history.branch(choice):
             for symbol in loop.carried:
-                lowerer.place(symbol, places[index_of(symbol)])
+                lowerer.place(symbol, positions[index_of(symbol)])
             _body(loop, branch, targets, targets, lowerer, around)
         _close(loop, first, f"{name}.turn", name, lowerer)
 

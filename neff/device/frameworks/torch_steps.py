@@ -66,11 +66,11 @@ class HostSteps:
             self._tell(name, place, text)
         return names
 
-    def _tell(self, operator: str, place: str, text: str) -> None:
-        if (operator, place) in self._told:
+    def _tell(self, operator: str, location: str, text: str) -> None:
+        if (operator, location) in self._told:
             return
-        self._told.add((operator, place))
-        where = f"{place}: " if place else ""
+        self._told.add((operator, location))
+        where = f"{location}: " if location else ""
         sys.stderr.write(f"warning: {where}[NEFF-DEVICE-HOST-STEP] {operator} {text}\n")
 
 

@@ -75,11 +75,11 @@ class Entry:
             last = self._count.value
             first = max(self._taken, last - PLACES)
             handles: list[int] = []
-            for turn in range(first, last):
-                place = turn % PLACES
+            for iteration in range(first, last):
+                place = iteration % PLACES
                 value = self._ring[place]
                 if not value:  # counted and not yet written: next time
-                    last = turn
+                    last = iteration
                     break
                 self._ring[place] = 0
                 handles.append(value - 1)

@@ -132,14 +132,16 @@ def folded(run: list[Instruction]) -> tuple[list[Instruction], list[Instruction]
     sites = Sites(run)
     names: dict[str, int] = {}
     culprits: list[Instruction] = []
-    for key, places in sites.places.items():
-        first_inst = run[places[0]]
+    for key, positions in sites.places.items():
+        first_inst = run[positions[0]]
         if transfer_in(first_inst) is None or not _is_long(sides_of(first_inst)[0]):
             continue
-        connected = [run[place] for site in sites.connected(key) for place in sites.places[site]]
+        connected = [
+            run[position] for site in sites.connected(key) for position in sites.places[site]
+        ]
         if any(inst.op.startswith("nc_") for inst in connected):
             continue
-        culprits += [run[place] for place in places]
+        culprits += [run[position] for position in positions]
         lanes = sides_of(first_inst)[0].pattern[0][1]
         for inst in connected:
             for value in inst.operands.values():

@@ -62,8 +62,8 @@ class Sites:
                 continue
             for phase in range(phases):
                 phase_places = sites.places[key, phase] = occurrences[phase::phases]
-                for place in phase_places:
-                    sites.keys[place] = key, phase
+                for position in phase_places:
+                    sites.keys[position] = key, phase
         return sites
 
     def connected(self, seed: Key) -> set[Key]:
@@ -73,19 +73,19 @@ class Sites:
         count = len(self.places[seed])
         users: dict[str, set[Key]] = {}
         writers: dict[str, set[Key]] = {}
-        for key, places in self.places.items():
-            if len(places) != count:
+        for key, positions in self.places.items():
+            if len(positions) != count:
                 continue
-            for place in places:
-                for access, written in _chip_accesses(self.run[place]):
+            for position in positions:
+                for access, written in _chip_accesses(self.run[position]):
                     users.setdefault(access.tensor.name, set()).add(key)
                     if written:
                         writers.setdefault(access.tensor.name, set()).add(key)
         connected, pending = {seed}, [seed]
         while pending:
             key = pending.pop()
-            for place in self.places[key]:
-                for access, _ in _chip_accesses(self.run[place]):
+            for position in self.places[key]:
+                for access, _ in _chip_accesses(self.run[position]):
                     name = access.tensor.name
                     if not writers.get(name):
                         continue
@@ -164,8 +164,8 @@ def merged(sites: Sites, group: Group) -> list[Instruction] | None:
     """
     number: dict[int, int] = {}
     for key in group.sites:
-        for count, place in enumerate(sites.places[key]):
-            number[place] = count
+        for count, position in enumerate(sites.places[key]):
+            number[position] = count
     ends = dict(pairwise(group.starts))
     wide = _widened(sites, group)
     if wide is None:
@@ -177,7 +177,8 @@ def merged(sites: Sites, group: Group) -> list[Instruction] | None:
             statements.append(instruction)
         elif count in ends:
             members = [
-                sites.run[place] for place in sites.places[sites.keys[index]][count : ends[count]]
+                sites.run[position]
+                for position in sites.places[sites.keys[index]][count : ends[count]]
             ]
             wider = _merged_instruction(members, group.axis, wide)
             if wider is None:
@@ -192,13 +193,13 @@ def _sliced(sites: Sites, group: Group) -> set[str]:
     """
     names: set[str] = set()
     for key in group.sites:
-        places = sites.places[key]
+        positions = sites.places[key]
         for start, end in pairwise(group.starts):
             if end - start < 2:
                 continue
             first, second = (
-                _chip_accesses(sites.run[places[start]]),
-                _chip_accesses(sites.run[places[start + 1]]),
+                _chip_accesses(sites.run[positions[start]]),
+                _chip_accesses(sites.run[positions[start + 1]]),
             )
             for (before, _), (after, _) in zip(first, second, strict=False):
                 if before.tensor.name == after.tensor.name and before.offset != after.offset:
@@ -305,8 +306,8 @@ def _joined(pattern: _Pattern, *, keep: int = 0) -> _Pattern:
     """Merge dimensions that are contiguous in memory; the last ``keep`` stay as they are."""
     joined: list[tuple[int, int]] = []
     border = len(pattern) - keep
-    for place, (step, count) in enumerate(pattern):
-        if joined and place < border and joined[-1][0] == step * count:
+    for position, (step, count) in enumerate(pattern):
+        if joined and position < border and joined[-1][0] == step * count:
             joined[-1] = (step, joined[-1][1] * count)
         else:
             joined.append((step, count))

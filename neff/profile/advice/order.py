@@ -68,9 +68,9 @@ def _ordered(run: dict[Engine, list[Step]]) -> Block:
     """One list in an order that engines and semaphores allow."""
     steps = [step for engine_steps in run.values() for step in engine_steps]
     share = [
-        place / len(engine_steps)
+        position / len(engine_steps)
         for engine_steps in run.values()
-        for place in range(len(engine_steps))
+        for position in range(len(engine_steps))
     ]
     before = _before(run)
     after: list[list[int]] = [[] for _ in steps]
@@ -107,9 +107,9 @@ def _before(run: dict[Engine, list[Step]]) -> list[set[int]]:
             number += 1
     predecessors: list[set[int]] = []
     for engine_steps in run.values():
-        for place, step in enumerate(engine_steps):
+        for position, step in enumerate(engine_steps):
             needed = {signals[semaphore][value - 1] for semaphore, value in step.waits}
-            if place:
+            if position:
                 needed.add(len(predecessors) - 1)
             predecessors.append(needed)
     return predecessors

@@ -152,9 +152,9 @@ class Subject:
         """Iterate over the instructions of the slowest core; the body of a loop comes once."""
         return walk(self.body)
 
-    def cost(self, place: str) -> tuple[float, float]:
+    def cost(self, location: str) -> tuple[float, float]:
         """Time of a line on the critical path, and on its lanes."""
-        share = self._lines.get(place)
+        share = self._lines.get(location)
         return (share.path_ns, share.self_ns) if share else (0.0, 0.0)
 
     def gain(self, fix: Fix) -> float | None:

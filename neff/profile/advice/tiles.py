@@ -60,10 +60,10 @@ def _elements(access: Access) -> int:
 
 def _short_rows(sites: Sites) -> Iterator[_Seed]:
     """Transfers of short rows whose neighbours are moved by later iterations."""
-    for key, places in sites.places.items():
-        first = sites.run[places[0]]
+    for key, positions in sites.places.items():
+        first = sites.run[positions[0]]
         work = transfer_in(first)
-        if work is None or work.gathered or len(places) < 2:
+        if work is None or work.gathered or len(positions) < 2:
             continue
         tile, far = sides_of(first)
         row = _elements(tile) * tile.element_type.itemsize
@@ -71,7 +71,7 @@ def _short_rows(sites: Sites) -> Iterator[_Seed]:
             work.row_bytes >= _MIN_ROW_BYTES and work.nbytes >= _MIN_TRANSFER_BYTES
         ) or row >= _EFFICIENT_ROW_BYTES:
             continue
-        sides = [sides_of(sites.run[place]) for place in places]
+        sides = [sides_of(sites.run[position]) for position in positions]
         offset_chains = chains(
             [side.offset for _, side in sides], far.pattern[-1][0] * _elements(tile)
         )
@@ -101,16 +101,16 @@ def _within_tiles(chain: range, sides: list[tuple[Access, Access]]) -> Iterator[
 
 def _few_partitions(sites: Sites) -> Iterator[_Seed]:
     """Transfers to few partitions whose next rows are moved by later iterations."""
-    for key, places in sites.places.items():
-        first = sites.run[places[0]]
+    for key, positions in sites.places.items():
+        first = sites.run[positions[0]]
         work = transfer_in(first)
-        if work is None or work.gathered or len(places) < 2:
+        if work is None or work.gathered or len(positions) < 2:
             continue
         tile, _ = sides_of(first)
         lanes = tile.pattern[0][1] if tile.pattern else 1
         if lanes > _MIN_PARTITIONS:
             continue
-        offsets = [sides_of(sites.run[place])[1].offset for place in places]
+        offsets = [sides_of(sites.run[position])[1].offset for position in positions]
         yield _Seed(key, PARTITIONS, tuple(chains(offsets, 0)), _PARTITIONS // lanes)
 
 
@@ -128,7 +128,7 @@ def _wider(
             done.add(seed.key)
             wider = _merged(sites, seed)
             if wider is not None:
-                culprits += [run[place] for place in sites.places[seed.key]]
+                culprits += [run[position] for position in sites.places[seed.key]]
                 run = wider
                 break
         else:

@@ -53,8 +53,8 @@ def columns_of(source: Profile | Analysis) -> Columns:
         order: list[int] = []
         heads: list[int] = []
         for lane, rows in analysis.lanes[core]:
-            for place, indices in enumerate(rows):
-                tracks.append((core, lane, place, len(indices)))
+            for position, indices in enumerate(rows):
+                tracks.append((core, lane, position, len(indices)))
                 heads.append(len(order))
                 order += indices
         core_columns.append(
@@ -62,7 +62,8 @@ def columns_of(source: Profile | Analysis) -> Columns:
         )
         begin += len(order)
     columns = [
-        np.concatenate([columns[place] for columns in core_columns]) for place in range(len(NAMES))
+        np.concatenate([columns[position] for columns in core_columns])
+        for position in range(len(NAMES))
     ]
     raw = b"".join(_as_bytes(column) for column in columns)
     packed = zlib.compress(raw, 6, -15)
@@ -90,8 +91,8 @@ def _core(
     path_units = np.rint(np.fromiter(path_ns.values(), float, len(path_ns)) / unit).astype(np.int64)
     path[np.fromiter(path_ns, np.int64, len(path_ns))] = np.maximum(path_units, 1)
     site = np.asarray(profile.site_of[core], np.int64)
-    place = np.empty(count, np.int64)
-    place[order] = np.arange(count)
+    position = np.empty(count, np.int64)
+    position[order] = np.arange(count)
     beginnings = start[order]
     steps = np.diff(beginnings, prepend=0)
     steps[heads] = beginnings[heads]
@@ -104,7 +105,7 @@ def _core(
         np.minimum(arrays.nbytes[order], 2**31 - 1).astype(np.int64),
         np.minimum(arrays.turns[order], 2**31 - 1).astype(np.int64),
         *(
-            _backward(column[order], place, positions)
+            _backward(column[order], position, positions)
             for column in (arrays.waits_for, arrays.after)
         ),
         (start - since)[order],

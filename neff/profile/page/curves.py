@@ -74,10 +74,10 @@ def loop_rows(profile: Profile, unit_ns: float) -> list[tuple[int, ...]]:
     drawn; times in units.
     """
     rows = [
-        (core, round(start / unit_ns), round(end / unit_ns), turns, round(until / unit_ns))
+        (core, round(start / unit_ns), round(end / unit_ns), iterations, round(until / unit_ns))
         for core, core_estimate in enumerate(profile.estimate.cores)
         if (profile.arrays[core].turns > 1).any()
-        for start, end, turns, until in _spans(core_estimate.events, core_estimate.total.value)
+        for start, end, iterations, until in _spans(core_estimate.events, core_estimate.total.value)
     ]
     return rows[:_MAX_LOOPS]
 
@@ -85,11 +85,14 @@ def loop_rows(profile: Profile, unit_ns: float) -> list[tuple[int, ...]]:
 def _spans(events: list[Event], total: float) -> list[tuple[float, float, int, float]]:
     """Return the spans of loop bodies; events of one body are adjacent in the table."""
     spans: list[tuple[float, float, int, float]] = []
-    groups = [(turns, list(group)) for turns, group in groupby(events, lambda event: event.turns)]
+    groups = [
+        (iterations, list(group))
+        for iterations, group in groupby(events, lambda event: event.turns)
+    ]
     until = total
-    for turns, group in reversed(groups):
+    for iterations, group in reversed(groups):
         start, end = min(event.start for event in group), max(event.end for event in group)
-        if turns > 1:
-            spans.append((start, end, turns, max(end, until)))
+        if iterations > 1:
+            spans.append((start, end, iterations, max(end, until)))
         until = start
     return spans[::-1]

@@ -47,40 +47,40 @@ def totals(profile: Profile) -> dict[str, float | int]:
 
 
 def _count(context: Context, sums: _Sums, event: Event, self_ns: float, flops: int) -> None:
-    turns, duration = event.turns, (event.end - event.start) * event.turns
+    iterations, duration = event.turns, (event.end - event.start) * event.turns
     sums.add("events", 1)
     moved = context.traffics.of(event.source)
     if event.lane.startswith(QUEUE):
         kind = _QUEUES.get(moved.queue_type, "static")
         for name in ("", kind):
-            sums.add(f"dma count {name}", turns)
-            sums.add(f"dma bytes {name}", event.nbytes * turns)
-            sums.add(f"dma packets {name}", moved.packets * turns)
+            sums.add(f"dma count {name}", iterations)
+            sums.add(f"dma bytes {name}", event.nbytes * iterations)
+            sums.add(f"dma packets {name}", moved.packets * iterations)
             sums.add(f"dma time {name}", duration)
-            sums.add(f"dma active {name}", self_ns * turns)
+            sums.add(f"dma active {name}", self_ns * iterations)
         for name in _SUMS:
-            sums.add(name, getattr(moved, name) * turns)
+            sums.add(name, getattr(moved, name) * iterations)
         direction = "read" if moved.hbm_read else "write"
-        sums.add(f"{moved.kind} {direction}", event.nbytes * turns)
+        sums.add(f"{moved.kind} {direction}", event.nbytes * iterations)
         return
     if event.lane == DESCRIPTORS:
         return
     sums.add(f"{event.lane} time", duration)
-    sums.add(f"{event.lane} active", self_ns * turns)
-    sums.add(f"{event.lane} count", turns)
-    sums.add("flops", flops * turns)
-    sums.add("adjusted", flops * moved.factor * turns)
+    sums.add(f"{event.lane} active", self_ns * iterations)
+    sums.add(f"{event.lane} count", iterations)
+    sums.add("flops", flops * iterations)
+    sums.add("adjusted", flops * moved.factor * iterations)
     if event.opcode in _PRODUCTS:
-        sums.add("matmuls", turns)
-        sums.add("transposed", moved.flops_transpose * turns)
-        sums.add("adjusted transposed", moved.flops_transpose * moved.factor * turns)
+        sums.add("matmuls", iterations)
+        sums.add("transposed", moved.flops_transpose * iterations)
+        sums.add("adjusted transposed", moved.flops_transpose * moved.factor * iterations)
     if event.opcode.startswith("activat"):
-        sums.add("activate count", turns)
+        sums.add("activate count", iterations)
         sums.add("activate time", duration)
     if event.opcode not in COPIES and event.opcode not in ("load_weights", "act_table_load",
                                                            "event_semaphore"):  # fmt: skip
         for name in _SUMS:
-            sums.add(name, getattr(moved, name) * turns)
+            sums.add(name, getattr(moved, name) * iterations)
 
 
 def _seconds(nanoseconds: float) -> float:
@@ -108,8 +108,8 @@ def _active(profile: Profile, core: int) -> float:
     by_turns: dict[int, list[tuple[float, float]]] = {}
     for event in core_estimate.events:
         by_turns.setdefault(event.turns, []).append((event.start, event.end))
-    for turns, group in by_turns.items():
-        spans += turns * sum(end - start for start, end in intervals(group))
+    for iterations, group in by_turns.items():
+        spans += iterations * sum(end - start for start, end in intervals(group))
     return spans
 
 
@@ -179,8 +179,8 @@ def _moving(profile: Profile, core: int) -> float:
         if event.lane.startswith(QUEUE):
             by_turns.setdefault(event.turns, []).append((event.start, event.end))
     return sum(
-        turns * sum(end - start for start, end in intervals(group))
-        for turns, group in by_turns.items()
+        iterations * sum(end - start for start, end in intervals(group))
+        for iterations, group in by_turns.items()
     )
 
 

@@ -132,9 +132,9 @@ class PrecisionCheck(Check):
                 target[...] = value.astype(target.dtype)
 
     def _compare(self, instruction: Instruction, access: Access) -> None:
-        got = self.value(access).astype(np.float64)
-        want = self.wide.read(access, skip=True).astype(np.float64)
-        largest = _largest_error(got, want)
+        actual = self.value(access).astype(np.float64)
+        expected = self.wide.read(access, skip=True).astype(np.float64)
+        largest = _largest_error(actual, expected)
         if largest is None:
             return
         index, relative = largest
@@ -144,11 +144,11 @@ class PrecisionCheck(Check):
             name = access.element_type.name
             worst = self._lines[key] = _LineError(instruction.op, name, instruction.location)
         if relative > worst.relative:
-            step = _ulp(float(want[index]), access.element_type.dtype)
-            worst.relative, worst.ulp = relative, abs(float(got[index] - want[index])) / step
-            worst.value, worst.exact = float(got[index]), float(want[index])
+            step = _ulp(float(expected[index]), access.element_type.dtype)
+            worst.relative, worst.ulp = relative, abs(float(actual[index] - expected[index])) / step
+            worst.value, worst.exact = float(actual[index]), float(expected[index])
         if self._single_step is not None:
-            added = _largest_error(got, self._single_step.read(access).astype(np.float64))
+            added = _largest_error(actual, self._single_step.read(access).astype(np.float64))
             worst.added = max(worst.added, added[1] if added else 0.0)
 
     def finish(self) -> list[Finding]:
@@ -178,15 +178,15 @@ class PrecisionCheck(Check):
         ]
 
 
-def _largest_error(got: Array, want: Array) -> tuple[tuple[int, ...], float] | None:
+def _largest_error(actual: Array, expected: Array) -> tuple[tuple[int, ...], float] | None:
     """Return the index of the largest error and its size relative to the largest magnitude."""
-    finite = np.isfinite(got) & np.isfinite(want)
+    finite = np.isfinite(actual) & np.isfinite(expected)
     if not finite.any():
         return None
-    error = np.where(finite, np.abs(got - want), 0.0)
+    error = np.where(finite, np.abs(actual - expected), 0.0)
     position = np.unravel_index(int(np.argmax(error)), error.shape)
     index = tuple(int(coordinate) for coordinate in position)
-    largest = float(np.abs(np.where(finite, want, 0.0)).max())
+    largest = float(np.abs(np.where(finite, expected, 0.0)).max())
     return index, float(error[index]) / largest if largest else 0.0
 
 

@@ -125,8 +125,8 @@ def sparse() -> Any:
         return matrix @ x, matrix.T @ jnp.ones((5, 2)), matrix.todense(), again.sum(0).todense(), \
             (again @ dense.T), library.bcoo_reduce_sum(matrix, axes=(1,)).todense()  # fmt: skip
 
-    places = np.array([[0, 1], [1, 5], [3, 2], [4, 4]], np.int32)
-    return run, (values(4), places, values(6, 3)), {}
+    positions = np.array([[0, 1], [1, 5], [3, 2], [4, 4]], np.int32)
+    return run, (values(4), positions, values(6, 3)), {}
 
 
 @program

@@ -114,10 +114,10 @@ def capacity_experts() -> Any:
     def run(x: Any, router: Any, w: Any) -> Any:
         weights = jax.nn.softmax(x @ router)
         mask = jax.nn.one_hot(weights.argmax(-1), 4, dtype=jnp.int32)
-        place = jnp.cumsum(mask, axis=0) * mask - 1
-        capacity_mask = mask * (place < 3)
+        position = jnp.cumsum(mask, axis=0) * mask - 1
+        capacity_mask = mask * (position < 3)
         dispatch = (
-            jax.nn.one_hot(jnp.where(capacity_mask > 0, place, -1), 3) * capacity_mask[..., None]
+            jax.nn.one_hot(jnp.where(capacity_mask > 0, position, -1), 3) * capacity_mask[..., None]
         )
         rows = jnp.einsum("td,tec->ecd", x, dispatch)
         out = jnp.einsum("ecd,edf->ecf", rows, w)

@@ -135,10 +135,10 @@ def _refused(*arguments: Any) -> None:
     raise Undeclared
 
 
-def play(lines: list[str], way: str = "cpu", data: int = 0, *, same: bool = False) -> Played:
+def play(lines: list[str], mode: str = "cpu", data: int = 0, *, same: bool = False) -> Played:
     """Run the lines, with operations of torch instead of kernels if ``same``."""
     played = Played()
-    world = World(way, data, played.watch if same else None)
+    world = World(mode, data, played.watch if same else None)
     for line in lines:
         try:
             exec(line, world.names)
@@ -165,12 +165,12 @@ def _value(tensor: torch.Tensor) -> torch.Tensor | None:
         return None
 
 
-def fault_of(lines: list[str], way: str, data: int) -> tuple[str, str]:
+def fault_of(lines: list[str], mode: str, data: int) -> tuple[str, str]:
     """Return the fault of a program, and its outcome: a code, a kind of error, or "equal"."""
     reference = play(lines, data=data, same=True)
     if isinstance(reference.error, NameError | SyntaxError | Unusable):
         return "", "no program"
-    played = play(lines, way, data)
+    played = play(lines, mode, data)
     last = len(played.states) - 1
     if played.code:
         if not _may_refuse(played, reference):
@@ -189,8 +189,8 @@ def fault_of(lines: list[str], way: str, data: int) -> tuple[str, str]:
                 "raises",
             )
         return _differing(reference.states[last], played.states[last]), "raises"
-    told = _differing(reference.states[-1], played.states[-1])
-    return told or _differing(reference.gradients, played.gradients, "gradient of "), "equal"
+    message = _differing(reference.states[-1], played.states[-1])
+    return message or _differing(reference.gradients, played.gradients, "gradient of "), "equal"
 
 
 def _may_refuse(played: Played, reference: Played) -> bool:
@@ -232,16 +232,16 @@ def _told(error: Exception | None) -> str:
 
 def _differing(expected: dict[str, Any], actual: dict[str, Any], what: str = "") -> str:
     """The first tensor that differs."""
-    for name, want in expected.items():
+    for name, wanted_value in expected.items():
         have = actual.get(name)
-        if (want is None) != (have is None):
+        if (wanted_value is None) != (have is None):
             return f"{what}{name} is {'missing' if have is None else 'there'}"
-        if want is None:
+        if wanted_value is None:
             continue
-        if want.shape != have.shape or not torch.allclose(
-            want, have, rtol=1e-4, atol=1e-4, equal_nan=True
+        if wanted_value.shape != have.shape or not torch.allclose(
+            wanted_value, have, rtol=1e-4, atol=1e-4, equal_nan=True
         ):
-            return f"{what}{name} is {have.tolist()} instead of {want.tolist()}"
+            return f"{what}{name} is {have.tolist()} instead of {wanted_value.tolist()}"
     return ""
 
 
@@ -258,10 +258,10 @@ def serve_programs() -> None:
             return {"lines": drawn(request[1])}
         runs: dict[str, int] = {}
         for data in (0, 1):  # the second run has other numbers
-            told, how = fault_of(request[1], request[2], data)
+            message, how = fault_of(request[1], request[2], data)
             runs[how] = runs.get(how, 0) + 1
-            if told:
-                return {"fault": told, "runs": runs}
+            if message:
+                return {"fault": message, "runs": runs}
         return {"fault": "", "runs": runs}
 
     serve(answer)

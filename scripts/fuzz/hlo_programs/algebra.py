@@ -207,10 +207,10 @@ def selected(make: Maker) -> Value | None:
         return None
     source = make.argument(shape, x.dtype, 0.0)
     start = make.number(chance.choice("01"), x.dtype)
-    kind, way = ELEMENTS[x.dtype], chance.choice(("GE", "LE"))
-    chosen = f"choose_{way}_{x.dtype}"
+    kind, mode = ELEMENTS[x.dtype], chance.choice(("GE", "LE"))
+    chosen = f"choose_{mode}_{x.dtype}"
     test = (f"{chosen} {{ a = {kind}[] parameter(0) b = {kind}[] parameter(1)"
-            f" ROOT r = pred[] compare(a, b), direction={way} }}")  # fmt: skip
+            f" ROOT r = pred[] compare(a, b), direction={mode} }}")  # fmt: skip
     text = (
         f"select-and-scatter({x.name}, {source.name}, {start.name}), window={{size={'x'.join(map(str, sizes))}"
         f" stride={'x'.join(map(str, steps))} pad={'x'.join(f'{a}_{b}' for a, b in pads)}}}, select={chosen},"
@@ -225,17 +225,17 @@ def pairs_reduced(make: Maker) -> Value | None:
     x = make.pick("fi", exact=True, dtypes=("float32", "int32", "bfloat16", "int8"))
     if x is None or not x.rank or 0 in x.shape:
         return None
-    dim, index, way = (
+    dim, index, mode = (
         make.chance.randrange(x.rank),
         make.chance.randrange(2),
         make.chance.choice(("GT", "LT")),
     )
     shape = tuple(n for d, n in enumerate(x.shape) if d != dim)
     kind, counts = ELEMENTS[x.dtype], typed_as("int32", x.shape)
-    region_name, name = f"first_{way}_{x.dtype}", make.unique("where")
+    region_name, name = f"first_{mode}_{x.dtype}", make.unique("where")
     test = (
         f"{region_name} {{ a = {kind}[] parameter(0) i = s32[] parameter(1) b = {kind}[] parameter(2) j = s32[] parameter(3)"
-        f" more = pred[] compare(a, b), direction={way} same = pred[] compare(a, b), direction=EQ nan = pred[] compare(a, a), direction=NE"
+        f" more = pred[] compare(a, b), direction={mode} same = pred[] compare(a, b), direction=EQ nan = pred[] compare(a, a), direction=NE"
         f" before = pred[] compare(i, j), direction=LT both = pred[] and(same, before) one = pred[] or(more, nan) keep = pred[] or(one, both)"
         f" v = {kind}[] select(keep, a, b) w = s32[] select(keep, i, j) ROOT t = ({kind}[], s32[]) tuple(v, w) }}"
     )
@@ -243,7 +243,7 @@ def pairs_reduced(make: Maker) -> Value | None:
         "f": ("-inf", "inf"),
         "i": ("-128", "127") if x.dtype == "int8" else ("-2147483648", "2147483647"),
     }
-    start = ends[x.kind][way == "LT"]
+    start = ends[x.kind][mode == "LT"]
     kinds = typed_as(x.dtype, shape), typed_as("int32", shape)
     text = (
         f"{name} {{ p = {typed_as(x.dtype, x.shape)} parameter(0) i = {counts} iota(), iota_dimension={dim}"

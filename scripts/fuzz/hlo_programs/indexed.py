@@ -139,20 +139,20 @@ def gather(make: Maker) -> Value | None:
     x = _operand(make, (*SUMMED, "bool", "uint64"))
     if x is None:
         return None
-    places = _places(make, x.shape)
-    indices = _indices(make, places)
+    positions = _places(make, x.shape)
+    indices = _indices(make, positions)
     if indices is None:
         return None
-    sizes = dict(zip(places.kept(x.rank), places.window, strict=True))
-    pairs = [d for d, _ in places.pairs]
+    sizes = dict(zip(positions.kept(x.rank), positions.window, strict=True))
+    pairs = [d for d, _ in positions.pairs]
     shared = (f", operand_batching_dims={listed(pairs)},"
-              f" start_indices_batching_dims={listed(places.among_indices())}") if pairs else ""  # fmt: skip
+              f" start_indices_batching_dims={listed(positions.among_indices())}") if pairs else ""  # fmt: skip
     text = (
-        f"gather({x.name}, {indices.name}), offset_dims={listed(places.offsets)}, collapsed_slice_dims={listed(places.collapsed)},"
-        f" start_index_map={listed(places.mapped)}{shared}, index_vector_dim={places.vector},"
+        f"gather({x.name}, {indices.name}), offset_dims={listed(positions.offsets)}, collapsed_slice_dims={listed(positions.collapsed)},"
+        f" start_index_map={listed(positions.mapped)}{shared}, index_vector_dim={positions.vector},"
         f" slice_sizes={listed(sizes.get(d, 1) for d in range(x.rank))}"
     )
-    return make.emit(text, places.whole(), x.dtype, (x, indices), jumps=True)
+    return make.emit(text, positions.whole(), x.dtype, (x, indices), jumps=True)
 
 
 def scatter(make: Maker) -> Value | None:
@@ -160,23 +160,23 @@ def scatter(make: Maker) -> Value | None:
     x = _operand(make, SUMMED)
     if x is None:
         return None
-    places = _places(make, x.shape)
-    indices = _indices(make, places)
-    if indices is None or math.prod(places.whole()) > 400:
+    positions = _places(make, x.shape)
+    indices = _indices(make, positions)
+    if indices is None or math.prod(positions.whole()) > 400:
         return None
-    update = make.pick(shape=places.whole(), dtypes=(x.dtype,)) or make.argument(
-        places.whole(), x.dtype, 0.0
+    update = make.pick(shape=positions.whole(), dtypes=(x.dtype,)) or make.argument(
+        positions.whole(), x.dtype, 0.0
     )
     op = make.chance.choice(("add", "maximum", "minimum", "multiply"))
     name = f"{op}_{x.dtype}"
-    inserted = places.collapsed
-    pairs = [d for d, _ in places.pairs]
+    inserted = positions.collapsed
+    pairs = [d for d, _ in positions.pairs]
     shared = (f", input_batching_dims={listed(pairs)},"
-              f" scatter_indices_batching_dims={listed(places.among_indices())}") if pairs else ""  # fmt: skip
+              f" scatter_indices_batching_dims={listed(positions.among_indices())}") if pairs else ""  # fmt: skip
     text = (
-        f"scatter({x.name}, {indices.name}, {update.name}), update_window_dims={listed(places.offsets)},"
-        f" inserted_window_dims={listed(inserted)}, scatter_dims_to_operand_dims={listed(places.mapped)}{shared},"
-        f" index_vector_dim={places.vector}, to_apply={name}"
+        f"scatter({x.name}, {indices.name}, {update.name}), update_window_dims={listed(positions.offsets)},"
+        f" inserted_window_dims={listed(inserted)}, scatter_dims_to_operand_dims={listed(positions.mapped)}{shared},"
+        f" index_vector_dim={positions.vector}, to_apply={name}"
     )
     exact = x.kind in "iu" or op in ("maximum", "minimum")
     return make.emit(text, x.shape, x.dtype, (x, indices, update), exact=exact, jumps=True,

@@ -178,12 +178,12 @@ def broadcast(make: Maker) -> Value | None:
     if x is None or x.rank > 3:
         return None
     rank = x.rank + make.chance.randrange(1, 3)
-    places = sorted(make.chance.sample(range(rank), x.rank))
+    positions = sorted(make.chance.sample(range(rank), x.rank))
     shape = [make.chance.randrange(1, 4) for _ in range(rank)]
-    for place, extent in zip(places, x.shape, strict=True):
-        shape[place] = extent
+    for position, extent in zip(positions, x.shape, strict=True):
+        shape[position] = extent
     return make.emit(
-        f"broadcast({x.name}), dimensions={listed(places)}", tuple(shape), x.dtype, (x,)
+        f"broadcast({x.name}), dimensions={listed(positions)}", tuple(shape), x.dtype, (x,)
     )
 
 

@@ -363,7 +363,7 @@ def _answer(request: tuple[str, Arrays, list[Arrays], list[str], int]) -> dict[s
     import hlo_tools
     from hlo_tools.verify import check
 
-    source, arrays, disturbed, ways, seed = request
+    source, arrays, disturbed, modes, seed = request
     module = hlo_tools.load(source.encode())
     check(module)
     before = module.to_bytes()
@@ -371,13 +371,13 @@ def _answer(request: tuple[str, Arrays, list[Arrays], list[str], int]) -> dict[s
     shaken = [_evaluate(module, inputs) for inputs in disturbed]
     shaken += rounded_runs(module, arrays, range(4))
     outcomes: dict[str, Any] = {}
-    for way in ways:
+    for mode in modes:
         try:
             reloaded = hlo_tools.load(before)
-            expected, results = WAYS[way].run(reloaded, arrays, seed)
-            outcomes[way] = {"wanted": expected, "results": results}
+            expected, results = WAYS[mode].run(reloaded, arrays, seed)
+            outcomes[mode] = {"wanted": expected, "results": results}
         except Exception as error:
-            outcomes[way] = failed(error, valid=True)
+            outcomes[mode] = failed(error, valid=True)
     signed = signed_runs(module, arrays)
     return {
         "wanted": reference, "signed": signed, "disturbed": shaken, "found": outcomes, "module": before

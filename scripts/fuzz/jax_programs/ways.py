@@ -123,13 +123,13 @@ def _answer(request: Request) -> dict[str, Any]:
         expected = [_arrays(compiled(*arrays)) for arrays in request.calls]
         shaken = [_arrays(compiled(*arrays)) for arrays in request.disturbed]
     outcomes: dict[str, Any] = {}
-    for way in request.ways:
+    for mode in request.ways:
         try:
-            run = WAYS[way].make(hlo_tools.load(text))
+            run = WAYS[mode].make(hlo_tools.load(text))
             results = [run([array.copy() for array in arrays]) for arrays in request.calls]
-            outcomes[way] = {"results": results}
+            outcomes[mode] = {"results": results}
         except Exception as error:
-            outcomes[way] = failed(error, valid=True)
+            outcomes[mode] = failed(error, valid=True)
     rounded = [_rounded(text, arrays, request.least) for arrays in request.calls]
     return {
         "wanted": expected, "disturbed": shaken, "rounded": rounded, "found": outcomes,

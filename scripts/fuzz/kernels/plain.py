@@ -265,10 +265,10 @@ def matmul(make: Maker) -> None:
     out = make.like((left.shape[1], right.shape[1]), "float32", "psum")
     manner = make.chance.choice(("", "", ", accumulate=True", ", accumulate=False"))
     call = f"nisa.nc_matmul({out.text}, {left.text}, {right.text}{manner})"
-    turns = make.chance.randrange(1, 4)
+    iterations = make.chance.randrange(1, 4)
     loop = make.chance.choice((
-        None, f"for i{make.count} in range({turns}):", f"for i{make.count} in nl.affine_range({turns}):",
-        f"for i{make.count} in nl.dynamic_range(nisa.register_alloc({turns})):",
+        None, f"for i{make.count} in range({iterations}):", f"for i{make.count} in nl.affine_range({iterations}):",
+        f"for i{make.count} in nl.dynamic_range(nisa.register_alloc({iterations})):",
     ))  # fmt: skip
     first = (
         (f"nisa.memset({out.text}, 0.0)",) if "True" in manner or make.chance.random() < 0.3 else ()
@@ -292,8 +292,8 @@ def _within(call: str, make: Maker, *, nested: bool) -> tuple[str, ...]:
     """A call in a loop, or in a loop within it."""
     if not nested:
         return (f"    {call}",)
-    turns = make.chance.randrange(1, 4)
-    count = make.chance.choice((f"nisa.register_alloc({turns})", str(turns)))
+    iterations = make.chance.randrange(1, 4)
+    count = make.chance.choice((f"nisa.register_alloc({iterations})", str(iterations)))
     return (f"    for j{make.count} in nl.dynamic_range({count}):", f"        {call}")
 
 
@@ -352,12 +352,12 @@ def looped(make: Maker) -> None:
     if len(tile.shape) != 2:
         return
     out = make.like(tile.shape, tile.dtype, "sbuf")
-    index, turns = f"i{make.count}", min(tile.shape[1], make.chance.randrange(1, 5))
+    index, iterations = f"i{make.count}", min(tile.shape[1], make.chance.randrange(1, 5))
     header = make.chance.choice((
-        f"for {index} in range({turns}):", f"for {index} in nl.affine_range({turns}):",
-        f"for {index} in nl.sequential_range({turns}):",
-        f"for {index} in nl.dynamic_range({turns}):",
-        f"for {index} in nl.dynamic_range(nisa.register_alloc({turns})):",
+        f"for {index} in range({iterations}):", f"for {index} in nl.affine_range({iterations}):",
+        f"for {index} in nl.sequential_range({iterations}):",
+        f"for {index} in nl.dynamic_range({iterations}):",
+        f"for {index} in nl.dynamic_range(nisa.register_alloc({iterations})):",
     ))  # fmt: skip
     number, used = make.number(tile.shape)
     body = [
@@ -391,18 +391,18 @@ def scratch_in_loop(make: Maker) -> None:
     if len(tile.shape) != 2:
         return
     rows, columns = tile.shape
-    turns = min(rows, make.chance.randrange(1, 5))
+    iterations = min(rows, make.chance.randrange(1, 5))
     step, index, out = (
         make.name("h"),
         f"i{make.count}",
-        make.like((turns, columns), tile.dtype, "sbuf"),
+        make.like((iterations, columns), tile.dtype, "sbuf"),
     )
     scratch, line = make.name("h"), make.name("s")
     space = make.scratch()
     header = make.chance.choice((
-        f"for {index} in nl.dynamic_range({turns}):",
-        f"for {index} in nl.dynamic_range(nisa.register_alloc({turns})):",
-        f"for {index} in nl.affine_range({turns}):",
+        f"for {index} in nl.dynamic_range({iterations}):",
+        f"for {index} in nl.dynamic_range(nisa.register_alloc({iterations})):",
+        f"for {index} in nl.affine_range({iterations}):",
     ))  # fmt: skip
 
     def row_of(name: str) -> str:
@@ -414,7 +414,7 @@ def scratch_in_loop(make: Maker) -> None:
     written = f"nisa.dma_copy({step}, {tile.text})" if reads_all else (
         f"nisa.dma_copy({row_of(step)}, {tile.text}[0:1])")  # fmt: skip
     lines = (
-        f"{scratch} = nl.ndarray({(turns, columns)}, {tile.kind}, nl.hbm)", header,
+        f"{scratch} = nl.ndarray({(iterations, columns)}, {tile.kind}, nl.hbm)", header,
         f"    {step} = nl.ndarray({tile.shape}, {tile.kind}, nl.{space})",
         f"    {line} = nl.ndarray({(1, columns)}, {tile.kind}, nl.sbuf)",
         f"    {written}", f"    nisa.dma_copy({line}, {row_of(step)})",

@@ -24,15 +24,15 @@ from loop_nests.nodes import (
 __all__ = ["cleaned_nest", "names_read", "reads", "with_body"]
 
 
-def with_body(statement: Statement, place: int, body: Body) -> Statement:
+def with_body(statement: Statement, position: int, body: Body) -> Statement:
     """The statement with another body at a place of ``bodies_of``."""
     match statement:
         case Compute():
             raise AssertionError("a computation has no body")
         case WhileLoop():
-            return replace(statement, test=body) if place == 0 else replace(statement, body=body)
+            return replace(statement, test=body) if position == 0 else replace(statement, body=body)
         case Branch():
-            bodies = (*statement.bodies[:place], body, *statement.bodies[place + 1 :])
+            bodies = (*statement.bodies[:position], body, *statement.bodies[position + 1 :])
             return replace(statement, bodies=bodies)
         case _:
             return replace(statement, body=body)
@@ -70,20 +70,20 @@ def cleaned_nest(nest: Nest) -> Nest:
 
 def _live(body: Body) -> Body:
     needed = {result.name for result in body.results if isinstance(result, Variable)}
-    places: list[Statement] = []
+    positions: list[Statement] = []
     for statement in reversed(body.statements):
         if not any(target.name in needed for target in targets_of(statement)):
             continue
         statement = _narrowed(statement, needed)
-        for place, inner in enumerate(bodies_of(statement)):
+        for position, inner in enumerate(bodies_of(statement)):
             inner = _live(inner)
-            statement = with_body(statement, place, inner)
+            statement = with_body(statement, position, inner)
             needed |= names_read(inner)
         needed |= {
             operand.name for operand in operands_of(statement) if isinstance(operand, Variable)
         }
-        places.append(statement)
-    return replace(body, statements=tuple(reversed(places)))
+        positions.append(statement)
+    return replace(body, statements=tuple(reversed(positions)))
 
 
 def _narrowed(statement: Statement, needed: set[str]) -> Statement:
@@ -91,14 +91,14 @@ def _narrowed(statement: Statement, needed: set[str]) -> Statement:
     match statement:
         case ForLoop():
             counter, *state = statement.body.parameters
-            places = _kept(statement.targets, state, statement.body, needed)
+            positions = _kept(statement.targets, state, statement.body, needed)
             body = replace(
-                statement.body, parameters=(counter, *_at(state, places)),
-                results=_at(statement.body.results, places),
+                statement.body, parameters=(counter, *_at(state, positions)),
+                results=_at(statement.body.results, positions),
             )  # fmt: skip
             return replace(
-                statement, targets=_at(statement.targets, places), inits=_at(statement.inits, places),
-                body=body, structure=_fitting(statement.structure, len(places)),
+                statement, targets=_at(statement.targets, positions), inits=_at(statement.inits, positions),
+                body=body, structure=_fitting(statement.structure, len(positions)),
             )  # fmt: skip
         case WhileLoop():
             state = statement.body.parameters
@@ -108,31 +108,33 @@ def _narrowed(statement: Statement, needed: set[str]) -> Statement:
                 for parameter, test in zip(state, statement.test.parameters, strict=True)
                 if test.name in tested
             }
-            places = _kept(statement.targets, state, statement.body, needed | more)
-            test = replace(statement.test, parameters=_at(statement.test.parameters, places))
+            positions = _kept(statement.targets, state, statement.body, needed | more)
+            test = replace(statement.test, parameters=_at(statement.test.parameters, positions))
             body = replace(
                 statement.body,
-                parameters=_at(state, places),
-                results=_at(statement.body.results, places),
+                parameters=_at(state, positions),
+                results=_at(statement.body.results, positions),
             )
             return replace(
-                statement, targets=_at(statement.targets, places), inits=_at(statement.inits, places),
-                test=test, body=body, structure=_fitting(statement.structure, len(places)),
+                statement, targets=_at(statement.targets, positions), inits=_at(statement.inits, positions),
+                test=test, body=body, structure=_fitting(statement.structure, len(positions)),
             )  # fmt: skip
         case Branch():
-            places = [
-                place for place, target in enumerate(statement.targets) if target.name in needed
+            positions = [
+                position
+                for position, target in enumerate(statement.targets)
+                if target.name in needed
             ]
             bodies = tuple(
-                replace(body, results=_at(body.results, places)) for body in statement.bodies
+                replace(body, results=_at(body.results, positions)) for body in statement.bodies
             )
-            return replace(statement, targets=_at(statement.targets, places), bodies=bodies)
+            return replace(statement, targets=_at(statement.targets, positions), bodies=bodies)
         case _:
             return statement
 
 
-def _at(values: Sequence[Any], places: Sequence[int]) -> tuple[Any, ...]:
-    return tuple(values[place] for place in places)
+def _at(values: Sequence[Any], positions: Sequence[int]) -> tuple[Any, ...]:
+    return tuple(values[position] for position in positions)
 
 
 def _fitting(structure: str, size: int) -> str:
@@ -145,12 +147,12 @@ def _kept(
     """Parts of a state that something behind the loop, or another kept part, needs."""
     offset = len(body.results) - len(state)
     assert offset == 0
-    places = {place for place, target in enumerate(targets) if target.name in needed}
-    places |= {place for place, parameter in enumerate(state) if parameter.name in needed}
+    positions = {position for position, target in enumerate(targets) if target.name in needed}
+    positions |= {position for position, parameter in enumerate(state) if parameter.name in needed}
     while True:
-        results = _at(body.results, sorted(places))
+        results = _at(body.results, sorted(positions))
         read = names_read(_live(replace(body, results=results)))
-        more = {place for place, parameter in enumerate(state) if parameter.name in read}
-        if more <= places:
-            return sorted(places)
-        places |= more
+        more = {position for position, parameter in enumerate(state) if parameter.name in read}
+        if more <= positions:
+            return sorted(positions)
+        positions |= more

@@ -33,10 +33,10 @@ class NestProgram:
         """Its outermost statements."""
         return self.nest.body.statements
 
-    def request(self, ways: list[str]) -> Request:
+    def request(self, modes: list[str]) -> Request:
         """The request to the child."""
         calls = [arrays_of(self.nest, call) for call in range(CALLS)]
-        return Request(source(self.nest), source(self.nest, oracle=True), calls, ways)
+        return Request(source(self.nest), source(self.nest, oracle=True), calls, modes)
 
     def meant(self) -> list[list[Array]]:
         """The results of each call by the interpreter."""

@@ -75,9 +75,9 @@ def _changed_bodies(body: Body, change) -> Iterator[Body]:  # type: ignore[no-un
     for number in reversed(range(len(body.statements))):
         yield from change(body, number)
     for number, statement in enumerate(body.statements):
-        for place, inner in enumerate(bodies_of(statement)):
+        for position, inner in enumerate(bodies_of(statement)):
             for changed in _changed_bodies(inner, change):
-                outer = with_body(statement, place, changed)
+                outer = with_body(statement, position, changed)
                 statements = (*body.statements[:number], outer, *body.statements[number + 1 :])
                 yield replace(body, statements=statements)
 
@@ -120,9 +120,9 @@ def _filled_predicate(target: Variable) -> list[Statement]:
 
 def _stand_ins(statement: Statement, target: Variable) -> Sequence[Operand]:
     if isinstance(statement, ForLoop | WhileLoop | Scan):
-        place = statement.targets.index(target)
-        if place < len(statement.inits):
-            return (statement.inits[place],)
+        position = statement.targets.index(target)
+        if position < len(statement.inits):
+            return (statement.inits[position],)
     return operands_of(statement)
 
 
@@ -198,9 +198,9 @@ def _simpler(statement: Statement) -> Iterator[Statement]:
     structure = getattr(statement, "structure", "tuple")
     if structure in ("dict", "nested"):
         yield replace(statement, structure="tuple")  # pyright: ignore
-    for place, inner in enumerate(bodies_of(statement)):
+    for position, inner in enumerate(bodies_of(statement)):
         if inner.jitted:
-            yield with_body(statement, place, replace(inner, jitted=False))
+            yield with_body(statement, position, replace(inner, jitted=False))
 
 
 def _operand(operand: Operand, names: Names) -> Operand:
@@ -222,8 +222,8 @@ def _renamed_statement(statement: Statement, names: Names) -> Statement:
     def operands(values: Sequence[Operand]) -> tuple[Operand, ...]:
         return tuple(_operand(value, names) for value in values)
 
-    for place, inner in enumerate(bodies_of(statement)):
-        statement = with_body(statement, place, _renamed(inner, names))
+    for position, inner in enumerate(bodies_of(statement)):
+        statement = with_body(statement, position, _renamed(inner, names))
     match statement:
         case Compute():
             return replace(statement, operands=operands(statement.operands))

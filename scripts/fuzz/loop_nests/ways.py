@@ -85,13 +85,13 @@ def _answer(request: Request) -> dict[str, Any]:
     compiled = jax.jit(_loaded(request.oracle)["program"], keep_unused=True)
     expected = [[np.asarray(result) for result in compiled(*arrays)] for arrays in request.calls]
     answers: dict[str, Any] = {}
-    for way in request.ways:
+    for mode in request.ways:
         try:
-            run = WAYS[way](hlo_tools.load(text))
+            run = WAYS[mode](hlo_tools.load(text))
             results = [run([array.copy() for array in arrays]) for arrays in request.calls]
-            answers[way] = {"results": results}
+            answers[mode] = {"results": results}
         except Exception as error:
-            answers[way] = failed(error, valid=True)
+            answers[mode] = failed(error, valid=True)
     return {"wanted": expected, "found": answers}
 
 

@@ -56,9 +56,9 @@ def _loop(make: Maker) -> None:
     make.views.turns = make.chance.randint(1, 4)
     for _ in range(make.chance.randint(1, 3)):
         _take(make, LOOPED)
-    counter, turns = make.views.counter, make.views.turns
+    counter, iterations = make.views.counter, make.views.turns
     kind = make.chance.choice(_LOOPS)
-    loop = Loop(counter, kind, turns, tuple(make.pending))
+    loop = Loop(counter, kind, iterations, tuple(make.pending))
     make.pending, make.protected = [], set()
     make.views.counter, make.views.turns = "", 1
     if loop.body:

@@ -73,8 +73,8 @@ class Machine:
             if isinstance(statement, Operation):
                 self.execute(statement)
                 continue
-            for turn in range(statement.turns):
-                self.counters[statement.counter] = turn
+            for iteration in range(statement.turns):
+                self.counters[statement.counter] = iteration
                 self.run(statement.body)
             del self.counters[statement.counter]
 

@@ -163,7 +163,7 @@ class Maker:
     @staticmethod
     def starts(region: Region) -> bool:
         """Return True when engines may start at its partition."""
-        allowed = next(places for limit, places in STARTS if region.shape[0] <= limit)
+        allowed = next(positions for limit, positions in STARTS if region.shape[0] <= limit)
         return region.places[0][0] in allowed
 
     def like(

@@ -57,7 +57,7 @@ def _per_partition(
     if not isinstance(operand, Access):
         return [Cell(operand)] * count  # type: ignore[arg-type]
     vector = machine.read(core, operand)
-    return [vector[place // (count // rows)] for place in range(count)]
+    return [vector[position // (count // rows)] for position in range(count)]
 
 
 def _shape(machine: Machine, core: int, access: Access) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ def iota(machine: Machine, core: int, operation: Operation) -> Cells:
     for partition in range(_shape(machine, core, dst)[0]):
         values = [options["offset"] + partition * options["channel_multiplier"]]
         for step, count in options["pattern"]:
-            values = [value + step * place for value in values for place in range(count)]
+            values = [value + step * position for value in values for position in range(count)]
         cells += [_stored(float(value), _dtype(machine, dst), Mark.NO) for value in values]
     return cells
 
@@ -247,9 +247,9 @@ def tensor_tensor_scan(machine: Machine, core: int, operation: Operation) -> Cel
     results: Cells = []
     for row in range(rows):
         state = initial[row]
-        for place in range(row * columns, (row + 1) * columns):
-            (state,) = _stage([state], [left[place]], first, reverse=False)
-            (state,) = _stage([state], [right[place]], second, reverse=False)
+        for position in range(row * columns, (row + 1) * columns):
+            (state,) = _stage([state], [left[position]], first, reverse=False)
+            (state,) = _stage([state], [right[position]], second, reverse=False)
             results.append(_stored(state.value, kind, state.mark))
     return results
 
@@ -287,24 +287,29 @@ def nc_matmul(machine: Machine, core: int, operation: Operation) -> Cells:
 def nc_n_gather(machine: Machine, core: int, operation: Operation) -> Cells:
     """Each partition from its own flattened elements."""
     data, indices = operation.operands["data"], operation.operands["indices"]
-    cells, places = machine.read(core, data), machine.read(core, indices)
+    cells, positions = machine.read(core, data), machine.read(core, indices)
     rows = _shape(machine, core, data)[0]
-    columns, count = len(cells) // rows, len(places) // rows
-    return [cells[index // count * columns + index_of(place)] for index, place in enumerate(places)]
+    columns, count = len(cells) // rows, len(positions) // rows
+    return [
+        cells[index // count * columns + index_of(position)]
+        for index, position in enumerate(positions)
+    ]
 
 
 def local_gather(machine: Machine, core: int, operation: Operation) -> Cells:
     """Each 16 partitions by the indices that lie in them, partition first."""
     operands, size = operation.operands, operation.options["num_elem_per_idx"]
-    cells, places = (machine.read(core, operands[operand]) for operand in ("src_buffer", "index"))
+    cells, positions = (
+        machine.read(core, operands[operand]) for operand in ("src_buffer", "index")
+    )
     rows = _shape(machine, core, operands["index"])[0]
-    columns, count = len(cells) // rows, len(places) // rows
+    columns, count = len(cells) // rows, len(positions) // rows
     results: Cells = []
     for row in range(rows):
         group = row // 16 * 16
         for column in range(count):
             for lane in range(16):
-                start = row * columns + index_of(places[(group + lane) * count + column])
+                start = row * columns + index_of(positions[(group + lane) * count + column])
                 results += cells[start : start + size]
     return results
 
@@ -348,7 +353,7 @@ def affine_select(machine: Machine, core: int, operation: Operation) -> Cells:
     for partition in range(rows):
         values = [options["offset"] + partition * options["channel_multiplier"]]
         for step, count in options["pattern"]:
-            values = [value + step * place for value in values for place in range(count)]
+            values = [value + step * position for value in values for position in range(count)]
         for value in values:
             results.append(cells[len(results)] if BINARY[name](value, 0) else false_cell)
     return results

@@ -66,8 +66,8 @@ def resolved(access: Access, tensors: Mapping[str, Tensor], values: Values) -> R
     """
     tensor = tensors[access.tensor]
     rows, row = (tensor.shape[0] if tensor.on_chip else 1), width(tensor)
-    places = [(partition, element) for partition in range(rows) for element in range(row)]
-    region = Region(tensor, tensor.shape, places)
+    positions = [(partition, element) for partition in range(rows) for element in range(row)]
+    region = Region(tensor, tensor.shape, positions)
     for step in access.steps:
         region = _STEPS[step.kind](region, step, values)
     return region
@@ -82,8 +82,8 @@ def _flat(index: tuple[int, ...], shape: tuple[int, ...]) -> int:
 
 def _chosen(region: Region, axes: list[list[int]], shape: tuple[int, ...]) -> Region:
     """The elements at the product of the positions in each dimension, as another shape."""
-    places = [region.places[_flat(index, region.shape)] for index in itertools.product(*axes)]
-    return Region(region.tensor, shape, places)
+    positions = [region.places[_flat(index, region.shape)] for index in itertools.product(*axes)]
+    return Region(region.tensor, shape, positions)
 
 
 def _index(region: Region, step: Step, values: Values) -> Region:
@@ -117,7 +117,7 @@ def _pattern(region: Region, step: Step, values: Values) -> Region:
     if "vector_offset" in extra:
         vector = values.load(extra["vector_offset"]) if values.load else [0] * counts[0]
     inner = math.prod(region.tensor.shape[1:])
-    places: list[Place] = []
+    positions: list[Place] = []
     for index in itertools.product(*(range(count) for count in counts)):
         walked = [place * stride for place, (stride, _) in zip(index, pattern, strict=True)]
         if region.tensor.on_chip:  # the first pair counts partitions
@@ -132,8 +132,8 @@ def _pattern(region: Region, step: Step, values: Values) -> Region:
             position = (0, start + sum(walked))
         if not 0 <= position[1] < row:
             raise OutsideError(f"{pattern} at {offset} names {position} of {region.tensor.shape}")
-        places.append(position)
-    return Region(region.tensor, tuple(counts), places)
+        positions.append(position)
+    return Region(region.tensor, tuple(counts), positions)
 
 
 def _reshape_dim(region: Region, step: Step, values: Values) -> Region:
@@ -152,13 +152,13 @@ def _flatten_dims(region: Region, step: Step, values: Values) -> Region:
 def _permute(region: Region, step: Step, values: Values) -> Region:
     (order,) = step.arguments
     shape = tuple(region.shape[axis] for axis in order)
-    places = []
+    positions = []
     for index in itertools.product(*(range(extent) for extent in shape)):
         old = [0] * len(order)
         for place, axis in zip(index, order, strict=True):
             old[axis] = place
-        places.append(region.places[_flat(tuple(old), region.shape)])
-    return Region(region.tensor, shape, places)
+        positions.append(region.places[_flat(tuple(old), region.shape)])
+    return Region(region.tensor, shape, positions)
 
 
 def _expand_dim(region: Region, step: Step, values: Values) -> Region:

@@ -42,11 +42,11 @@ class Views:
         Raises:
             OutsideError: one of them does not exist.
         """
-        turns = {0, self.turns - 1} if self.counter else {0}
+        iterations = {0, self.turns - 1} if self.counter else {0}
         return [
             resolved(access, self.tensors, Values(core, {self.counter: turn}))
             for core in range(self.cores)
-            for turn in sorted(turns)
+            for turn in sorted(iterations)
         ]
 
     def view(self, name: str, *, engine: bool, writes: bool = False) -> tuple[Access, Region]:
@@ -148,7 +148,7 @@ def _partitions(drawn: _Drawn, extent: int) -> tuple[object, ...]:
     size = drawn.chance.randint(1, extent)
     starts = list(range(extent - size + 1))
     if drawn.engine:
-        allowed = next(places for limit, places in STARTS if size <= limit)
+        allowed = next(positions for limit, positions in STARTS if size <= limit)
         starts = [start for start in starts if first + start in allowed]
     if not starts:
         return ("slice", 0, extent)
@@ -179,7 +179,7 @@ def _pattern(drawn: _Drawn) -> Step | None:
     rows = chance.randint(1, tensor.shape[0] - partition)
     skipped = 0
     if drawn.engine:
-        starts = next(places for limit, places in STARTS if rows <= limit)
+        starts = next(positions for limit, positions in STARTS if rows <= limit)
         skipped = chance.choice([s for s in starts if s >= partition] or [partition]) - partition
     offset = skipped * row + chance.randint(first, last)
     return Step("ap", (((row, rows), *pairs), offset)) if offset >= 0 else None
@@ -201,7 +201,7 @@ def _flatten_dims(drawn: _Drawn) -> Step | None:
     last = drawn.chance.randrange(first + 1, len(shape))
     size = math.prod(shape[last + 1 :])
     count = math.prod(shape[first : last + 1])
-    run = [drawn.region.places[place * size][1] for place in range(count)]
+    run = [drawn.region.places[position * size][1] for position in range(count)]
     gaps = {second - first for first, second in itertools.pairwise(run)}
     return Step("flatten_dims", (first, last)) if len(gaps) <= 1 else None
 

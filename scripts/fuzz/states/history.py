@@ -83,8 +83,8 @@ def history(seed: int) -> History:
     """The history of a seed."""
     chance = random.Random(seed)
     names = tuple(chance.choice(list(HOLDERS)) for _ in range(chance.randrange(1, 4)))
-    ways = FRAMEWORKS if chance.random() < 0.4 else PLAIN_WAYS
-    weights = [1 if way in ("process", "files", "fork") else 4 for way in ways]
+    modes = FRAMEWORKS if chance.random() < 0.4 else PLAIN_WAYS
+    weights = [1 if mode in ("process", "files", "fork") else 4 for mode in modes]
     steps: list[Step] = []
     for _ in range(chance.randrange(4, 14)):
         kind = chance.choices(("call", "change", "again", "keyword"), (6, 5, 1, 1))[0]
@@ -95,7 +95,7 @@ def history(seed: int) -> History:
         elif kind == "keyword":
             steps.append(Step("keyword", "", 0, chance.randrange(4)))
         else:
-            steps.append(Step("call", chance.choices(ways, weights)[0], 0, chance.randrange(3)))
+            steps.append(Step("call", chance.choices(modes, weights)[0], 0, chance.randrange(3)))
     return History(
         seed, names, tuple(chance.randrange(1, 60) for _ in names),
         chance.choice(("shared_hbm", "hbm", "private_hbm")), chance.random() < 0.2, tuple(steps),

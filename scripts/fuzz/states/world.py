@@ -111,9 +111,9 @@ class World:
     def play(self) -> str:
         """Return the fault of the history; "" when there is none."""
         for number, step in enumerate(self.history.steps):
-            told = getattr(self, f"_{step.what}")(step)
-            if told:
-                return f"step {number} ({step.what} {step.name}): {told}"
+            message = getattr(self, f"_{step.what}")(step)
+            if message:
+                return f"step {number} ({step.what} {step.name}): {message}"
             for result, copy in self.kept:
                 if result.tobytes() != copy.tobytes():
                     return f"step {number} ({step.what} {step.name}): a kept result changed"
