@@ -295,6 +295,7 @@ class Module:
     @property
     def is_changed(self) -> bool:
         """True when saving writes other bytes than were loaded."""
+        self._notice_direct_edits()
         return self._original is None
 
     def touch(self) -> None:
@@ -313,6 +314,21 @@ class Module:
         }
         for computation in self._computations.values():
             computation.forget()
+
+    def _notice_direct_edits(self) -> None:
+        """Mark the module as changed if a message was changed without :meth:`touch`.
+
+        A module with constants left in its file is not compared: its message lacks them.
+        """
+        if self._original is None or not self._given or self._kept or self._behind is not None:
+            return
+        message = self._proto if self._envelope is None else self._envelope
+        loaded = type(message).FromString(bytes(self._original))
+        # Bytes, because messages with NaN differ from themselves.
+        if loaded.SerializeToString(deterministic=True) != message.SerializeToString(
+            deterministic=True
+        ):
+            self.touch()
 
     def mark_changed(self) -> None:
         """Saving writes anew from now on; views stay as they are.
@@ -399,6 +415,7 @@ class Module:
             HloFileError: the module has become larger than protobuf writes (HLO-TOO-LARGE).
         """
         self._settle()
+        self._notice_direct_edits()
         if self._original is not None:
             return bytes(self._original)
         if self._kept:
@@ -417,6 +434,7 @@ class Module:
     def module_bytes(self) -> bytes:
         """The HloModuleProto alone, whatever file it came from."""
         self._settle()
+        self._notice_direct_edits()
         if self._original is not None and self._envelope is None:
             return bytes(self._original)
         if self._kept:

@@ -85,6 +85,25 @@ def test_unoptimized_snapshot_behind_its_length(leave: int | None) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", sorted(kinds()))
+def test_saving_notices_a_message_that_was_changed_directly(kind: str) -> None:
+    data = kinds()[kind]
+    module = hlo_tools.load(data)
+    root = module.entry.root
+    root.proto.metadata.op_name = "another"
+    again = hlo_tools.load(module.to_bytes())
+    assert again.entry.root.metadata.op_name == "another"
+    assert hlo_tools.load(module.module_bytes()).entry.root.metadata.op_name == "another"
+
+
+def test_a_nan_constant_is_no_change() -> None:
+    text = b"HloModule m\nENTRY e { ROOT c = f32[2] constant({nan, 1}) }"
+    data = hlo_tools.load(text).to_bytes()
+    module = hlo_tools.load(data)
+    assert module.entry.root.opcode == "constant"
+    assert not module.is_changed and module.to_bytes() == data
+
+
 def test_unoptimized_snapshot_without_its_arguments() -> None:
     with pytest.raises(HloFileError, match="the arguments need 9 bytes, 4 are left") as caught:
         hlo_tools.load(delimited(stated=9))
