@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from inspect import signature
 from math import prod
 
 from nki_lang.base.errors import missing_attribute
@@ -20,6 +21,8 @@ __all__ = [
 ]  # fmt: skip
 
 _BANK_BYTES = 2048
+_ADDRESS_PARAMETERS = ("idx", "pdim_size", "fdim_size")
+"""Parameters of an address function in nki/nki_direct_allocation_guide.rst."""
 
 
 class Placement:
@@ -57,10 +60,19 @@ class _Memory:
         return self.region
 
     def alloc(self, func: Callable[..., tuple[int, ...]]) -> Placement:
-        """Fixed addresses by ``func(block index, partitions, bytes in a partition)``."""
+        """Fixed addresses by ``func(block index, partitions, bytes in a partition)``.
+
+        The arguments are passed by the names ``idx``, ``pdim_size`` and ``fdim_size`` if the
+        function has them: ``functools.partial`` may have bound a parameter before them.
+        """
+        has_names = signature(func).parameters.keys() >= set(_ADDRESS_PARAMETERS)
 
         def place(index: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tuple[int, int]:
-            address = func(index, shape[0], prod(shape[1:]) * itemsize)
+            values = (index, shape[0], prod(shape[1:]) * itemsize)
+            if has_names:
+                address = func(**dict(zip(_ADDRESS_PARAMETERS, values, strict=True)))
+            else:
+                address = func(*values)
             if self.region is MemoryRegion.sbuf:
                 partition, byte = address
                 return int(partition), int(byte)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from nki_lang.base.errors import fail
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.beta1.creation import make
+from nki_lang.beta1.demand import fit_on_chip
 from nki_lang.beta1.movement import store
 from nki_lang.beta1.rewrite import runnable
 from nki_lang.beta1.session import Session, session_or_none, start_session
@@ -74,6 +75,8 @@ class Beta1Function:
             for session.program in itertools.product(*map(range, self.grid)):
                 session.shared_count = 0
                 result = self._run(session, args, kwargs)
+            if not session.builder.eager:
+                fit_on_chip(session.builder)
             return result
 
     def _function(self) -> Callable[..., Value]:

@@ -31,6 +31,7 @@ __all__ = [
     "keys_of",
     "mgrid",
     "refuse_index",
+    "refuse_mask",
 ]
 
 _MODEL = "nki/programming_model.rst, tile indexing (beta 1)"

@@ -13,7 +13,7 @@ from nki_lang.beta1 import elementwise, instructions, movement, products, select
 from nki_lang.beta1 import reductions as _reductions
 from nki_lang.beta1.assignment import assign
 from nki_lang.beta1.language import fp32
-from nki_lang.beta1.operands import off_psum, require_same_dtype, require_tile
+from nki_lang.beta1.operands import require_same_dtype, require_tile
 from nki_lang.beta1.signature import checked_call
 from nki_lang.beta1.tile import Tile
 from nki_lang.beta1.values import (
@@ -220,9 +220,9 @@ def nc_matmul(
     perf_mode: Value = None,
 ) -> Tile:
     """``stationary.T @ moving``; float32 in PSUM."""
-    return products.product(
-        off_psum(require_tile(stationary, "nisa.nc_matmul")),
-        off_psum(require_tile(moving, "nisa.nc_matmul")),
+    return products.masked_product(
+        stationary,
+        moving,
         mask,
         perf_mode,
         is_stationary_onezero=bool(is_stationary_onezero),

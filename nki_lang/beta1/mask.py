@@ -16,7 +16,7 @@ from nki_lang.base.dtypes import Array
 from nki_lang.beta1.index import IndexExpression, Mask, refuse_mask
 from nki_lang.beta1.values import MaskLike
 
-__all__ = ["Box", "mask_boxes", "whole_box"]
+__all__ = ["Box", "align_condition", "mask_boxes", "whole_box"]
 
 Box = tuple[tuple[int, int], ...]
 """The range (start, stop) of each axis."""
@@ -43,7 +43,7 @@ def mask_boxes(mask: MaskLike, shape: tuple[int, ...]) -> list[Box]:
     ranges = list(whole_box(shape))
     joint: list[tuple[IndexExpression, str]] = []
     for expression, relation in mask.conditions:
-        aligned = _aligned(expression, shape)
+        aligned = align_condition(expression, shape)
         axes = [axis for axis, step in enumerate(aligned.steps) if step]
         if relation == ">=" and len(axes) <= 1:
             _shorten(ranges, aligned, axes)
@@ -54,25 +54,27 @@ def mask_boxes(mask: MaskLike, shape: tuple[int, ...]) -> list[Box]:
     return _joint_boxes(ranges, joint) if joint else [tuple(ranges)]
 
 
-def _aligned(expression: IndexExpression, shape: tuple[int, ...]) -> IndexExpression:
-    """Return the expression with one axis for each axis of the tile."""
-    if len(expression.shape) > len(shape):
-        surplus = len(expression.shape) - len(shape)
-        if any(extent != 1 for extent in expression.shape[:surplus]):
-            refuse_mask(
-                f"a mask of shape {expression.shape} on a tile of shape {shape}",
-                "use the index expressions of the tile's own axes",
-            )
-        steps = expression.steps[surplus:]
-        return IndexExpression(shape, expression.offset, steps)
-    aligned = expression.expanded(len(shape))
-    for axis, (step, extent) in enumerate(zip(aligned.steps, aligned.shape, strict=True)):
-        if step and extent != shape[axis]:
-            refuse_mask(
-                f"a mask of shape {expression.shape} on a tile of shape {shape}",
-                "use the index expressions of the tile's own axes",
-            )
-    return aligned
+def align_condition(expression: IndexExpression, shape: tuple[int, ...]) -> IndexExpression:
+    """Return the expression with one axis for each axis of the tile.
+
+    An axis of extent 1 has a single value, which holds for the whole axis of the tile.
+
+    Raises:
+        NkiValidationError: code ``NKI-BETA1-MASK``; an axis has another extent than the tile's.
+    """
+    surplus = max(len(expression.shape) - len(shape), 0)
+    extents = (1,) * (len(shape) - len(expression.shape)) + expression.shape[surplus:]
+    steps = (0,) * (len(shape) - len(expression.shape)) + expression.steps[surplus:]
+    is_wrong = any(extent != 1 for extent in expression.shape[:surplus]) or any(
+        extent not in (1, length) for extent, length in zip(extents, shape, strict=True)
+    )
+    if is_wrong:
+        refuse_mask(
+            f"a mask of shape {expression.shape} on a tile of shape {shape}",
+            "use the index expressions of the tile's own axes",
+        )
+    steps = tuple(0 if e == 1 else step for e, step in zip(extents, steps, strict=True))
+    return IndexExpression(shape, expression.offset, steps)
 
 
 def _shorten(ranges: list[tuple[int, int]], expression: IndexExpression, axes: list[int]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from nki_lang.base.dtypes import dtype_of
 from nki_lang.base.memory import ON_CHIP, MemoryRegion
 from nki_lang.beta1.index import Mask
-from nki_lang.beta1.mask import Box, mask_boxes
+from nki_lang.beta1.mask import Box, align_condition, mask_boxes
 from nki_lang.beta1.session import Result, Session, require_session
 from nki_lang.beta1.tile import Tile
 from nki_lang.beta1.values import ElementLike, MaskLike, Value
@@ -54,9 +54,10 @@ def produce(
     session = require_session()
     tile = new_tile(shape, dtype, buffer)
     block = session.builder.block
-    result = Result(tile, write, buffers, block, len(block), is_product)
+    result = Result(tile, write, buffers, block, len(block), is_product=is_product)
     session.newest = None
     write(tile, False)
+    result.stop = len(block)
     session.newest = result
     return tile
 
@@ -90,13 +91,17 @@ def redirect(value: Value, target: Tile, *, accumulate: bool | None = False) -> 
 
 
 def _withdraw(session: Session, result: Result) -> None:
+    """Remove the instructions that wrote the result, but not the ones behind them.
+
+    The first use of a block of ``nl.zeros`` fills it: ``blocks[i, i_p, i_f] = nl.load(x)``.
+    """
     builder = session.builder
     if builder.eager:
         return
-    for instruction in walk(result.block[result.start :]):
+    for instruction in walk(result.block[result.start : result.stop]):
         if builder.named.get(instruction.name) is instruction:
             del builder.named[instruction.name]
-    del result.block[result.start :]
+    del result.block[result.start : result.stop]
     name = result.tile.base.name
     builder.tensors.pop(name, None)
     builder.homes.pop(name, None)
@@ -165,7 +170,7 @@ def _predicate(mask: Mask, shape: tuple[int, ...]) -> Tile:
     chosen = new_tile(shape, "float32")
     memset(chosen.base, 1.0)
     for expression, relation in mask.conditions:
-        aligned = expression.expanded(len(shape))
+        aligned = align_condition(expression, shape)
         following = new_tile(shape, "float32")
         pattern = [
             [step, extent] for step, extent in zip(aligned.steps[1:], shape[1:], strict=True)

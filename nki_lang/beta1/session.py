@@ -25,6 +25,7 @@ class Result:
         buffers: memories that these instructions can write.
         block: the block of statements that the instructions are in.
         start: index of the first one.
+        stop: index behind the last one.
         is_product: a product of the tensor engine, which can accumulate.
     """
 
@@ -33,6 +34,7 @@ class Result:
     buffers: frozenset[Value]
     block: Value
     start: int
+    stop: int = 0
     is_product: bool = False
 
 

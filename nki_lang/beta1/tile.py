@@ -10,16 +10,18 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import NoReturn
 
+import numpy as np
+
 from nki_lang.base.dtypes import DType, dtype_of
 from nki_lang.base.errors import NkiTypeError, fail
-from nki_lang.beta1.index import IndexExpression
+from nki_lang.beta1.index import IndexExpression, Mask, refuse_index
 from nki_lang.beta1.mask import Box, whole_box
-from nki_lang.beta1.values import ElementLike, ShapeLike, Value
+from nki_lang.beta1.values import ElementLike, MaskLike, ShapeLike, Value
 from nki_lang.frontend.indexing import storage_dimension
 from nki_lang.frontend.slices import Index
 from nki_lang.frontend.tensor import NkiTensor
 
-__all__ = ["OPERATIONS", "Dynamic", "Tile", "is_tile"]
+__all__ = ["OPERATIONS", "Dynamic", "MaskedOperand", "Tile", "is_tile"]
 
 _ERRORS = "nki/api/nki.errors.rst"
 
@@ -46,6 +48,29 @@ class Dynamic:
         return Dynamic(self.scalar, self.expression + operand)
 
     __radd__ = __add__
+
+
+class MaskedOperand:
+    """An operand of a product under a mask, ``tile[i_f < columns]``; no other function takes it.
+
+    Attributes:
+        tile: the operand.
+        mask: over its axes.
+    """
+
+    __slots__ = ("mask", "tile")
+
+    def __init__(self, tile: Tile, mask: MaskLike) -> None:
+        self.tile = tile
+        self.mask = mask
+
+    def __repr__(self) -> str:
+        return f"masked {self.tile!r}"
+
+    def __getitem__(self, key: Value) -> MaskedOperand:
+        if not isinstance(key, (Mask, bool, np.bool_)):
+            refuse_index(f"{self!r} is indexed with {key!r}", "index the tile, then mask it")
+        return MaskedOperand(self.tile, key & self.mask)
 
 
 class Tile:
@@ -222,7 +247,9 @@ class Tile:
 
     # -- indexing and assignment --------------------------------------------------------------
 
-    def __getitem__(self, key: Value) -> Tile:
+    def __getitem__(self, key: Value) -> Value:
+        if isinstance(key, (Mask, bool, np.bool_)):
+            return MaskedOperand(self, key)
         return OPERATIONS["select"](self, key)
 
     def __setitem__(self, key: Value, value: Value) -> None:

@@ -186,14 +186,14 @@ def _by_cases(request: SimpleNamespace) -> str:
 
 
 def _by_tests(request: SimpleNamespace) -> str:
-    """Run the file's tests, or those that import it."""
+    """Run the file's tests, or those that import it, but not those of measured times."""
     is_test = request.file.name.startswith("test_") and re.search(r"def test_", request.text)
     files = [request.file] if is_test else [
         path for path in _importers(request) if path.name.startswith("test_")
     ]  # fmt: skip
     if not files:
         raise _NoArguments
-    command = ["-m", "pytest", "-q", "-x", "--tb=short", "-p", "no:cacheprovider",
+    command = ["-m", "pytest", "-q", "-x", "--tb=short", "-p", "no:cacheprovider", "-k", "not perf",
                f"--rootdir={request.checkout}", *map(str, files)]  # fmt: skip
     _run_child(command)
     return "equal"
@@ -224,13 +224,15 @@ def _run_child(arguments: list[str]) -> None:
     output = done.stdout + done.stderr
     lines = [line for line in output.splitlines() if line.strip()]
     if done.returncode:
-        message = [line for line in lines if _CODE.search(line) or "Error" in line]
-        message = " ".join((message or lines)[-2:])
+        failures = [line for line in lines if re.match(r"E  |\w+(\.\w+)*Error", line)]
+        message = " ".join(
+            (failures or lines)[:3] if "-m" in arguments else (failures or lines)[-2:]
+        )
         is_difference = "AssertionError" in message or message.lstrip("E ").startswith("assert")
         raise (_Differs if is_difference else RuntimeError)(message)
-    message = [line for line in lines if _DIFFERENCE.search(line)]
-    if message:
-        raise _Differs(message[0])
+    differences = [line for line in lines if _DIFFERENCE.search(line)]
+    if differences:
+        raise _Differs(differences[0])
 
 
 def _importers(request: SimpleNamespace) -> Iterator[Path]:

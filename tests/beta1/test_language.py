@@ -350,3 +350,23 @@ def test_a_dtype_that_the_written_tile_does_not_have_is_refused() -> None:
 
     x = np.ones((128, 64), np.float32)
     np.testing.assert_array_equal(nki.simulate_kernel(nki.jit(kernel), x), x)
+
+
+@nki.jit
+def padded_blocks(x: Any) -> Any:
+    """Blocks of ``nl.zeros`` are used first by an assignment to a part of each."""
+    result = nl.ndarray((2, 32, 10), dtype=x.dtype, buffer=nl.shared_hbm)
+    blocks = nl.zeros((2, nl.par_dim(32), 10), dtype=x.dtype)
+    i_p, i_f = nl.arange(32)[:, None], nl.arange(8)[None, :]
+    for i in nl.affine_range(2):
+        blocks[i, i_p, i_f + 1] = nl.load(x[i])
+    for i in nl.affine_range(2):
+        nl.store(result[i], blocks[i])
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_assignment_to_a_part_of_a_filled_block_keeps_the_rest(run: str, seed: int) -> None:
+    x = numbers(2, 32, 8, seed=seed)
+    np.testing.assert_array_equal(RUNS[run](padded_blocks, x), np.pad(x, ((0, 0), (0, 0), (1, 1))))
