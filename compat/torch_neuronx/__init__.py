@@ -2,8 +2,8 @@
 
 import nki
 
-from hlo_tools.frameworks import torch_device
 from hlo_tools.frameworks.torch_operator import nki_op
+from hlo_tools.torch_device import device as torch_device
 from neff.runtime.beta1_versions import nki_jit
 from neff.torch_graph import backend
 from neff.torch_trace import (

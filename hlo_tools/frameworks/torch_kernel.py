@@ -17,13 +17,13 @@ from hlo_tools.frameworks.framework_kernel import FrameworkKernel
 from hlo_tools.frameworks.numpy_kernel import run_bound
 from hlo_tools.frameworks.plan import BoundCall
 from hlo_tools.frameworks.torch_autograd import check_differentiable, without_gradient
-from hlo_tools.frameworks.torch_device import NeuronTensor, is_neuron_tensor
 from hlo_tools.frameworks.torch_written import (
     check_declared,
     has_no_data,
     host_of,
     mark_written,
 )
+from hlo_tools.torch_device.tensors import device_view, is_neuron_tensor
 from nki_lang.base.dtypes import BY_NAME, DType
 from nki_lang.base.errors import NkiValidationError
 from nki_lang.base.source import definition_of
@@ -196,7 +196,7 @@ class TorchKernel(FrameworkKernel):
 
 def _execute(call: BoundCall) -> list[torch.Tensor]:
     """The results, made by running the kernel on views of the tensors' memory."""
-    device = next((t.index for t in call.tensors if is_neuron_tensor(t)), None)
+    device = next((t.device.index for t in call.tensors if is_neuron_tensor(t)), None)
     hosts = [host_of(tensor) for tensor in call.tensors]
     for tensor in hosts:
         if tensor.device.type != "cpu":
@@ -218,7 +218,7 @@ def _execute(call: BoundCall) -> list[torch.Tensor]:
 
 
 def _on_device(tensor: torch.Tensor, device: int | None) -> torch.Tensor:
-    return tensor if device is None else NeuronTensor(tensor, device)
+    return tensor if device is None else device_view(tensor, device)
 
 
 def _shapes_only(call: BoundCall) -> list[torch.Tensor]:

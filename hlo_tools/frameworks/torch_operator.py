@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from hlo_tools.frameworks import torch_device
 from hlo_tools.frameworks.torch_written import declaring
+from hlo_tools.torch_device import device as torch_device
 from nki_lang.base.errors import NkiTypeError, fail
 
 __all__ = ["OPERATOR_FUNCTIONS", "nki_op"]

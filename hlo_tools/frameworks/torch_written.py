@@ -16,7 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from hlo_tools.frameworks.plan import BoundCall
-from hlo_tools.frameworks.torch_device import NeuronTensor, is_neuron_tensor
+from hlo_tools.torch_device.tensors import host_view
 from nki_lang.base.dtypes import Array
 from nki_lang.base.errors import NkiValidationError
 from nki_lang.base.source import definition_of, name_of
@@ -93,37 +93,30 @@ def not_declared(func: object, tensor: torch.Tensor) -> NkiValidationError | Non
 
 def host_of(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor in host memory that holds the elements; of the host and XLA the tensor itself."""
-    return tensor.content if isinstance(tensor, NeuronTensor) else tensor
+    return tensor if has_no_data(tensor) else host_view(tensor)
 
 
 def mark_written(tensor: torch.Tensor) -> None:
     """Let autograd find what it saved of a tensor stale."""
-    host = host_of(tensor)
-    for alias in (tensor,) if host is tensor else (tensor, host):
-        torch.autograd.graph.increment_version(alias)
+    torch.autograd.graph.increment_version(tensor)
 
 
 def has_no_data(tensor: torch.Tensor) -> bool:
     """True for tensors that exist as shapes only (under torch.compile, torch.export, "meta")."""
-    return isinstance(tensor, FakeTensor) or (tensor.is_meta and not is_neuron_tensor(tensor))
+    return isinstance(tensor, FakeTensor) or tensor.is_meta
 
 
 def overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Two tensors have an element in common; of XLA tensors, whose places are not known, a storage."""
-    left_host, right_host = _host(left), _host(right)
-    if left_host.device != right_host.device or {left_host.layout, right_host.layout} != {
-        torch.strided
-    }:
+    if left.device != right.device or {left.layout, right.layout} != {torch.strided}:
         return False
-    if left_host.device.type == "xla":
-        return _storage(left_host) == _storage(right_host)
-    if not (has_no_data(left_host) or has_no_data(right_host)):
-        return share_memory(
-            _places(left_host, left_host.data_ptr()), _places(right_host, right_host.data_ptr())
-        )
-    if _storage(left_host) != _storage(right_host):
+    if left.device.type == "xla":
+        return _storage(left) == _storage(right)
+    if not (has_no_data(left) or has_no_data(right)):
+        return share_memory(_places(left, left.data_ptr()), _places(right, right.data_ptr()))
+    if _storage(left) != _storage(right):
         return False
-    return share_memory(*(_places(host, _assumed(host)) for host in (left_host, right_host)))
+    return share_memory(*(_places(host, _assumed(host)) for host in (left, right)))
 
 
 def _assumed(tensor: torch.Tensor) -> int:
@@ -147,10 +140,6 @@ class _Places:
 
 def _places(tensor: torch.Tensor, address: int) -> Array:
     return np.asarray(_Places(tensor, address))
-
-
-def _host(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.host if isinstance(tensor, NeuronTensor) else tensor
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -134,7 +134,7 @@ def _choose_cores(count: int) -> None:
     Raises:
         ValueError: it says another number.
     """
-    from hlo_tools.frameworks.visible_cores import core_count
+    from nki_lang.base.visible_cores import core_count
 
     said = {name: os.environ[name] for name in (_VISIBLE, _COUNT) if os.environ.get(name)}
     if not said:

@@ -12,6 +12,7 @@ import neff
 from hlo_tools import load as load_module
 from hlo_tools.frameworks.torch_kernel import tensor_of, view_of
 from hlo_tools.kernel_calls import named_kernels
+from hlo_tools.torch_device.tensors import NAME, device_view, host_view
 from neff.options import Flags
 from neff.runtime import LoadedModel
 from neff.runtime import load as load_model
@@ -44,23 +45,35 @@ class CompiledGraph:
         self.model = model
 
     def run(self, arguments: Sequence[Tree]) -> list[Tree]:
-        """The graph's results, with PyTorch's strides.
+        """The graph's results, with PyTorch's strides and devices.
 
         Args:
             arguments: tensors for the module's parameters, in order; other arguments are ignored.
         """
         tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
-        arrays = [view_of(tensor.detach().cpu().resolve_conj().resolve_neg()) for tensor in tensors]
+        arrays = [view_of(_on_host(tensor).resolve_conj().resolve_neg()) for tensor in tensors]
         run = self.model.run(dict(zip(self.model.inputs, arrays, strict=True)))
         values = [run[name] for name in self.model.outputs]
         results = [
-            _strided(tensor_of(value).to(kind).reshape(shape), strides)
-            for value, (shape, strides, kind) in zip(values, self.lowered.kinds, strict=True)
+            _on_device(_strided(tensor_of(value).to(dtype).reshape(shape), strides), device)
+            for value, (shape, strides, dtype, device) in zip(
+                values, self.lowered.kinds, strict=True
+            )
         ]
         return [
             results[value.index] if isinstance(value, ResultNumber) else value
             for value in self.lowered.results
         ]
+
+
+def _on_host(tensor: Tensor) -> Tensor:
+    """The tensor in host memory; that of the device "neuron" is not copied."""
+    return host_view(tensor.detach()).cpu()
+
+
+def _on_device(tensor: Tensor, device: Tree) -> Tensor:
+    """The tensor on the device that the graph has it on, which is the CPU unless "neuron"."""
+    return device_view(tensor, device.index or 0) if device.type == NAME else tensor
 
 
 def _strided(tensor: Tensor, strides: tuple[int, ...]) -> Tensor:

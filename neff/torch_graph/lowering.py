@@ -43,12 +43,12 @@ class LoweredGraph:
         module: serialized ``HloModuleProto``.
         results: what the graph returns: the number of the module's result, or a value that is no
             tensor.
-        kinds: shape, strides and torch dtype of each of the module's results.
+        kinds: shape, strides, torch dtype and device of each of the module's results.
     """
 
     module: bytes
     results: tuple[object, ...]
-    kinds: tuple[tuple[Shape, Shape, Tree], ...]
+    kinds: tuple[tuple[Shape, Shape, Tree, Tree], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class _Lowering:
         self._graph = Graph(_NO_NAME.sub("_", name), op_type="aten")
         self._values: dict[Tree, Tree] = {}
         self._returned: Tree = ()
-        self._kinds: list[tuple[Shape, Shape, Tree]] = []
+        self._kinds: list[tuple[Shape, Shape, Tree, Tree]] = []
 
     def add(self, node: Tree) -> None:
         """Lower one node of torch.fx."""
@@ -113,7 +113,7 @@ class _Lowering:
         self._returned = node.args[0]
         values = torch.fx.node.map_arg(self._returned, _value_without_data)
         self._kinds = [
-            (tuple(value.shape), tuple(value.stride()), value.dtype)
+            (tuple(value.shape), tuple(value.stride()), value.dtype, value.device)
             for value in _listed(values)
             if isinstance(value, torch.Tensor)
         ]

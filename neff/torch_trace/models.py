@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
-from hlo_tools.frameworks.visible_cores import core_count
 from neff.errors import NeffCompileError
 from neff.torch_graph.pytorch import Tensor, Tree, pytree, torch
 from neff.torch_graph.rows import LOWERED_OPERATORS
@@ -16,6 +15,7 @@ from neff.torch_trace.batches import kind_of
 from neff.torch_trace.exported import root_program
 from neff.torch_trace.saved import is_saved_model, read_saved
 from neff.torch_trace.tracing import TracedModel
+from nki_lang.base.visible_cores import core_count
 
 __all__ = [
     "DataParallel", "analyze", "async_load", "dynamic_batch", "install_load", "lazy_load", "load",

@@ -48,7 +48,7 @@ def answers() -> None:
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
 
-    from hlo_tools.frameworks import torch_device
+    from hlo_tools.torch_device import device as torch_device
 
     warnings.simplefilter("ignore")
     torch_device.install()

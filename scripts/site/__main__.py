@@ -18,7 +18,7 @@ TOC = """
 """
 GROUPS = {
     "Begin": "tutorial questions module-life from-neuron from-xla from-nkipy beta1 troubleshooting",
-    "Kernels": "language recipes checks simulator published-kernels klir frameworks extract device",
+    "Kernels": "language recipes checks simulator published-kernels klir frameworks torch-device extract device",
     "Modules": "modules inspect lint kernels-in-hlo passes numpy-tracing",
     "NEFF": "compiler neff caches neff-format vendor-commands timing profile",
     "Projects": "ci extending stability security",

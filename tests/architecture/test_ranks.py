@@ -21,7 +21,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"errors", "_messages", "_gc", "plugins"},
         {"schema"},
         {"wire"},
-        {"files", "types", "store"},
+        {"files", "types", "store", "torch_device"},
         {"inference", "outline"},
         {"text"},
         {"ir"},
@@ -43,7 +43,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"beta1"},
     ],
     "nki_lang.base": [
-        {"plain_files", "unknown_fields"},
+        {"plain_files", "unknown_fields", "visible_cores"},
         {"dtypes", "memory", "source", "atomic"},
         {"errors", "tracebacks"},
         {"services", "targets"},

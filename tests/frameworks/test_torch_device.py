@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from hlo_tools.frameworks import torch_device
+from hlo_tools.torch_device import device as torch_device
 from tests.frameworks import sample_kernels
 
-pytestmark = pytest.mark.torch_xla
+pytestmark = pytest.mark.torch
 
 
 torch_device.install()
@@ -68,8 +68,11 @@ def test_copies_between_devices() -> None:
     cloned = moved.clone()
     cloned += 1
     assert moved.tolist() == [0, 1, 2]
-    with pytest.raises(RuntimeError, match="neuron:0 and neuron:1"):
+    with pytest.raises(RuntimeError, match="neuron:1 and neuron:0"):
         moved + torch.ones(3, device="neuron:0")
+    with pytest.raises(RuntimeError, match="neuron:1 and cpu"):
+        moved + torch.ones(3)
+    assert (moved + torch.tensor(1.0)).tolist() == [1, 2, 3]  # a number of the host
     with pytest.raises(RuntimeError, match="there is no device neuron:7"):
         torch.empty(1, device="neuron:7")
     with pytest.raises(TypeError, match="can't convert neuron:1 device type tensor to numpy"):
@@ -296,12 +299,25 @@ def test_activations_computed_again(reentrant: bool, seed: int) -> None:
     assert any(gradient.any() for gradient in expected)
 
 
-def test_autocast_is_refused() -> None:
-    x = torch.ones(2, 2, device="neuron")
-    with torch.autocast("neuron"), pytest.raises(RuntimeError, match=r"autocast.*bfloat16"):
-        _ = x @ x
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(dtype: torch.dtype) -> None:
+    host = torch.rand(3, 3)
+    x = host.to("neuron").requires_grad_()
+    with torch.autocast("neuron", dtype=dtype):
+        product = x @ x
+        assert product.dtype == dtype  # in the lower precision
+        assert product.exp().dtype == torch.float32  # in full precision
+        assert torch.addcmul(product, x, x).dtype == torch.float32  # the widest of the operands
+        assert (product + product).dtype == dtype  # of no list: as without autocast
+        with pytest.raises(RuntimeError, match="binary_cross_entropy_with_logits"):
+            torch.nn.functional.binary_cross_entropy(product, product)
+    assert torch.equal(product.cpu(), host.to(dtype) @ host.to(dtype))
+    product.sum().backward()
+    assert x.grad is not None and x.grad.dtype == torch.float32
     with torch.autocast("neuron", enabled=False):
         assert (x @ x).dtype == torch.float32
+    with torch.autocast("neuron"):
+        assert (x @ x).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -322,8 +338,10 @@ def test_sparse_gradients(seed: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_compressed_layouts_are_refused() -> None:
-    with pytest.raises(NotImplementedError, match=r"sparse_csr.*sparse_coo"):
-        torch.eye(3).to_sparse_csr().to("neuron")
+    with pytest.raises(NotImplementedError, match=r"SparseCsr.*sparse_coo"):
+        torch.eye(3, device="neuron").to_sparse_csr()
+    with pytest.raises(RuntimeError, match="SparseCsr"):
+        torch.eye(3).to_sparse_csr().to("neuron") * 2
 
 
 def test_views_in_inference_mode() -> None:

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 
-from hlo_tools.frameworks import torch_device
 from hlo_tools.frameworks.torch_kernel import DTYPES, TorchKernel, tensor_of, view_of
 from hlo_tools.kernels import calls as kernels
 from hlo_tools.kernels.backend_config import decode
+from hlo_tools.torch_device import device as torch_device
 from nki_lang.base.dtypes import BY_NAME
 from nki_lang.base.errors import NkiExecutionError, NkiValidationError
 from tests.frameworks import sample_kernels

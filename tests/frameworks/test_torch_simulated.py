@@ -10,7 +10,7 @@ import nki.language as nl
 import pytest
 import torch
 
-from hlo_tools.frameworks import torch_device
+from hlo_tools.torch_device import device as torch_device
 from nki_lang.base.errors import NkiError, NkiExecutionError, NkiValidationError
 
 pytestmark = pytest.mark.torch_xla

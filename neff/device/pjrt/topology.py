@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from hlo_tools.frameworks.visible_cores import core_count
 from neff.device.pjrt.abi import fields_of, has_field
 from neff.device.pjrt.c_strings import constant
 from neff.device.pjrt.handles import HandleTable, Host
 from neff.device.pjrt.slots import slot
 from neff.device.pjrt.status import Status, StatusError
 from nki_lang.base.targets import Target
+from nki_lang.base.visible_cores import core_count
 
 __all__ = [
     "PLATFORM",
@@ -31,7 +31,7 @@ MEMORY_KIND: Final = "device"
 
 
 def device_count(environment: Mapping[str, str] = os.environ) -> int:
-    """How many devices there are: as many as cores, see :mod:`hlo_tools.frameworks.visible_cores`.
+    """How many devices there are: as many as cores, see :mod:`nki_lang.base.visible_cores`.
 
     Raises:
         StatusError: INVALID_ARGUMENT; a variable is not what it should be.

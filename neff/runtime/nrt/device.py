@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from hlo_tools.frameworks.visible_cores import core_count
 from neff.errors import NeffError
 from neff.profile import profile_of, summary, write_files
 from neff.program import Variable
@@ -30,6 +29,7 @@ from neff.runtime.rendezvous import Rendezvous
 from neff.runtime.tensors import TensorMetadata
 from neff.runtime.trips import trips_of
 from nki_lang.base.dtypes import Array
+from nki_lang.base.visible_cores import core_count
 
 __all__ = ["Device", "ModelTensorInfo", "NrtModel", "array_type"]
 
@@ -139,7 +139,7 @@ class Device:
 
     @staticmethod
     def get_visible_neuron_core_count() -> int:
-        """Number of simulated cores; see :mod:`hlo_tools.frameworks.visible_cores`."""
+        """Number of simulated cores; see :mod:`nki_lang.base.visible_cores`."""
         return core_count()
 
     def close(self) -> int:

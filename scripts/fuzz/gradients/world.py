@@ -248,7 +248,7 @@ def _differing(expected: dict[str, Any], actual: dict[str, Any], what: str = "")
 def serve_programs() -> None:
     """Answer ``("draw", seed)`` or ``("play", lines, device)`` in the child process."""
     from gradients.drawn import drawn
-    from hlo_tools.frameworks import torch_device
+    from hlo_tools.torch_device import device as torch_device
 
     warnings.simplefilter("ignore")
     torch_device.install()
