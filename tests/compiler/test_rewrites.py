@@ -67,6 +67,11 @@ def _rebuilt(x: Any, bound: int = 0) -> Any:
     return out, x
 
 
+def _in_pairs(x: Any) -> Any:
+    pairs = x[:, :16].reshape(-1, 8, 2)
+    return jnp.stack([-pairs[..., 1], pairs[..., 0]], -1).reshape(-1, 16) * x[:, :16]
+
+
 def _dispatched(x: Any, y: Any) -> Any:
     return jnp.einsum("te,etd->td", x[:, :8], jnp.stack([y * number for number in range(8)]))
 
@@ -101,6 +106,11 @@ CASES = {
     "reduction-by-rows": Case(lambda x: jnp.max(x) + jnp.sum(x * x), lambda x: jnp.sum(x, -1),
                               tolerance=1e-3),
     "joined-pads": Case(jax.grad(_halves), jax.grad(_overlapping)),
+    "rearranged-rows": Case(
+        lambda x, y: jnp.concatenate([-x[:, 5:10], x[:, :5]], -1) * y[:, :10],
+        lambda x, y: jnp.concatenate([-x[:, 5:10], y[:, :5]], -1), 2,
+    ),
+    "reshaped-rows": Case(_in_pairs, lambda x: x.reshape(-1, 2) * 2),
     "scatter-by-comparison": Case(_histogram, lambda x: _histogram(x[:2, :5]), tolerance=1e-4),
     "scatter-by-rows": Case(_labelled, lambda x: _labelled(x, 20)),
     "stacked-slices": Case(_rebuilt, lambda x: _rebuilt(x, 1)),

@@ -15,6 +15,7 @@ import numpy as np
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.row_pieces import RowPiece
 from neff.compiler.graph.types import held_as
 from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Tile, Value
@@ -141,6 +142,18 @@ class Facts:
             or user.opcode == "negate"
         )
 
+    def is_arithmetic_alone(self, key: int) -> bool:
+        """Return True if only arithmetic of floats, which takes any view, reads a value."""
+        return all(
+            user.opcode in _ARITHMETIC and is_float(user) and self._is_apart(key, user)
+            for user in self.users.get(key, [])
+        )
+
+    def _is_apart(self, key: int, user: Node) -> bool:
+        """Return True if the other operand of an operation is another value, of full rows."""
+        sources = [self.sources[id(operand)] for operand in user.operands]
+        return sources.count((key, "same")) == 1 and all(axis == "same" for _, axis in sources)
+
     def reads_any_float(self, node: Node) -> bool:
         """Return True if all readers accept a narrower float."""
         users = self.users.get(id(node), [])
@@ -249,6 +262,8 @@ class Evaluator:
             return self._reduce(e, node)
         if node.opcode == "dot":
             return self._multiplied(e, node)
+        if node.opcode == "rearranged-row":
+            return self._rearranged(e, node)
         operands = self._apart(e, [self._operand(operand) for operand in node.operands])
         spread = [operand for operand in operands if isinstance(operand, Spread)]
         if spread and e.per_row is not None and self._all_rows(operands):
@@ -452,6 +467,25 @@ class Evaluator:
         if tile.dtype.itemsize < dtype.itemsize and self._facts.reads_any_float(node):
             return value
         return e.copy(value, dtype)
+
+    def _rearranged(self, e: RowEmitter, node: Node) -> Tile:
+        """Copy columns of each row to other columns."""
+        (operand,) = node.operands
+        wide = self._emitter(operand)
+        source = wide.plain(wide.force(self._operand(operand)))
+        if len(source.shape) != 3:
+            source = source.reshape((wide.partitions, wide.rows, wide.columns))
+        target = e.new(held_as(node).tile)
+        columns = target.reshape((e.partitions, e.rows, e.columns))
+        pieces: tuple[RowPiece, ...] = node.attributes["pieces"]
+        for piece in pieces:
+            read, written = source[:, :, piece.read], columns[:, :, piece.written]
+            if piece.is_negated:
+                nisa.tensor_scalar(written, read, nl.multiply, -1.0)
+            else:
+                nisa.tensor_copy(written, read)
+        self._busy.spend("vector", e.elements)
+        return target
 
     # -- products of matrices --------------------------------------------------------------
 

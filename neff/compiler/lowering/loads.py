@@ -40,6 +40,7 @@ class Loads:
         pieces: the tiles in order.
         together: rows of a partition in one tile.
         block: columns of a pass, 0 for all.
+        repeatable: numbers of the views whose readers take a tile that repeats rows.
     """
 
     def __init__(
@@ -49,8 +50,9 @@ class Loads:
         pieces: Sequence[Piece],
         together: int,
         block: int,
+        repeatable: frozenset[int] = frozenset(),
     ) -> None:
-        self._tensors, self._block = tensors, block
+        self._tensors, self._block, self._repeatable = tensors, block, repeatable
         self._pieces = pieces if together == 1 else ()
         self._tiles: dict[int, dict[int, Tile]] = {}
         self._first: dict[int, dict[int, int]] = {}
@@ -124,14 +126,17 @@ class Loads:
     def _alone(
         self, number: int, reach: Reach, piece: Piece, begin: int, columns: list[list[int]]
     ) -> Tile:
-        pattern = piece.pattern(number)
-        pattern = [*(pattern[:1] if piece.elements == 1 and columns else pattern), *columns]
+        partition, *rows = piece.pattern(number)
+        rows = [] if piece.elements == 1 and columns else rows
+        repeats = number in self._repeatable and any(not step for step, _ in rows)
+        loaded_rows = [dim for dim in rows if dim[0]] if repeats else rows
+        pattern = [partition, *loaded_rows, *columns]
         tensor = self._tensors[reach.port.view.buffer]
         source = window(tensor, reach.port, piece.offsets[number] + begin, pattern)
         shape = (piece.partition.extent, prod(source.shape[1:]))
         tile = nl.ndarray(shape, dtype=reach.port.dtype, buffer=nl.sbuf)
         nisa.dma_copy(tile, source)
-        return tile
+        return _repeated(tile, rows, reach.count) if repeats else tile
 
     def _several(
         self, number: int, reach: Reach, piece: Piece, begin: int, columns: list[list[int]],
@@ -148,3 +153,12 @@ class Loads:
         loaded = self._tiles[number]
         loaded.update({offset: tile[:, index] for index, offset in enumerate(offsets)})
         return loaded[offsets[0]]
+
+
+def _repeated(tile: Tile, rows: list[list[int]], columns: int) -> Tile:
+    """Return a view of a tile that repeats its rows where ``rows`` has a step of 0."""
+    extents = [count if step else 1 for step, count in rows]
+    view = tile.reshape((tile.shape[0], *extents, columns))
+    for dim, (step, count) in enumerate(rows, start=1):
+        view = view if step else view.broadcast(dim, count)
+    return view

@@ -50,7 +50,9 @@ def has_passes(nodes: Sequence[Node]) -> bool:
     """Return True if a unit has elementwise operations and reductions of rows alone, whose partial
     results can be combined.
     """
-    return all(_is_combined(node) for node in nodes if node.opcode in ("reduce", "dot"))
+    return all(
+        _is_combined(node) for node in nodes if node.opcode in ("reduce", "dot", "rearranged-row")
+    )
 
 
 def _is_combined(node: Node) -> bool:

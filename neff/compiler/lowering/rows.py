@@ -181,7 +181,7 @@ def column_block(group: RowGroup, blocked: int) -> int:
 _NO_TEMPORARY_OPCODES = frozenset(
     {"add", "subtract", "multiply", "divide", "maximum", "minimum", "negate", "exponential",
      "tanh", "log", "logistic", "sqrt", "rsqrt", "erf", "abs", "and", "or", "xor", "not", "select",
-     "clamp", "convert", "compare", "reduce", "dot", "gelu", "gelu-tanh", "silu"}
+     "clamp", "convert", "compare", "reduce", "dot", "gelu", "gelu-tanh", "silu", "rearranged-row"}
 )  # fmt: skip
 
 
@@ -298,7 +298,12 @@ class RowKernel:
     def _loads(self, tensors: dict[str, Tile], pieces: list[Piece]) -> Loads:
         row_reaches = [reach for reach in self.reaches.values() if reach.kind != "column"]
         reaches = [(self.number[id(reach)], reach) for reach in row_reaches]
-        return Loads(tensors, reaches, pieces, self.together, self.block)
+        repeatable = frozenset(
+            self.number[id(reach)]
+            for key, reach in self.reaches.items()
+            if self.facts.is_arithmetic_alone(key)
+        )
+        return Loads(tensors, reaches, pieces, self.together, self.block, repeatable)
 
     def _own(
         self, pieces: list[tuple[Piece, tuple[int, ...]]]

@@ -8,6 +8,7 @@ import numpy as np
 
 from neff.compiler.graph.nodes import Node, derived
 from neff.compiler.graph.rows import product_rows, source_of, squeezed
+from neff.compiler.rewrites.row_views import rearranged
 
 __all__ = [
     "by_rows",
@@ -108,15 +109,21 @@ def exchanged(node: Node, uses: Uses) -> Node | None:
 
 
 def joined(node: Node, uses: Uses) -> Node | None:
-    """Concatenate the operands of a sum of zero-padded arrays, as gradients of slices are."""
+    """Concatenate the operands of a sum of zero-padded arrays, as gradients of slices are.
+
+    Another term is added to them: that of the operations that read the array whole.
+    """
     leaves: list[Node] = []
+    remainder: Node | None = None
     stack = [node]
     while stack:
         term = stack.pop()
-        if term.opcode == "add":
-            stack += term.operands
-        elif term.opcode == "pad" and term.operands[1].splat == 0:
+        if term.opcode == "pad" and term.operands[1].splat == 0:
             leaves.append(term)
+        elif term.opcode == "add" and any(_has_pads(operand) for operand in term.operands):
+            stack += term.operands
+        elif remainder is None and node.element.kind == "float":
+            remainder = term
         else:
             return None
     dims = {
@@ -138,7 +145,15 @@ def joined(node: Node, uses: Uses) -> Node | None:
     if offset != node.shape[dim]:
         return None
     parts = tuple(leaf.operands[0] for leaf in leaves)
-    return derived(node, "concatenate", parts, node.shape, node.element, dimensions=(dim,))
+    joined_pads = derived(node, "concatenate", parts, node.shape, node.element, dimensions=(dim,))
+    joined_pads = rearranged(joined_pads, uses) or joined_pads
+    return joined_pads if remainder is None else node.like("add", remainder, joined_pads)
+
+
+def _has_pads(node: Node) -> bool:
+    """Return True for a padded array, and a sum of which a term is one."""
+    is_sum = node.opcode == "add" and any(value.opcode == "pad" for value in node.operands)
+    return node.opcode == "pad" or is_sum
 
 
 def division_after_product(node: Node, uses: Uses) -> Node | None:

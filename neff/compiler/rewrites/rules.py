@@ -16,6 +16,7 @@ from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import HELD
 from neff.compiler.rewrites import idioms, products_moved
 from neff.compiler.rewrites.narrow_products import narrow_product
+from neff.compiler.rewrites.row_views import rearranged, reshaped
 from neff.compiler.rewrites.stacking import stacked
 
 __all__ = ["RULES", "Rule", "rewritten"]
@@ -95,6 +96,11 @@ RULES: tuple[Rule, ...] = (
          products_moved.by_rows, level=2),
     Rule("joined-pads", "add", "a sum of padded parts is the parts side by side",
          products_moved.joined, level=2),
+    Rule("rearranged-rows", "concatenate",
+         "joined slices of a row are copies between columns on chip, as in rotary embeddings",
+         rearranged, level=2),
+    Rule("reshaped-rows", "reshape", "a rearranged row has the shape that its reader needs",
+         reshaped, level=2),
     Rule("scatter-by-comparison", "scatter",
          "many updates of a small operand are compared with each element and reduced",
          dense_scatters.by_comparison),

@@ -210,6 +210,23 @@ class _Fuser:
         unit.rows = rows
         self._join(unit, node, position)
 
+    def add_rearrangement(self, node: Node, position: int) -> None:
+        """Copies between columns of rows: the node joins the unit that has its operand's rows."""
+        rows = squeezed(node.shape[: node.attributes["rows"]])
+        source, axis = source_of(node.operands[0])
+        unit = self.joinable(source, node) if axis == "same" else None
+        if unit is not None and (
+            unit.is_blocked or not unit.takes_rows(rows) or id(node) in self.excluded
+        ):
+            self.refuse(source, node, f"its unit does not have the rows {_by(rows)}")
+            unit = None
+        if unit is None:
+            unit = self._unit(position)
+            unit.is_open = id(node) not in self.excluded
+            self.close(node.operands[0])
+        unit.rows = rows
+        self._join(unit, node, position)
+
     def add_column_sum(self, node: Node, position: int) -> None:
         """A sum over all rows, which :func:`is_column_sum` takes."""
         rows = summed_rows(node)
@@ -484,6 +501,9 @@ def fuse(
         position = order[id(node)]
         if node.opcode in ELEMENTWISE:
             fuser.add_elementwise(node, position)
+            continue
+        if node.opcode == "rearranged-row":
+            fuser.add_rearrangement(node, position)
             continue
         if id(node) not in excluded and is_column_sum(node):
             fuser.add_column_sum(node, position)
