@@ -81,6 +81,7 @@ PROGRAM: Final = Program(
             SCRIPTS,
         ),
         Command("profile", "", "Estimate where a script's programs spend time.", SCRIPTS),
+        Command("grade", "", "Judge kernels against a reference.", SCRIPTS),
         Command("tune", "", "Estimate a kernel with many parameters.", SCRIPTS),
         _on_modules("evaluate", "hlo_tools.cli.evaluate", "Evaluate a module.", CHECK),
         _on_modules(

@@ -45,7 +45,7 @@ class Reference:
         if not callable(function):
             raise typer.BadParameter(f"{self.name} is not a function")
         self._function: Callable[..., object] = function
-        self._arguments = parse_arguments(list(search.arguments))
+        self._arguments = parse_arguments(list(search.arguments), seed=search.seed)
         self._names = inspect.signature(function).parameters
 
     def results(self, candidate: Candidate) -> list[Array]:

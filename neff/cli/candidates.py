@@ -38,6 +38,7 @@ class Search:
         target: the family, "" for the kernel's own.
         runs: also run each candidate on generated inputs, and compare.
         reference: ``FILE.py:NAME`` of a function that computes the results with NumPy, "" for none.
+        seed: of the generated tensors.
     """
 
     file: str
@@ -47,6 +48,7 @@ class Search:
     target: str = ""
     runs: bool = True
     reference: str = ""
+    seed: int = 0
 
 
 @dataclass(slots=True)
@@ -180,7 +182,9 @@ def _estimate(search: Search, candidate: Candidate, folder: Path) -> None:
     from neff.timing import estimate
 
     kernel = load_kernel(search.file, search.kernel)
-    values = parse_arguments(list(search.arguments)) | _applied(kernel, candidate.parameters)
+    values = parse_arguments(list(search.arguments), seed=search.seed) | _applied(
+        kernel, candidate.parameters
+    )
     launched = kernel[search.cores] if search.cores > 1 else kernel
     program = compile_kernel(launched.trace((), values, target=search.target or None))
     inputs = dict(zip(program.inputs, kernel.arrays((), values), strict=True))

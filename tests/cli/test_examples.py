@@ -127,6 +127,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "softmax.hlo").write_text(PATTERN)
     (tmp_path / "passes.py").write_text(PASSES)
     (tmp_path / "old.py").write_text(OLD)
+    (tmp_path / "cases.json").write_text('[{"x": "f32[128,64]"}]')
     for name in ("patterns", "references"):
         (tmp_path / f"{name}.py").write_text(PYTHON)
     module = hlo_tools.load(MODEL.encode())

@@ -47,16 +47,16 @@ def load_kernel(path: str, name: str) -> Kernel:
     return kernel if isinstance(kernel, Kernel) else Kernel(kernel)
 
 
-def parse_arguments(words: list[str]) -> dict[str, Any]:
+def parse_arguments(words: list[str], *, seed: int = _SEED) -> dict[str, Any]:
     """Arguments by name: ``x=float32[128,512]`` or ``x=f32[128,512]`` is a tensor, anything else a
     Python literal.
 
-    Tensors hold normally distributed numbers, integers from 0 to 7; each run the same.
+    Tensors hold normally distributed numbers, integers from 0 to 7; each run with one ``seed`` the same.
 
     Raises:
         typer.BadParameter: a word is not NAME=VALUE, or the dtype does not exist.
     """
-    generator = np.random.default_rng(_SEED)
+    generator = np.random.default_rng(seed)
     values: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
