@@ -31,6 +31,7 @@ def command(
         list[str] | None,
         typer.Option("--arg", "-a", help="Its arguments: x=float32[128,512], n=4.", metavar="A=V"),
     ] = None,
+    grid: Annotated[str, typer.Option("--grid", help="Its launch grid: 4,2.", metavar="N,N")] = "",
     proof: Annotated[
         bool, typer.Option("--proof/--no-proof", help="Run both files and compare every bit.")
     ] = True,
@@ -53,7 +54,9 @@ def command(
         raise typer.BadParameter("--arg is for --kernel")
     if as_json and output == "-":
         raise typer.BadParameter("--json writes to stdout; write the file with -o")
-    migration = migrate_file(Path(file), kernel, parse_arguments(values or []))
+    migration = migrate_file(
+        Path(file), kernel, parse_arguments(values or []), _extents(grid, kernel)
+    )
     if output == "-":
         console.line(migration.text.rstrip("\n"))
     else:
@@ -65,6 +68,17 @@ def command(
         _report(file, migration, proven)
     is_unproven = proof and (proven is None or not proven.is_equal)
     return 1 if migration.markers or is_unproven else 0
+
+
+def _extents(text: str, kernel: str) -> tuple[int, ...]:
+    if not text:
+        return ()
+    if not kernel:
+        raise typer.BadParameter("--grid is for --kernel")
+    try:
+        return tuple(int(extent) for extent in text.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"--grid takes numbers such as 4,2, not {text!r}") from error
 
 
 def _report(file: str, migration: Migration, proof: Proof | None) -> None:

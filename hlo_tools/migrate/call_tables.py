@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 __all__ = [
-    "BINARY", "INSTRUCTIONS", "RENAMED", "SAME", "UNARY_ACTIVATIONS", "UNARY_COMPOSED",
+    "BINARY", "INSTRUCTIONS", "SAME", "UNARY_ACTIVATIONS", "UNARY_COMPOSED",
     "Instruction",
 ]  # fmt: skip
 
@@ -48,6 +48,9 @@ _INSTRUCTION_ROWS = (
     Instruction("nc_match_replace8"),
     Instruction("nc_matmul", "", "", not_psum={"stationary": "", "moving": ""}),
     Instruction("nc_transpose", ""),
+    Instruction("dma_transpose", "", "src"),
+    Instruction("range_select", "on_true_tile", "on_true_tile",
+                operators=("comp_op0", "comp_op1", "reduce_op")),
     Instruction("reciprocal"),
     Instruction("scalar_tensor_tensor", operators=("op0", "op1"), columns=("operand0",),
                 tiles=("operand1",), not_psum={"operand1": "data"}),
@@ -69,9 +72,6 @@ INSTRUCTIONS: Mapping[str, Instruction] = MappingProxyType(
 )
 """Instructions by their name in a kernel."""
 
-RENAMED: Mapping[str, str] = MappingProxyType({})
-"""Parameters that have another name now."""
-
 UNARY_ACTIVATIONS = frozenset(
     {"exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_apprx_sigmoid",
      "gelu_apprx_tanh", "gelu_dx", "silu", "silu_dx", "softplus", "mish", "erf", "erf_dx",
@@ -92,5 +92,19 @@ BINARY = frozenset(
 )  # fmt: skip
 """Functions of two operands that broadcast."""
 
-SAME = frozenset({"sum", "max", "min", "prod", "mean", "softmax", "rms_norm", "where", "copy"})
+SAME = frozenset(
+    {
+        "sum",
+        "max",
+        "min",
+        "prod",
+        "mean",
+        "softmax",
+        "rms_norm",
+        "where",
+        "gather_flattened",
+        "rand",
+        "dropout",
+    }
+)
 """Other functions of ``nl`` that exist under the same name and return a tile."""

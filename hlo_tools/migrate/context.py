@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -24,25 +25,38 @@ class Context:
         rewrite: rewrites an expression.
         scope: of the function that is rewritten.
         before: statements to put before the statement that is rewritten.
-        guards: conditions under which the statement runs.
+        guards: conditions under which instructions run.
         literals: lines where a number of the recorded run replaces an unknown text.
         used_names: names that the file uses.
+        nki: name of ``nki`` in the file.
         nl: name of ``nki.language`` in the file.
         nisa: name of ``nki.isa`` in the file.
-        needs_isa: an instruction was added, so that the module must be imported.
+        imports: statements that import modules which the result needs.
+        grid_kernels: kernels that ask for their program.
     """
 
     source: Source
     facts: Facts
     rewrite: Callable[[cst.BaseExpression], cst.BaseExpression]
     scope: Scope
+    nki: str = "nki"
     nl: str = "nl"
     nisa: str = "nisa"
     before: list[str] = field(default_factory=list[str])
     guards: list[str] = field(default_factory=list[str])
     literals: set[int] = field(default_factory=set[int])
     used_names: set[str] = field(default_factory=set[str])
-    needs_isa: bool = False
+    imports: set[str] = field(default_factory=set[str])
+    grid_kernels: frozenset[str] = frozenset()
+
+    @contextmanager
+    def under(self, guards: Sequence[str]) -> Generator[None]:
+        """Put the instructions that are issued under conditions."""
+        outer, self.guards = self.guards, list(guards)
+        try:
+            yield
+        finally:
+            self.guards = outer
 
     def all_facts(self, node: cst.BaseExpression) -> set[Fact]:
         """Return every fact of an expression."""

@@ -58,19 +58,25 @@ def _argument(name: str, call: Call, context: Context, in_blocks: bool) -> str:
     return text if name in ("shape", "a", "fill_value") else f"{name}={text}"
 
 
+def _region(call: Call) -> str:
+    """Return the memory of a tensor with an address, which the compiler chooses now."""
+    regions = {
+        fact.result.buffer for fact in call.facts if isinstance(fact.result, (TileFact, BlocksFact))
+    }
+    if len(regions) != 1:
+        raise Unmigrated("NKI-M005", text_of(call.node), "its memory differs between calls",
+                         "write one call for each memory")  # fmt: skip
+    return regions.pop()
+
+
 def _memory(node: cst.BaseExpression, call: Call, context: Context) -> str:
-    if isinstance(node, cst.Call) and not context.source.resolved(node.func).endswith("auto_alloc"):
-        raise Unmigrated("NKI-M002", text_of(node), "addresses are given to each tile",
-                         "write nl.ndarray(..., address=(partition, byte)) for each tile")  # fmt: skip
     if text_of(node) == "None":
         return ""
     name = context.source.resolved(node).rpartition(".")[2]
     if context.source.resolved(node).startswith("neuronxcc.nki.compiler") or isinstance(
         node, cst.Call
     ):
-        results = {fact.result.buffer for fact in call.facts if isinstance(fact.result, TileFact)}
-        name = results.pop() if len(results) == 1 else "sbuf"
-        return f"buffer={context.nl}.{name}"
+        return f"buffer={context.nl}.{_region(call)}"
     return (
         f"buffer={context.nl}.{'shared_hbm' if name == 'hbm' else name}"
         if name in _MEMORIES

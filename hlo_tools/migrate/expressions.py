@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from hlo_tools.migrate import creation
-from hlo_tools.migrate.calls import Call, call_of, tile_call
+from hlo_tools.migrate import creation, grids
+from hlo_tools.migrate.calls import Call, call_of
 from hlo_tools.migrate.context import Context
 from hlo_tools.migrate.extents import GRID_AXES, is_stable, start_texts, total
 from hlo_tools.migrate.facts import (
@@ -19,7 +19,8 @@ from hlo_tools.migrate.facts import (
     TileFact,
 )
 from hlo_tools.migrate.markers import Unmigrated
-from hlo_tools.migrate.source import dotted_name, parse, text_of
+from hlo_tools.migrate.results import tile_call
+from hlo_tools.migrate.source import dotted_name, parenthesized, parse, text_of
 from hlo_tools.migrate.subscripts import rewritten_subscript
 
 __all__ = ["applies", "as_call", "expression", "is_inlined", "simplified"]
@@ -27,7 +28,7 @@ __all__ = ["applies", "as_call", "expression", "is_inlined", "simplified"]
 LANGUAGE = "neuronxcc.nki.language"
 MODULES = (f"{LANGUAGE}.", "neuronxcc.nki.isa.", "neuronxcc.nki.compiler.")
 
-HARMLESS = frozenset({"affine_range", "sequential_range", "static_range", "ds"})
+HARMLESS = frozenset({"affine_range", "sequential_range", "static_range", "ds", "nc", "spmd_dim"})
 """Functions that need no facts."""
 
 _OPERATORS: dict[type[cst.CSTNode], str] = {
@@ -48,6 +49,11 @@ _ATTRIBUTES = {
     f"{LANGUAGE}.fp32.min": "-3.4028234663852886e38",
     "neuronxcc.nki.isa.fp32.min": "-3.4028234663852886e38",
     f"{LANGUAGE}.bfp16.min": 'float("-inf")',
+    **{
+        f"neuronxcc.nki.{name}": "{nki}.jit"
+        for name in ("trace", "baremetal", "benchmark", "profile")
+    },
+    "neuronxcc.nki.simulate_kernel": "{nki}.simulate",
 }
 """Names that are gone, and what to write."""
 
@@ -68,7 +74,7 @@ def operator_function(operator: cst.CSTNode) -> str:
 def applies(node: cst.BaseExpression, context: Context) -> bool:
     """Return True if an expression has a rewrite of its own."""
     if isinstance(node, cst.Call):
-        return bool(context.calls(node)) or _is_unreached(node, context)
+        return is_launch(node, context) or bool(context.calls(node)) or _is_unreached(node, context)
     if isinstance(node, cst.Subscript):
         return _is_special_subscript(node, context)
     if isinstance(node, cst.BinaryOperation):
@@ -132,12 +138,12 @@ def _text(node: cst.BaseExpression, context: Context) -> str:
     if isinstance(node, cst.Attribute):
         template = _ATTRIBUTES.get(context.source.resolved(node))
         if template is not None:
-            return template.format(nl=context.nl)
+            return template.format(nl=context.nl, nki=context.nki)
         return _grid_start(node, GRID_AXES.find(node.attr.value), context)
     if isinstance(node, cst.Subscript):
         return _subscript(node, context)
     if isinstance(node, cst.Call):
-        return _call(node, context)
+        return launched(node, context) or _call(node, context)
     call = as_call(node, context)
     assert call is not None
     return tile_call(call, "value", context)
@@ -206,6 +212,64 @@ def unreached(node: cst.CSTNode) -> Unmigrated:
                       "give --arg values that reach it, or rewrite it by hand")  # fmt: skip
 
 
+# -- launches -------------------------------------------------------------------------------------
+
+_LAUNCHERS = frozenset(
+    f"neuronxcc.nki.{name}" for name in ("jit", "trace", "baremetal", "benchmark", "profile")
+)
+_CORES = {f"{LANGUAGE}.nc", f"{LANGUAGE}.spmd_dim"}
+
+
+def _function(node: cst.BaseExpression, context: Context) -> str:
+    """Return the dotted name of a function, also through a variable of the module."""
+    name = context.source.resolved(node)
+    if isinstance(node, cst.Name) and name == node.value:
+        value = context.scope.value_of(name)
+        return "" if value is None else context.source.resolved(value)
+    return name
+
+
+def is_launch(node: cst.Call, context: Context) -> bool:
+    """Return True for a call that launches a kernel or decorates one."""
+    called = node.func
+    if isinstance(called, cst.Subscript) and dotted_name(called.value) in context.grid_kernels:
+        return True
+    name = _function(called, context)
+    return name in _LAUNCHERS or name == "neuronxcc.nki.simulate_kernel" or name in _CORES
+
+
+def launched(node: cst.Call, context: Context) -> str | None:
+    """Return what takes the place of a launch, None for a call that is none."""
+    if not is_launch(node, context):
+        return None
+    on_grid = grids.launched_call(node, context)
+    if on_grid is not None:
+        return on_grid
+    name = _function(node.func, context)
+    arguments = [entry.with_changes(comma=cst.MaybeSentinel.DEFAULT) for entry in node.args]
+    texts = [
+        text_of(entry.with_changes(value=context.rewrite(entry.value))).strip()
+        for entry in arguments
+    ]
+    if name in _CORES:
+        return " * ".join(texts)
+    if name in _LAUNCHERS:
+        return (
+            f"{context.nki}.jit({texts[0]})"
+            if node.args and node.args[0].keyword is None
+            else f"{context.nki}.jit"
+        )
+    kernel = node.args[0].value
+    called = context.text(node.func)
+    if isinstance(kernel, cst.Subscript) and dotted_name(kernel.value) in context.grid_kernels:
+        texts = [
+            dotted_name(kernel.value),
+            *texts[1:],
+            f"{grids.GRID}={grids.grid_text(kernel, context)}",
+        ]
+    return f"{called}({texts[0]})({', '.join(texts[1:])})"
+
+
 # -- calls ----------------------------------------------------------------------------------------
 
 
@@ -266,12 +330,17 @@ def _extent(call: Call, context: Context) -> str:
 
 
 def _astype(call: Call, context: Context) -> str:
-    _, tile = _receiver(call, context)
-    return f"{context.nl}.copy({tile}, dtype={context.text(call.arguments['dtype'])})"
+    node, _ = _receiver(call, context)
+    return _cast(call, node, context)
 
 
 def _static_cast(call: Call, context: Context) -> str:
-    return f"{context.nl}.copy({context.text(call.arguments['input_data'])}, dtype={context.text(call.arguments['dtype'])})"
+    return _cast(call, call.arguments["input_data"], context)
+
+
+def _cast(call: Call, node: cst.BaseExpression, context: Context) -> str:
+    arguments = {"src": node, "dtype": call.arguments["dtype"]}
+    return tile_call(Call(call.node, "nl.copy", arguments, call.facts, {}), "cast", context)
 
 
 def _broadcast_method(call: Call, context: Context) -> str:
@@ -320,25 +389,42 @@ def _assert_shape(call: Call, context: Context) -> str:
 
 
 def _constant(call: Call, context: Context) -> str:
-    value = context.text(call.arguments["constant"])
+    value = parenthesized(context.text(call.arguments["constant"]))
     if call.has("dtype"):
-        value = f"{value}.astype({_numpy_dtype(call)})"
+        value = f"{value}.astype({_numpy_dtype(call, context)})"
     return f"{context.nl}.shared_constant({value})"
 
 
 def _identity(call: Call, context: Context) -> str:
-    return f"{context.nl}.shared_constant(np.eye({context.text(call.arguments['n'])}, dtype={_numpy_dtype(call)}))"
+    return f"{context.nl}.shared_constant(np.eye({context.text(call.arguments['n'])}, dtype={_numpy_dtype(call, context)}))"
 
 
-def _numpy_dtype(call: Call) -> str:
+_MODULES_OF_DTYPES: dict[str, str] = dict.fromkeys(
+    ("bfloat16", "float8_e4m3", "float8_e5m2"), "ml_dtypes"
+)
+"""Modules with the dtypes that NumPy lacks."""
+
+
+def _numpy_dtype(call: Call, context: Context) -> str:
     name = call.result.dtype
-    if name.startswith(("bfloat", "float8", "tfloat")):
-        raise Unmigrated("NKI-M002", text_of(call.node), f"NumPy has no {name}",
-                         "convert with ml_dtypes, or after nl.load with nl.copy")  # fmt: skip
-    return f"np.{name}"
+    module = _MODULES_OF_DTYPES.get(name, "np")
+    if name == "tfloat32":
+        raise Unmigrated(
+            "NKI-M002", text_of(call.node), f"NumPy has no {name}", "load float32 instead"
+        )
+    context.imports.add("import numpy as np" if module == "np" else "import ml_dtypes")
+    return f"{module}.{name}"
+
+
+def _program(call: Call, context: Context) -> str:
+    assert isinstance(call.node, cst.Call)
+    if call.function == "nl.num_programs" and not call.node.args:
+        context.imports.add("import numpy as np")
+    return grids.program_text(call.function, call.node.args, context)
 
 
 _SPECIAL: dict[str, Callable[[Call, Context], str]] = {
+    **dict.fromkeys(("nl.program_id", "nl.num_programs", "nl.program_ndim"), _program),
     "nl.arange": _arange,
     "nl.affine_range": _range,
     "nl.sequential_range": _range,

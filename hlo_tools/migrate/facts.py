@@ -51,10 +51,17 @@ class TileFact:
 
 @dataclass(frozen=True, slots=True)
 class BlocksFact:
-    """A tensor with block dimensions: extents of its free block dimensions, and a block's shape."""
+    """A tensor with block dimensions.
+
+    Attributes:
+        extents: of its block dimensions that are not fixed.
+        inner: shape of a block.
+        buffer: name of its memory.
+    """
 
     extents: tuple[int, ...]
     inner: tuple[int, ...]
+    buffer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

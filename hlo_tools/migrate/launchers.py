@@ -8,7 +8,7 @@ from hlo_tools.migrate.context import Context
 from hlo_tools.migrate.markers import Unmigrated
 from hlo_tools.migrate.source import Source, dotted_name, text_of
 
-__all__ = ["aliases", "decorator", "definition", "imported", "loop", "with_isa"]
+__all__ = ["aliases", "decorator", "imported", "loop", "with_imports"]
 
 BETA1 = "neuronxcc.nki"
 _LOOPS = frozenset(
@@ -16,17 +16,19 @@ _LOOPS = frozenset(
 )
 _DECORATORS = frozenset(
     f"{BETA1}.{name}" for name in ("jit", "trace", "baremetal", "benchmark", "profile")
-) | {"torch_neuronx.nki_jit"}
+)
 _GONE = frozenset(
     {"par_dim", "arange", "mgrid", "affine_range", "sequential_range", "static_range"}
 )
 """Imported names of the language whose uses are rewritten."""
 
 
-def aliases(source: Source) -> tuple[str, str]:
-    """Return the file's names of ``nki.language`` and ``nki.isa``."""
+def aliases(source: Source) -> tuple[str, str, str]:
+    """Return the file's names of ``nki``, ``nki.language`` and ``nki.isa``."""
     names = {module: name for name, module in source.aliases.items()}
-    return names.get(f"{BETA1}.language", "nl"), names.get(f"{BETA1}.isa", "nisa")
+    return (
+        names.get(BETA1, "nki"), names.get(f"{BETA1}.language", "nl"), names.get(f"{BETA1}.isa", "nisa"),
+    )  # fmt: skip
 
 
 # -- imports --------------------------------------------------------------------------------------
@@ -54,12 +56,31 @@ def imported(node: cst.Import | cst.ImportFrom, context: Context) -> cst.BaseSma
     entries = [entry for entry in node.names if dotted_name(entry.name) not in _gone(module)]
     if not entries:
         return None
+    entries = [_under_new_name(entry) for entry in entries] if module == BETA1 else entries
     entries[-1] = entries[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     return node.with_changes(module=_module(module), names=entries)
 
 
 def _gone(module: str) -> frozenset[str]:
-    return _GONE if module == f"{BETA1}.language" else frozenset({"trace", "baremetal"})
+    return _GONE if module == f"{BETA1}.language" else frozenset()
+
+
+_NEW_NAMES = {
+    "trace": "jit",
+    "baremetal": "jit",
+    "benchmark": "jit",
+    "profile": "jit",
+    "simulate_kernel": "simulate",
+}
+
+
+def _under_new_name(entry: cst.ImportAlias) -> cst.ImportAlias:
+    """Return ``jit as trace`` for ``trace``."""
+    name = dotted_name(entry.name)
+    if name not in _NEW_NAMES:
+        return entry
+    alias = entry.asname or cst.AsName(cst.Name(name))
+    return entry.with_changes(name=cst.Name(_NEW_NAMES[name]), asname=alias)
 
 
 def _renamed(entry: cst.ImportAlias) -> cst.ImportAlias:
@@ -78,18 +99,20 @@ def _module(name: str) -> cst.Attribute | cst.Name:
     return node
 
 
-def with_isa(module: cst.Module, context: Context) -> cst.Module:
-    """Return the module with an import of ``nki.isa``, if it has none."""
-    if f"{BETA1}.isa" in context.source.aliases.values():
-        return module
-    added = cst.parse_statement(f"import nki.isa as {context.nisa}")
+def with_imports(module: cst.Module, context: Context) -> cst.Module:
+    """Return the module with the imports that instructions of the result need."""
+    present = {text_of(line).strip().rpartition("\n")[2] for line in module.body}
+    missing = sorted(context.imports - present)
     body = list(module.body)
-    last = 0
-    for place, line in enumerate(body):
-        if "nki.language" in text_of(line) and isinstance(line, cst.SimpleStatementLine):
-            last = place + 1
-            break
-    body.insert(last, added)
+    place = 0
+    for number, line in enumerate(body):
+        if isinstance(line, cst.SimpleStatementLine) and isinstance(
+            line.body[0], (cst.Import, cst.ImportFrom)
+        ):
+            place = number + 1
+            if "nki" in text_of(line):
+                break
+    body[place:place] = [cst.parse_statement(text) for text in missing]
     return module.with_changes(body=body)
 
 
@@ -104,19 +127,9 @@ def decorator(node: cst.Decorator, context: Context) -> cst.Decorator | cst.Remo
         return cst.RemoveFromParent()
     if name not in _DECORATORS:
         return node
-    return node.with_changes(decorator=cst.parse_expression(f"{_nki(context)}.jit"))
-
-
-def _nki(context: Context) -> str:
-    names = {module: name for name, module in context.source.aliases.items()}
-    return names.get(BETA1, "nki")
-
-
-def definition(
-    original: cst.FunctionDef, updated: cst.FunctionDef, context: Context
-) -> cst.FunctionDef:
-    """Return the definition of a function, without annotations of beta 1."""
-    return updated
+    if isinstance(called, cst.Name):
+        return node.with_changes(decorator=called)
+    return node.with_changes(decorator=cst.parse_expression(f"{context.nki}.jit"))
 
 
 # -- loops ----------------------------------------------------------------------------------------

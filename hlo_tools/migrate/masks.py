@@ -13,7 +13,7 @@ from hlo_tools.migrate.facts import IndexFact, MaskFact
 from hlo_tools.migrate.markers import Unmigrated
 from hlo_tools.migrate.source import parenthesized, same_number, text_of
 
-__all__ = ["NarrowedAxis", "Narrowing", "narrowing_of"]
+__all__ = ["NarrowedAxis", "Narrowing", "difference_steps", "narrowing_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,20 @@ _OPERATORS: dict[type[cst.BaseCompOp], str] = {
 }  # fmt: skip
 
 
-def narrowing_of(mask: cst.BaseExpression, context: Context) -> Narrowing:
-    """Return the ranges that a mask leaves; conditions without an axis become guards.
+def narrowing_of(mask: cst.BaseExpression, context: Context) -> tuple[Narrowing, list[str]]:
+    """Return the ranges that a mask leaves, and conditions without an axis.
 
     Raises:
         Unmigrated: NKI-M004; the mask is no range of single axes.
     """
     limits: dict[int, tuple[str, list[str], list[str]]] = {}
+    guards: list[str] = []
     for condition in _conditions(mask, context):
-        _limit(condition, context, limits)
-    return {axis: _range(*entry) for axis, entry in limits.items()}
+        if context.is_number(condition):
+            guards.append(context.text(condition))
+        else:
+            _limit(condition, context, limits)
+    return {axis: _range(*entry) for axis, entry in limits.items()}, guards
 
 
 def _refuse(node: cst.BaseExpression, why: str) -> Unmigrated:
@@ -73,16 +77,13 @@ def _limit(
 ) -> None:
     """Add one comparison to the limits: axis -> (extent, first elements, numbers of elements)."""
     facts = context.all_facts(node)
-    if context.is_number(node):
-        context.guards.append(context.text(node))
-        return
     if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
         raise _refuse(node, "it is no comparison of index expressions")
     relation = _OPERATORS.get(type(node.comparisons[0].operator))
     if relation is None or not facts or any(not isinstance(fact, MaskFact) for fact in facts):
         raise _refuse(node, "the relation has no range, or it was not reached by the recorded call")
     left, right = node.left, node.comparisons[0].comparator
-    along = _difference_steps(left, right, context)
+    along = difference_steps(left, right, context)
     axes = [axis for axis, step in along.items() if step]
     if len(axes) != 1:
         raise _refuse(node, "it joins several axes")
@@ -101,7 +102,7 @@ def _limit(
         firsts.append(bound if step == 1 else f"-(-{parenthesized(bound)} // {step})")
 
 
-def _difference_steps(
+def difference_steps(
     left: cst.BaseExpression, right: cst.BaseExpression, context: Context
 ) -> dict[int, int]:
     """Return the steps of left - right by axis, counted from the last as -1."""

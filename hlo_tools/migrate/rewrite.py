@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from hlo_tools.migrate import expressions, launchers, statements
+from hlo_tools.migrate import expressions, grids, launchers, statements
 from hlo_tools.migrate.context import Context
 from hlo_tools.migrate.facts import Facts
 from hlo_tools.migrate.markers import Marker, Unmigrated
@@ -42,8 +42,7 @@ def rewrite_beta1(text: str, facts: Facts) -> Rewritten:
     rewriter = _Rewriter(source, facts)
     module = source.module.visit(rewriter)
     assert isinstance(module, cst.Module)
-    if rewriter.context.needs_isa:
-        module = launchers.with_isa(module, rewriter.context)
+    module = launchers.with_imports(module, rewriter.context)
     return Rewritten(
         module.code, tuple(sorted(rewriter.markers, key=lambda marker: marker.line)),
         tuple(sorted(rewriter.context.literals)),
@@ -69,7 +68,7 @@ class _Rewriter(cst.CSTTransformer):
         self.is_in_line = False
         self.context = Context(
             source, facts, self._expression, source.scopes[None], *launchers.aliases(source),
-            used_names=statements.names_in(source.module),
+            used_names=statements.names_in(source.module), grid_kernels=grids.grid_kernels(source),
         )  # fmt: skip
 
     # -- expressions -----------------------------------------------------------------------------
@@ -132,21 +131,16 @@ class _Rewriter(cst.CSTTransformer):
     ) -> cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]:
         context = self.context
         context.before.clear()
-        context.guards.clear()
         self.is_in_line = True
         try:
             lines = statements.rewritten_line(node, context)
-            if context.guards:
-                raise Unmigrated("NKI-M004", text_of(node).strip(), "its mask is a condition",
-                                 "put the statement under an if")  # fmt: skip
         except Unmigrated as error:
             return self._marked(node, error)
         finally:
             self.is_in_line = False
             before = list(context.before)
             context.before.clear()
-            context.guards.clear()
-        result: list[cst.BaseStatement] = [self._parsed(text) for text in before]
+            result: list[cst.BaseStatement] = [self._parsed(text) for text in before]
         result += lines
         return self._flattened(node, result)
 
@@ -184,6 +178,16 @@ class _Rewriter(cst.CSTTransformer):
         self.carried = []
         return node.with_changes(leading_lines=comments)
 
+    def _definition(
+        self, original: cst.FunctionDef, updated: cst.CSTNode, header: _Header
+    ) -> cst.CSTNode:
+        assert isinstance(updated, cst.FunctionDef)
+        try:
+            return grids.with_programs(original, updated, self.source)
+        except Unmigrated as error:
+            header.errors.append(error)
+            return updated
+
     def _compound(
         self, original: cst.CSTNode, updated: cst.CSTNode
     ) -> cst.CSTNode | cst.FlattenSentinel[cst.CSTNode]:
@@ -194,6 +198,7 @@ class _Rewriter(cst.CSTTransformer):
             parent = self.context.scope.parent
             assert parent is not None
             self.context.scope = parent
+            changed = self._definition(original, updated, header)
         if isinstance(original, cst.For) and isinstance(updated, cst.For):
             changed, after = launchers.loop(original, updated, self.context)
         lines = list(header.carried)

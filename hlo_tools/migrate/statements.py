@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from hlo_tools.migrate import launchers
-from hlo_tools.migrate.calls import Call, Destination, issue, place_result, tile_call
+from hlo_tools.migrate.calls import Call, Destination, copy_in_sbuf, issue
 from hlo_tools.migrate.context import Context
 from hlo_tools.migrate.expressions import (
     as_call,
@@ -17,6 +17,7 @@ from hlo_tools.migrate.expressions import (
 from hlo_tools.migrate.facts import CallFact, TileFact
 from hlo_tools.migrate.markers import Unmigrated
 from hlo_tools.migrate.masks import Narrowing
+from hlo_tools.migrate.results import place_result, tile_call
 from hlo_tools.migrate.source import text_of
 from hlo_tools.migrate.subscripts import narrowed, rewritten_subscript
 
@@ -211,6 +212,11 @@ def _effect(node: cst.Call, context: Context) -> bool:
     call = as_call(node, context)
     if call is None:
         return False
+    with context.under(call.guards):
+        return _issued_effect(call, context)
+
+
+def _issued_effect(call: Call, context: Context) -> bool:
     if call.function == "nl.store":
         _store(call, context)
     elif call.function in (
@@ -250,7 +256,7 @@ def _store(call: Call, context: Context) -> None:
         return
     src = _part(value, call.narrowing, context)
     if data.buffer == "psum":
-        src = f"{context.nl}.copy({src})"
+        src = copy_in_sbuf(src, context)
     if fact is not None and data.shape != fact.shape:
         src = _fitted(src, data, fact, dst, call)
     issue(f"{context.nisa}.dma_copy(dst={dst}, src={src}{mode})", context)

@@ -60,9 +60,9 @@ def rewritten_subscript(
     if fact is None:
         raise Unmigrated("NKI-M001", text_of(node), "the recorded call did not reach it",
                          "pass --arg values that reach it, or rewrite it by hand")  # fmt: skip
-    if not any(isinstance(key, cst.Index) and context.index(key.value) for key in keys):
+    if not any(_is_index_key(key, context) for key in keys):
         if fact.is_indirect:
-            raise _indirect(node)
+            return _advanced(node, base, keys, context, narrowing or {})
         if len(keys) == 1 and text_of(keys[0]) == "...":
             return base if not narrowing else appended(base, fact, narrowing, node)
         text = f"{base}[{', '.join(_plain_key(key, context) for key in keys)}]"
@@ -130,10 +130,16 @@ def access_extents(node: cst.BaseExpression, context: Context) -> list[str] | No
     for blocks in context.all_facts(node.value):
         if isinstance(blocks, BlocksFact):
             keys = keys[len(blocks.extents) :]
-    if not any(isinstance(key, cst.Index) and context.index(key.value) for key in keys):
+    if not any(_is_index_key(key, context) for key in keys):
         return None
     extents = _access(node, keys, context, {}).extents
     return None if "" in extents else extents
+
+
+def _is_index_key(key: cst.BaseSlice, context: Context) -> bool:
+    if not isinstance(key, cst.Index) or context.tile(key.value) is not None:
+        return False
+    return context.index(key.value) is not None
 
 
 def appended(
@@ -164,7 +170,7 @@ def _advanced(
 ) -> str:  # fmt: skip
     access = _access(node, keys, context, narrowing)
     if access.fact.is_indirect:
-        raise _indirect(node)
+        return _gathered(node, base, keys, access, context)
     slices = _slices(access)
     if slices is not None:
         return f"{base}[{', '.join(slices)}]"
@@ -189,7 +195,7 @@ def _access(
             raise Unmigrated("NKI-M003", text_of(node), "it mixes slices and index expressions",
                              "write slices only")  # fmt: skip
         starts.append(context.text(key.value))
-        index = context.index(key.value)
+        index = None if context.tile(key.value) is not None else context.index(key.value)
         is_index.append(index is not None)
         if index is None:
             continue
@@ -219,13 +225,43 @@ def _access(
     return _Access(fact, starts, extents, firsts, is_index)
 
 
-def _slices(access: _Access) -> list[str] | None:
-    """Return a slice for each key, or None if slices cannot express the access."""
+def _gathered(
+    node: cst.Subscript, base: str, keys: Sequence[cst.BaseSlice], access: _Access, context: Context
+) -> str:
+    """Return an access to the rows of an HBM tensor that a tile names."""
+    rows = keys[0]
+    indices = context.tile(rows.value) if isinstance(rows, cst.Index) else None
+    if indices is None or access.fact.on_chip or indices.shape != (access.fact.shape[0], 1):
+        raise _indirect(node)
+    slices = _slices(access, rows=True)
+    if slices is None or access.firsts[0] != "0":
+        raise _indirect(node)
+    assert isinstance(rows, cst.Index)
+    chosen = context.text(rows.value)
+    if access.extents[0] != str(access.fact.shape[0]):
+        chosen = f"{chosen}[0:{access.extents[0]}]"
+    while slices and slices[-1] == ":":
+        slices.pop()
+    viewed = f"{base}[{', '.join(slices)}]" if slices else base
+    return f"{viewed}.vector_select(0, {chosen})"
+
+
+def _slices(access: _Access, *, rows: bool = False) -> list[str] | None:
+    """Return a slice for each key, or None if slices cannot express the access.
+
+    Args:
+        access: what is selected.
+        rows: a tile names the rows, the first dimension.
+    """
     fact = access.fact
     rank, keyed = len(fact.shape), len(access.starts)
     expected = 0
     result: list[str] = []
     for dim, start in enumerate(access.starts):
+        if rows and dim == 0:
+            result.append(":")
+            expected = 1
+            continue
         steps = fact.forms[dim]
         axes = [axis for axis, step in enumerate(steps) if step and fact.shape[axis] > 1]
         if len(axes) > 1:

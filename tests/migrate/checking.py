@@ -24,12 +24,17 @@ import neuronxcc.nki.isa as nisa
 
 
 def migrated(
-    folder: Path, body: str, kernel: str = "kernel", header: str = HEADER, **arguments: Any
+    folder: Path,
+    body: str,
+    kernel: str = "kernel",
+    header: str = HEADER,
+    grid: tuple[int, ...] = (),
+    **arguments: Any,
 ) -> Migration:
     """Return the migration of a file with this body, recorded on one call."""
     file = folder / "old_kernels.py"
     file.write_text(header.lstrip() + textwrap.dedent(body))
-    return migrate_file(file, kernel, arguments)
+    return migrate_file(file, kernel, arguments, grid)
 
 
 def agree(
@@ -43,7 +48,7 @@ def agree(
     result = migrated(folder, body, kernel, **dict(zip(names, args, strict=True)), **numbers)
     assert not result.markers, [marker.comment() for marker in result.markers]
     (folder / "new_kernels.py").write_text(result.text)
-    kernels = [getattr(_module(folder, name), kernel) for name in ("old_kernels", "new_kernels")]
+    kernels = [getattr(module_of(folder, name), kernel) for name in ("old_kernels", "new_kernels")]
     for seed in (None, 1, 2):
         arrays = args if seed is None else [_other(array, seed) for array in args]
         old, new = (_results(called, arrays, numbers) for called in kernels)
@@ -53,7 +58,8 @@ def agree(
     return result.text, _results(kernels[1], args, numbers)[0]
 
 
-def _module(folder: Path, name: str) -> ModuleType:
+def module_of(folder: Path, name: str) -> ModuleType:
+    """Import a file of the folder again."""
     sys.modules.pop(name, None)
     return import_file(str(folder / f"{name}.py"))
 

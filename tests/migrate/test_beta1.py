@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.migrate.checking import agree
+from nki_lang import simulate
+from tests.migrate.checking import agree, migrated, module_of
 
 
 def normal(*shape: int, seed: int = 0, dtype: object = np.float32) -> np.ndarray:
@@ -153,3 +154,74 @@ def test_strided_slices(tmp_path: Path, step: int) -> None:
     )
     np.testing.assert_array_equal(result, a[:, 1 : 1 + 10 * step : step])
     assert "mask" not in text
+
+
+def test_a_launch_grid_becomes_loops(tmp_path: Path) -> None:
+    a = normal(256, 96)
+    body = """
+        @nki.jit
+        def kernel(a):
+            row = nl.program_id(0) * 128 + nl.arange(128)[:, None]
+            column = nl.program_id(1) * 48 + nl.arange(48)[None, :]
+            out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+            nl.store(out[row, column], nl.load(a[row, column]) * 3.0)
+            return out
+
+
+        def called(a):
+            return kernel[a.shape[0] // 128, 2](a)
+        """
+    result = migrated(tmp_path, body, grid=(2, 2), a=a)
+    assert not result.markers
+    assert "def kernel(a, *, grid" in result.text
+    assert "for program_0 in range(grid[0]):" in result.text
+    assert "return kernel(a, grid=(a.shape[0] // 128, 2))" in result.text
+    (tmp_path / "new_kernels.py").write_text(result.text)
+    kernel = module_of(tmp_path, "new_kernels").kernel
+    np.testing.assert_array_equal(simulate(kernel, checks=())(a, grid=(2, 2)), a * np.float32(3))
+
+
+def test_index_values_and_selections(tmp_path: Path) -> None:
+    a = normal(32, 48)
+    text, result = agree(
+        tmp_path,
+        """
+        @nki.jit
+        def kernel(a):
+            out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+            i_p = nl.arange(32)[:, None]
+            i_f = nl.arange(a.shape[1])[None, :]
+            tile = nl.load(a)
+            lower = nisa.affine_select(pred=(i_f <= i_p), on_true_tile=tile, on_false_value=-5.0)
+            places = nisa.iota(2 * i_p + i_f + 1, dtype=nl.float32)
+            nl.store(out, lower + places)
+            return out
+        """,
+        a,
+    )
+    rows, columns = np.mgrid[0:32, 0:48]
+    selected = np.where(columns <= rows, a, np.float32(-5))
+    np.testing.assert_array_equal(result, selected + (2 * rows + columns + 1).astype(np.float32))
+    assert "channel_multiplier=-1" in text and "cmp_op=nl.less_equal" in text
+
+
+def test_rows_that_a_tile_names(tmp_path: Path) -> None:
+    a = normal(40, 24)
+    rows = np.random.default_rng(3).integers(0, 40, (16, 1)).astype(np.int32)
+    text, result = agree(
+        tmp_path,
+        """
+        @nki.jit
+        def kernel(a, b):
+            out = nl.ndarray((16, 24), dtype=a.dtype, buffer=nl.shared_hbm)
+            rows = nl.load(b)
+            i_f = nl.arange(24)[None, :]
+            i_p = nl.arange(16)[:, None]
+            nl.store(out, nl.load(a[rows[i_p, 0], i_f]))
+            return out
+        """,
+        a,
+        rows,
+    )
+    np.testing.assert_array_equal(result, a[rows[:, 0]])
+    assert "a[:, 0:24].vector_select(0, rows[0:16, 0:1])" in text

@@ -11,13 +11,14 @@ from tests.migrate.checking import migrated
 
 CASES = {
     "NKI-M001": "if a.shape[0] > 999:\n    tile = nl.exp(tile)",
-    "NKI-M002": "tile = nl.dropout(tile, 0.5)",
+    "NKI-M002": "nl.store(out, tile)\nnisa.dma_copy(dst=out, src=tile, dst_rmw_op=np.add)",
     "NKI-M003": "for s in (1, 2):\n    few = nl.load(a[nl.arange(64)[:, None], s * nl.arange(8)[None, :]])",
     "NKI-M004": "i = nl.arange(64)[:, None]\nj = nl.arange(64)[None, :]\n"
                 "tile = nl.copy(tile, mask=j <= i)",
     "NKI-M005": "for f in (nl.exp, nl.square):\n    tile = f(tile)",
     "NKI-M006": "rows = nisa.iota(nl.arange(64)[:, None], dtype=nl.int32)\n"
-                "tile = nl.load(a[rows, nl.arange(64)[None, :]])",
+                "tile = nl.load(a.reshape((1, 64, 64))[0, rows, nl.arange(64)[None, :]])",
+    "NKI-M011": "if nl.program_id(0) == 0:\n    return out",
     "NKI-M007": "shape = (2, nl.par_dim(64), 64)\nblocks = nl.ndarray(shape, dtype=a.dtype)\n"
                 "blocks[0] = nl.copy(tile)",
     "NKI-M008": "arguments = (tile,)\ntile = nl.exp(*arguments)",
