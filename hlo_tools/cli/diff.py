@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hlo_tools.cli.diff_folders import are_folders, diff_folders
 from hlo_tools.cli.shared import completion, console
 from hlo_tools.cli.shared.inputs import open_module
 from hlo_tools.diff import IGNORABLE, ComputationDiff, InstructionDiff, ModuleDiff, diff_modules
@@ -56,7 +57,7 @@ ExitZero = Annotated[
 
 
 def command(
-    left: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
+    left: Annotated[str, typer.Argument(help="A module, a folder, or - for standard input.")],
     right: Annotated[str, typer.Argument(help="The one to compare it with.")],
     format: Format = "text",
     ignore: Ignore = None,
@@ -73,6 +74,9 @@ def command(
     when the modules differ. --by compares an optimised module with the one before: for each source
     line or scope, how many operations of each kind there are, inside of fusions too.
 
+    Two folders are compared module by module, in one table. Modules are paired by their path, then
+    by their name without XLA's number and by what they hold.
+
     Example: nki-hlo diff before.pb after.pb --ignore layout
 
     Example: nki-hlo diff before.pb after.pb --by source
@@ -82,6 +86,13 @@ def command(
         raise typer.BadParameter(f"{form!r} is not one of {', '.join(_FORMATS)}")
     if left == right == "-":
         raise typer.BadParameter("standard input holds one module; pass a file for the other")
+    if are_folders(left, right):
+        if by or form == "html" or output != "-":
+            raise typer.BadParameter("folders are compared as text or JSON on standard output")
+        ignored = {*(ignore or ()), *(() if metadata else ("metadata",))}
+        return diff_folders(
+            left, right, ignored, names=names, as_json=form == "json", exit_zero=exit_zero
+        )
     if by:
         return _by_place(left, right, by, form, output, exit_zero)
     ignored = {*(ignore or ()), *(() if metadata else ("metadata",))}
