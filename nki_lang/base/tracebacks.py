@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from types import TracebackType
-from typing import ParamSpec, TypeVar
+from types import FunctionType, TracebackType
+from typing import ParamSpec, TypeVar, cast
 
 from nki_lang.base.source import PACKAGE_FOLDER
 
-__all__ = ["DEBUG_VARIABLE", "without_package_frames"]
+__all__ = ["DEBUG_VARIABLE", "without_package_frames", "without_package_frames_in_methods"]
 
 DEBUG_VARIABLE = "NKI_HLO_DEBUG"
 """Environment variable that keeps every frame in tracebacks."""
@@ -28,7 +28,8 @@ def without_package_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Wrap ``function`` so that its errors show only frames of other code.
 
     This applies to errors with a code and to errors that the user's code raises; a bug report needs
-    the frames of all other errors. ``NKI_HLO_DEBUG=1`` keeps all frames.
+    the frames of all other errors. A cause that has a code is not printed, because the error's own
+    message contains it. ``NKI_HLO_DEBUG=1`` keeps all frames.
     """
 
     @functools.wraps(function)
@@ -41,9 +42,30 @@ def without_package_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 hasattr(error, "code") or not _raised_here(trace)
             ):
                 error.__traceback__ = _outside_packages(trace)
+                cause = error.__cause__
+                if cause and hasattr(cause, "code") and _raised_here(cause.__traceback__):
+                    error.__cause__ = None
+                    error.__suppress_context__ = True
             raise
 
     return called
+
+
+_C = TypeVar("_C")
+
+
+def without_package_frames_in_methods(decorated_class: type[_C]) -> type[_C]:
+    """Apply :func:`without_package_frames` to the public methods of a class, and to calls of it."""
+    for name, member in list(vars(decorated_class).items()):
+        if name.startswith("_") and name not in ("__call__", "__init__"):
+            continue
+        function: object = getattr(member, "__func__", member)
+        if not isinstance(function, FunctionType) or isinstance(member, staticmethod):
+            continue
+        wrapped = without_package_frames(cast("Callable[..., object]", function))
+        is_classmethod = isinstance(member, classmethod)
+        setattr(decorated_class, name, classmethod(wrapped) if is_classmethod else wrapped)
+    return decorated_class
 
 
 def _is_package_frame(trace: TracebackType) -> bool:

@@ -6,6 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -67,6 +68,21 @@ def test_a_model_runs(package: Any, neff_file: Path) -> None:
     output = model.allocate_output_tensors()[0]
     assert model(inputs, {"c": output}) is None
     np.testing.assert_array_equal(output.numpy(), expected)
+
+
+@pytest.mark.parametrize("package", [spike, nrtpy])
+def test_errors_show_the_users_line_only(
+    package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NKI_HLO_DEBUG", raising=False)
+    kind = package.SpikeModel if package is spike else package.NrtpyModel
+    text = tmp_path / "text.neff"
+    text.write_text("no NEFF")
+    for path in (text, tmp_path / "missing.neff"):
+        with pytest.raises(Exception, match="NEFF") as caught:
+            kind.load_from_neff(path)
+        printed = "".join(traceback.format_exception(caught.value))
+        assert printed.count('File "') == 1 and __file__ in printed
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])

@@ -29,6 +29,7 @@ from neff.runtime.rendezvous import Rendezvous
 from neff.runtime.tensors import TensorMetadata
 from neff.runtime.trips import trips_of
 from nki_lang.base.dtypes import Array
+from nki_lang.base.tracebacks import without_package_frames_in_methods
 from nki_lang.base.visible_cores import core_count
 
 __all__ = ["Device", "ModelTensorInfo", "NrtModel", "array_type"]
@@ -100,6 +101,7 @@ class HoldsTensor(Protocol):
     tensor_ref: NrtTensor
 
 
+@without_package_frames_in_methods
 class Device:
     """The runtime of one process.
 

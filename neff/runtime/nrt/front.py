@@ -21,6 +21,7 @@ from neff.runtime.nrt.status import TensorMismatchError, TensorNameError
 from neff.runtime.nrt.tensors import NrtTensor
 from neff.runtime.tensors import TensorMetadata
 from nki_lang.base.dtypes import Array
+from nki_lang.base.tracebacks import without_package_frames_in_methods
 
 __all__ = ["FrontModel", "FrontTensor"]
 
@@ -28,6 +29,7 @@ _BIT_CARRIERS = frozenset({"int8", "uint8", "uint16", "uint32"})
 """Reported types that a tensor of another type with as many bits may be passed for."""
 
 
+@without_package_frames_in_methods
 class FrontTensor:
     """A device tensor with a shape and a type.
 
@@ -84,6 +86,7 @@ class FrontTensor:
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, name={self.name})"
 
 
+@without_package_frames_in_methods
 class FrontModel:
     """A loaded NEFF.
 
