@@ -74,6 +74,23 @@ def test_a_beginning_without_codes_has_no_suggestion(
     assert "did you mean" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "suggestions"),
+    [
+        ("NKI-NONSENSE", []),
+        ("NKI-SHAEP", ["NKI-SHAPE"]),
+        ("NEFF-SHAEP", ["NEFF-SHAPE"]),
+        ("HLO-V0011", ["HLO-V001"]),
+        ("XYZ-SHAPE", []),
+    ],
+)
+def test_suggestions_are_of_the_same_family(text: str, suggestions: list[str]) -> None:
+    family = text.partition("-")[0]
+    assert all(code.startswith(f"{family}-") for code in near(text))
+    assert set(suggestions) <= set(near(text))
+    assert bool(near(text)) == bool(suggestions)
+
+
 def test_words_that_only_look_like_codes() -> None:
     for text in ("SHA256", "the file ABC123 of run XY1234", "utf-8"):
         assert find(text) is None

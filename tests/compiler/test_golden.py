@@ -1,8 +1,8 @@
 """The kernels that each opcode becomes, as text that a person can review.
 
 ``golden/OPCODE.hlo`` is a line ``// -t TARGET``, a module, a line ``// becomes``, and the text of
-the kernels in order. ``pytest --update`` writes the latter anew; numbers are checked against JAX
-in the other files of this folder.
+the kernels in order. ``pytest --update`` writes the latter anew; ``test_golden_numbers.py``
+runs the modules, and the other files of this folder check numbers against JAX.
 """
 
 from __future__ import annotations

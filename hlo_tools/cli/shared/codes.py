@@ -70,10 +70,17 @@ def closer(code: str) -> list[str]:
 
 
 def near(text: str) -> list[str]:
-    """Codes that are spelled almost like this; the vendor's numbers resemble nothing."""
+    """Return codes of the same family that are spelled almost like this.
+
+    The family (``NKI-``) is not compared: it would make any two of its codes look alike. The
+    vendor's codes are numbers, so similar ones are unrelated.
+    """
     if is_vendors(text):
         return []
-    return get_close_matches(text.upper(), codes(), 3)
+    family = text.upper().partition("-")[0] + "-"
+    endings = {code.removeprefix(family): code for code in codes() if code.startswith(family)}
+    matches = get_close_matches(text.upper().removeprefix(family), endings, 3)
+    return [endings[ending] for ending in matches]
 
 
 @cache
