@@ -320,7 +320,10 @@ def _integer(value: Value) -> int | None:
 
 
 def _axis_of(start: Value, stop: Value, step: Value) -> tuple[int, int, int]:
-    """Return (extent, first value, step) of a range of integers."""
+    """Return (extent, first value, step) of a range of integers.
+
+    The step of a single value is 0: it stays the same on an axis that other expressions make longer.
+    """
     try:
         values = range(to_int(start), to_int(stop), to_int(step))
     except (TypeError, ValueError):
@@ -329,7 +332,7 @@ def _axis_of(start: Value, stop: Value, step: Value) -> tuple[int, int, int]:
         )
     if not values:
         refuse_index(f"the range {values} is empty", "give a stop beyond the start")
-    return len(values), values.start, values.step
+    return len(values), values.start, values.step if len(values) > 1 else 0
 
 
 @checked_call

@@ -1,10 +1,12 @@
-"""Two things that Python does otherwise than NKI beta 1, which traced the body of a loop once.
+"""Three things that Python does otherwise than NKI beta 1, which traced the body of a loop once.
 
-``return`` in the body of a loop takes effect after the loop, and conditions of ``mask=`` may be
-joined with ``and``. A kernel that has neither runs as it is written; another one is compiled again,
-with the same names and lines.
+``return`` in the body of a loop takes effect after the loop; a Python number that the body changes
+(``address += 512``) has the value of one pass, in every iteration and after the loop; conditions of
+``mask=`` may be joined with ``and``. A kernel that has none of these runs as it is written; another
+one is compiled again, with the same names and lines.
 
-Source: nki/examples/layout-dynamic-loop.py and nki/test/test_nki_isa_nc_match_replace8.py (2.26).
+Source: nki/examples/layout-dynamic-loop.py and nki/test/test_nki_isa_nc_match_replace8.py (2.26);
+nki/migration/index.rst of 81ce03ae, loops; allocated_attention.py of nki-samples.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ __all__ = ["runnable"]
 
 _LOOPS = frozenset({"affine_range", "sequential_range"})
 _RESULT = "__nki_result"
+_NUMBERS = "__nki_numbers"
 
 
 def runnable(func: Callable[..., Value]) -> Callable[..., Value]:
@@ -80,10 +83,11 @@ def _inner_code(code: types.CodeType, name: str) -> types.CodeType:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Moves ``return`` behind loops, and joins the conditions of masks with ``&``."""
+    """Moves ``return`` behind loops, restores numbers, joins the conditions of masks with ``&``."""
 
     def __init__(self) -> None:
         self.has_changed = False
+        self._loop_count = 0
 
     def statements(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """Return the changed statements of the kernel's body."""
@@ -96,12 +100,17 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_For(self, node: ast.For) -> ast.For | list[ast.stmt]:
-        """Let a ``return`` of the body take effect after the loop."""
+        """Let a ``return`` of the body take effect after the loop, and numbers change once."""
+        names = _changed_numbers(node) if _is_device_loop(node.iter) else []
         self.generic_visit(node)
-        place = next((k for k, line in enumerate(node.body) if isinstance(line, ast.Return)), None)
-        if place is None or not _is_device_loop(node.iter):
-            return node
-        returned = node.body[place]
+        before = self._restoring(node, names) if names else []
+        loop = [*before, node]
+        position = next(
+            (k for k, line in enumerate(node.body) if isinstance(line, ast.Return)), None
+        )
+        if position is None or not _is_device_loop(node.iter):
+            return loop if names else node
+        returned = node.body[position]
         assert isinstance(returned, ast.Return)
         self.has_changed = True
         value = returned.value or ast.Constant(None)
@@ -111,8 +120,24 @@ class _Rewriter(ast.NodeTransformer):
         ast.copy_location(keep, returned)
         ast.copy_location(leave, returned)
         ast.copy_location(begin, node)
-        node.body[place:] = [keep]
-        return [begin, node, leave]
+        node.body[position:] = [keep]
+        return [begin, *loop, leave]
+
+    def _restoring(self, node: ast.For, names: list[str]) -> list[ast.stmt]:
+        """Restore the numbers at the start of the body; return what goes before the loop."""
+        self.has_changed = True
+        self._loop_count += 1
+        saved = f"{_NUMBERS}{self._loop_count}"
+        lines = ast.parse(
+            f"{saved} = {{key: value for key, value in locals().items() if key in {names!r}"
+            f" and value.__class__.__name__ in ('int', 'float')}}\n"
+            + "".join(f"if {name!r} in {saved}: {name} = {saved}[{name!r}]\n" for name in names)
+        ).body
+        for line in lines:
+            for entry in ast.walk(line):
+                ast.copy_location(entry, node)
+        node.body[:0] = lines[1:]
+        return lines[:1]
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         """Join the conditions of ``mask=a and b``."""
@@ -139,3 +164,31 @@ def _is_device_loop(iterated: ast.expr) -> bool:
     called = iterated.func
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     return name in _LOOPS
+
+
+def _changed_numbers(loop: ast.For) -> list[str]:
+    """Return the names that the body changes by arithmetic on their own value: ``x += 2``.
+
+    Tiles are among them if their values are not calls; only numbers are restored at run time.
+    """
+    names: set[str] = set()
+    for node in ast.walk(loop):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            if not _has_tile_call(node.value):
+                names.add(node.target.id)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
+            used = {name.id for name in ast.walk(node.value) if isinstance(name, ast.Name)}
+            names.update(
+                target.id
+                for target in node.targets
+                if isinstance(target, ast.Name) and target.id in used
+            )
+    return sorted(names)
+
+
+def _has_tile_call(value: ast.expr) -> bool:
+    """Return True for an expression with a call such as ``nl.matmul(...)``, whose result is a tile."""
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        for node in ast.walk(value)
+    )

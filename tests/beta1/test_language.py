@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import neuronxcc.nki as nki
+import neuronxcc.nki.compiler as ncc
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 import nki as current_nki
@@ -370,3 +371,48 @@ def padded_blocks(x: Any) -> Any:
 def test_an_assignment_to_a_part_of_a_filled_block_keeps_the_rest(run: str, seed: int) -> None:
     x = numbers(2, 32, 8, seed=seed)
     np.testing.assert_array_equal(RUNS[run](padded_blocks, x), np.pad(x, ((0, 0), (0, 0), (1, 1))))
+
+
+@nki.jit
+def numbers_in_loops(x: Any, start: int) -> Any:
+    """``address`` counts as in a body that is traced once; ``static_range`` is Python's loop."""
+    result = nl.ndarray((4, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+    address, steps, scale = start, 0, 1.0
+    for i in nl.affine_range(2):
+        address += 16
+        for _ in nl.sequential_range(3):
+            address += 1
+            scale = scale * 2.0
+        tile = nl.load(x)
+        tile += address  # a tile of this body
+        nl.store(result[i], tile)
+    for _ in nl.static_range(3):
+        steps += 1
+    nl.store(result[2], nl.load(x) * scale)
+    nl.store(result[3], nl.load(x) + (address + 1000 * steps))
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("start", [0, 5])
+def test_a_number_that_a_loop_changes_has_the_value_of_one_pass(run: str, start: int) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    once = x + (start + 17)
+    expected = np.stack([once, once, x * 2, x + (start + 17 + 3000)])
+    np.testing.assert_array_equal(RUNS[run](numbers_in_loops, x, start), expected)
+
+
+def test_a_counter_places_tiles_as_a_body_that_is_traced_once() -> None:
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        result = nl.ndarray((100, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+        address = 0
+        for i in nl.affine_range(100):
+            tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=ncc.sbuf.mod_alloc(base_addr=address))
+            address += x.shape[1] * 4
+            tile[...] = nl.load(x)
+            nl.store(result[i], tile)
+        return result
+
+    x = numbers(128, 1024)
+    np.testing.assert_array_equal(kernel(x), np.broadcast_to(x, (100, *x.shape)))

@@ -89,6 +89,27 @@ def test_a_mask_of_extent_one(run: str, start: int) -> None:
     )
 
 
+@nki.jit
+def single_row(x: Any, row: int) -> Any:
+    """``nl.arange(1)`` on the axis of the columns: one row number for all of them."""
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    i_row = row + nl.arange(1)[None, :]
+    i_f = nl.arange(x.shape[1])[None, :]
+    i_p, i_g = nl.mgrid[0:1, 0 : x.shape[1]]
+    nl.store(result[i_p, i_g], nl.load(x[i_row, i_f], mask=i_row < x.shape[0]))
+    for k in nl.affine_range(1, x.shape[0]):
+        nl.store(result[k + i_p, i_g], nl.load(x[i_row - row + k, i_f]))
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("row", [0, 2])
+def test_a_single_index_is_the_same_for_the_whole_axis(run: str, row: int) -> None:
+    x = numbers(4, 6)
+    expected = np.concatenate([x[row : row + 1], x[1:]])
+    np.testing.assert_array_equal(RUNS[run](single_row, x, row), expected)
+
+
 def test_a_mask_of_another_extent_is_refused() -> None:
     i_short = nl.arange(16)[None, :]
     assert _refused(lambda tile, *_: nl.exp(tile, mask=i_short < 4)) == "NKI-BETA1-MASK"
