@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from hlo_tools.types.element_types import BY_NAME
-from neff.compiler.graph.nodes import Node
+from neff.compiler.expansions.few_rows import padded_rows, part_count
+from neff.compiler.graph.nodes import Node, derived
 from nki_lang.ir import is_group
 
 __all__ = ["extreme_of", "picked", "truth_of"]
 
 Evaluate = Callable[[list[Node]], Any]
+
+_MAX_EXACT_INDEX = 1 << 23
+"""float32 holds the indices of rows of this length, and of what they are filled up with."""
 
 _EXTREMES = {"maximum": max, "minimum": min}
 
@@ -92,6 +97,10 @@ def picked(node: Node, extreme: str, shape: tuple[int, ...]) -> tuple[Node, Node
     """
     values, indices, start, _ = node.operands
     dims = node.attributes["dimensions"]
+    parts = part_count(values.shape, len(values.shape) - 1) if values.shape else 1
+    is_innermost = tuple(dims) == (len(values.shape) - 1,)
+    if parts > 1 and is_innermost and _has_neutral_start(node, extreme):
+        return _picked_in_parts(node, extreme, parts)
 
     def make(opcode: str, operands: tuple[Node, ...], like: Node, **fields: Any) -> Node:
         return Node(opcode, operands, like.shape, like.element, fields, node.name, node.place)
@@ -107,9 +116,8 @@ def picked(node: Node, extreme: str, shape: tuple[int, ...]) -> tuple[Node, Node
     if values.element.kind == "float":
         is_nan = make("compare", (values, values), truth, direction="NE")
         hit = make("or", (hit, is_nan), truth)
-    last = np.iinfo(np.int32 if indices.element.kind == "int" else np.uint32).max
     no_index = _number(indices, 0)
-    no_index.attributes["value"] = np.asarray(last, indices.element.dtype)
+    no_index.attributes["value"] = np.asarray(_last_index(indices), indices.element.dtype)
     fill = make("broadcast", (no_index,), indices, dimensions=())
     hit_indices = make("select", (hit, indices, fill), indices)
     first_index = Node(
@@ -117,3 +125,69 @@ def picked(node: Node, extreme: str, shape: tuple[int, ...]) -> tuple[Node, Node
         {"dimensions": dims, "applied": "minimum"}, node.name, node.place,
     )  # fmt: skip
     return best, first_index
+
+
+def _last_index(indices: Node) -> float:
+    """Return a number that is greater than any index."""
+    if indices.element.kind == "float":
+        return np.inf
+    return int(np.iinfo(np.int32 if indices.element.kind == "int" else np.uint32).max)
+
+
+def _picked_in_parts(node: Node, extreme: str, parts: int) -> tuple[Node, Node]:
+    """Return (extreme value, its index) of a few long rows: those of their parts first.
+
+    Indices are float32, which holds them exactly, so that one kernel does it all. What the rows are
+    filled with is no better than any element, and stands behind all of them.
+    """
+    values, indices, start, _ = node.operands
+    last = len(values.shape) - 1
+    cut_values = padded_rows(node, values, start, last, parts)
+    shape, length = cut_values.shape[:-1], cut_values.shape[-1]
+    cut_values = derived(node, "reshape", (cut_values,), (prod(shape), length), values.element)
+    columns = _counted(node, cut_values.shape, 1, 1)
+    bests = _picked_like(node, (cut_values, columns), extreme)
+    best, column = (derived(node, "reshape", (array,), shape) for array in bests)
+    begin = _counted(node, shape, last, length)
+    candidates = best, derived(node, "add", (column, begin), shape)
+    best, index = _picked_like(node, candidates, extreme)
+    return best, index.like("convert", index, element=indices.element.name)
+
+
+def _counted(like: Node, shape: tuple[int, ...], dim: int, step: int) -> Node:
+    """Return 0, ``step``, 2 ``step``, ... along a dimension, as float32."""
+    line = np.arange(shape[dim], dtype=np.float32) * np.float32(step)
+    if step == 1:
+        return derived(like, "iota", (), shape, BY_NAME["f32"], dimensions=(dim,))
+    constant = derived(like, "constant", (), line.shape, BY_NAME["f32"], value=line)
+    return derived(like, "broadcast", (constant,), shape, dimensions=(dim,))
+
+
+def _picked_like(node: Node, operands: tuple[Node, Node], extreme: str) -> tuple[Node, Node]:
+    """Return :func:`picked` of other operands along their last dimension."""
+    last = len(operands[0].shape) - 1
+    shape = operands[0].shape[:last]
+    starts = (node.operands[2], _number(operands[1], 0))
+    reduce = derived(node, "reduce", (*operands, *starts), shape, dimensions=(last,))
+    return picked(reduce, extreme, shape)
+
+
+def _has_neutral_start(node: Node, extreme: str) -> bool:
+    """Return True if indices count from 0, and the initial value is no better than any element."""
+    values, indices, start, _ = node.operands
+    last = len(values.shape) - 1
+    counted, dims = indices, (last,)
+    if indices.opcode == "broadcast":
+        counted, dims = indices.operands[0], (0,)
+        if tuple(indices.attributes["dimensions"]) != (last,):
+            return False
+    if counted.opcode != "iota" or tuple(counted.attributes["dimensions"]) != dims:
+        return False
+    if values.shape[last] > _MAX_EXACT_INDEX:
+        return False
+    if start.splat is None:
+        return False
+    if values.element.kind == "float":
+        return float(start.splat) == (-np.inf if extreme == "maximum" else np.inf)
+    info = np.iinfo(values.element.dtype)
+    return int(start.splat) == (info.min if extreme == "maximum" else info.max)

@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from hlo_tools.types.element_types import BY_NAME
+from neff.compiler.expansions.few_rows import cut_rows, part_count
 from neff.compiler.expansions.sort_keys import Before, keys_of, number, ordered
 from neff.compiler.graph.nodes import Node, derived, sliced
 
@@ -179,6 +180,10 @@ _DIRECT_TYPES = frozenset({"f32", "bf16", "f16", "s8", "u8", "s16", "u16"})
 _ELEMENTS_PER_SORT_STEP = 9
 """Top-k elements that are found in the time of a step of a sort on chip, by the timing model."""
 
+_PARTITIONS = 128
+_MAX_CANDIDATES = 8192
+"""Limit on the elements of a row that the second step searches: a chunk of lowering/top.py."""
+
 _MAX_TOPK_INSTRUCTIONS = 1 << 16
 """Limit on the instructions of a top-k."""
 
@@ -199,6 +204,56 @@ def _is_direct(operand: Node, count: int) -> bool:
     )
 
 
+def _candidate_parts(operand: Node, count: int) -> int:
+    """Return the parts of a few long rows whose greatest elements are found first; 1 for none."""
+    last = len(operand.shape) - 1
+    if last < 0 or operand.element.name not in _DIRECT_TYPES or count < 1:
+        return 1
+    parts = part_count(operand.shape, last)
+    extent = operand.shape[last]
+    return min(parts, (_MAX_CANDIDATES - _PARTITIONS) // count, extent // (4 * count))
+
+
+def _top_of_parts(
+    like: Node, operand: Node, count: int, largest: bool, parts: int
+) -> tuple[Node, Node]:
+    """Return the greatest elements of the parts of rows, then the greatest of these."""
+    *rows, extent = operand.shape
+    last = len(rows)
+    length = extent // parts
+    main, remainder = cut_rows(like, operand, parts)
+    values, places = _direct(like, (main,), count, largest)
+    starts = np.arange(parts, dtype=np.int32) * length
+    offsets = derived(like, "constant", (), (parts,), _INDEX, value=starts)
+    offsets = derived(like, "broadcast", (offsets,), places.shape, dimensions=(last,))
+    places = derived(like, "add", (places, offsets), places.shape)
+    shape = (*rows, parts * count)
+    candidates = [derived(like, "reshape", (array,), shape) for array in (values, places)]
+    if remainder is not None:
+        shape = (*rows, extent - parts * length)
+        numbers = derived(like, "iota", (), shape, _INDEX, dimensions=(last,))
+        begin = derived(like, "constant", (), (), _INDEX, value=np.int32(parts * length))
+        begin = derived(like, "broadcast", (begin,), shape, dimensions=())
+        numbers = derived(like, "add", (numbers, begin), shape)
+        shape = (*rows, parts * count + shape[-1])
+        candidates = [
+            derived(like, "concatenate", pair, shape, dimensions=(last,))
+            for pair in zip(candidates, (remainder, numbers), strict=True)
+        ]
+    return _direct(like, tuple(candidates), count, largest)
+
+
+def _direct(like: Node, operands: tuple[Node, ...], count: int, largest: bool) -> tuple[Node, Node]:
+    """Return the results of a node that the engines compute; a second operand has the indices."""
+    shape = (*operands[0].shape[:-1], count)
+    element = operands[0].element
+    pair_node = derived(like, "topk", operands, shape, element, largest=largest)
+    return (
+        derived(like, "result", (pair_node,), shape, element, index=0),
+        derived(like, "result", (pair_node,), shape, _INDEX, index=1),
+    )
+
+
 def top(like: Node, operand: Node, count: int, largest: bool) -> tuple[Node, Node]:
     """Return the ``count`` greatest (or least) of the last dimension, in order, and their indices.
 
@@ -206,14 +261,11 @@ def top(like: Node, operand: Node, count: int, largest: bool) -> tuple[Node, Nod
     """
     shape = operand.shape
     last = len(shape) - 1
+    parts = _candidate_parts(operand, count)
+    if parts > 1:
+        return _top_of_parts(like, operand, count, largest, parts)
     if _is_direct(operand, count):
-        result_shape = (*shape[:last], count)
-        fields = {"largest": largest}
-        pair_node = derived(like, "topk", (operand,), result_shape, operand.element, **fields)
-        return (
-            derived(like, "result", (pair_node,), result_shape, operand.element, index=0),
-            derived(like, "result", (pair_node,), result_shape, _INDEX, index=1),
-        )
+        return _direct(like, (operand,), count, largest)
     positions = derived(like, "iota", (), shape, _INDEX, dimensions=(last,))
     keys = ordered(operand)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.types.element_types import BY_NAME
+from neff.compiler.expansions.few_rows import cumulative_in_parts
 from neff.compiler.expansions.phases import by_patches, by_phases, is_patched, is_phased
 from neff.compiler.expansions.products import exact_product
 from neff.compiler.expansions.reducers import Combine
@@ -171,7 +172,10 @@ def _cumulative(node: Node, spans: list[Span]) -> Node | None:
         return None
     reverse = sides == (0, extent - 1)
     applied = node.attributes["applied"]
-    return node.like("cumulative", operand, start, dimension=dim, reverse=reverse, applied=applied)
+    result = node.like(
+        "cumulative", operand, start, dimension=dim, reverse=reverse, applied=applied
+    )  # fmt: skip
+    return cumulative_in_parts(result)
 
 
 def pooled_dims(spans: Sequence[Span]) -> tuple[int, int]:

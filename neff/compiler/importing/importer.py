@@ -189,7 +189,7 @@ class Importer:
             return tuple(results) if len(results) > 1 else results[0]
         if opcode in EXPANSIONS:
             first, *more_results = EXPANSIONS[opcode](node)
-            if opcode == "reduce-window" and not first.attributes["applied"]:
+            if opcode == "reduce-window" and first.attributes.get("applied") == "":
                 return self._reduced(self._called(row), first)
             return (first, *more_results) if more_results else first
         if BY_NUMBER.get(row.shape.element_type, INVALID).kind == "none":

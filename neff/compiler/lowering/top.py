@@ -8,6 +8,7 @@ a digit, and for NaN of one sign, which are equal. Equal keys are found from the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ from neff.compiler.lowering.emitter import Constants, Emitter, Tile
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.operations import as_type
 from neff.compiler.lowering.task import Port, Task, window
-from neff.compiler.lowering.tiling import Piece, tiles
+from neff.compiler.lowering.tiling import Piece, stacked, tiles
 from nki_lang.base.dtypes import BY_NAME
 
 __all__ = ["top"]
@@ -42,14 +43,21 @@ _SIGN_BIT = np.uint32(1 << 31)
 
 
 def top(lowerer: Lowerer, node: Node) -> None:
-    """Return values and indices, the node's two results."""
+    """Return values and indices, the node's two results.
+
+    A second operand has the index of each element, of at most a chunk; without it elements count
+    from 0.
+    """
     source = lowerer.view(node.operands[0])
     results = [lowerer.scratch(node.shape, dtype) for dtype in (held_as(node).tile, I32)]
     lowerer.results[id(node)] = results
     ports = lowerer.port(source), lowerer.port(results[0]), lowerer.port(results[1])
-    spec = _Spec(*ports, bool(node.attributes["largest"]), held_as(node).kind == "float")
-    names = [port.view.buffer for port in ports]
-    lowerer.call(Task("topk", names[:1], names[1:], spec.run), node)
+    numbered = [lowerer.port(lowerer.view(operand)) for operand in node.operands[1:]]
+    is_float = held_as(node).kind == "float"
+    spec = _Spec(*ports, bool(node.attributes["largest"]), is_float, *numbered)
+    reads = [port.view.buffer for port in (ports[0], *numbered)]
+    writes = [port.view.buffer for port in ports[1:]]
+    lowerer.call(Task("topk", reads, writes, spec.run), node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +67,22 @@ class _Spec:
     places: Port
     largest: bool
     is_float: bool
+    numbers: Port | None = None
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """The operand, the two results, and the operand's indices if it has any."""
+        ports = (self.source, self.values, self.places)
+        return ports if self.numbers is None else (*ports, self.numbers)
 
     def run(self, tensors: dict[str, Tile]) -> None:
-        views = [port.view for port in (self.source, self.values, self.places)]
+        views = [port.view for port in self.ports]
         dims = [
             Dim(extent, tuple(view.strides[dim] for view in views))
             for dim, extent in enumerate(views[0].shape[:-1])
         ]
         constants: Constants = {}
-        for piece in tiles(merge(dims), 1, 3, least=1):
+        for piece in stacked(tiles(merge(dims), 1, len(views), least=1)):
             _Rows(self, tensors, piece, constants).run()
 
 
@@ -79,7 +94,7 @@ class _Rows:
     ) -> None:
         self._spec, self._tensors, self._piece = spec, tensors, piece
         self._constants = constants
-        self._rows = piece.partition.extent
+        self._rows = piece.partitions
         self._count = spec.values.view.shape[-1]
 
     def run(self) -> None:
@@ -91,17 +106,46 @@ class _Rows:
         _, values, places = (
             chunk_results[0] if len(chunk_results) == 1 else self._best(chunk_results)
         )
+        if self._spec.numbers is not None:
+            places = self._numbered(self._spec.numbers, places)
         count = self._count
         self._store(1, values[:, 0:count])
         self._store(2, as_type(places, I32)[:, 0:count])
+
+    def _numbered(self, numbers: Port, places: Tile) -> Tile:
+        """Return the indices of the elements at these places of the rows."""
+        extent = numbers.view.shape[-1]
+        words = nl.ndarray((self._rows, extent), dtype=I32, buffer=nl.sbuf)
+        columns = [numbers.view.strides[-1], extent]
+        for rows, source in self._windows(3, numbers, 0, columns):
+            nisa.dma_copy(words[rows], source)
+        return as_type(self._gathered(words, places), U32)
 
     def _store(self, number: int, tile: Tile) -> None:
         port = (self._spec.source, self._spec.values, self._spec.places)[number]
         if tile.dtype != port.dtype:
             tile = Emitter(self._rows, self._count, self._constants).copy(tile, port.dtype)
-        pattern = [self._piece.pattern(number)[0], [port.view.strides[-1], self._count]]
+        columns = [port.view.strides[-1], self._count]
+        for rows, target in self._windows(number, port, 0, columns):
+            nisa.dma_copy(target, tile[rows])
+
+    def _windows(
+        self, number: int, port: Port, begin: int, columns: list[int]
+    ) -> Iterator[tuple[slice, Tile]]:
+        """Yield the rows in HBM, with the partitions that they have on chip.
+
+        Args:
+            number: number of the view.
+            port: the view.
+            begin: first element of each row.
+            columns: step and number of its elements.
+        """
+        pattern = [self._piece.pattern(number)[0], columns]
+        extent = self._piece.partition.extent
         tensor = self._tensors[port.view.buffer]
-        nisa.dma_copy(window(tensor, port, self._piece.offsets[number], pattern), tile)
+        for index, offsets in enumerate((self._piece.offsets, *self._piece.further)):
+            rows = slice(index * extent, (index + 1) * extent)
+            yield rows, window(tensor, port, offsets[number] + begin, pattern)
 
     def _chunk(self, begin: int, count: int) -> tuple[Tile, Tile, Tile]:
         """Return keys, values and indices of the greatest elements of a chunk of the rows."""
@@ -109,12 +153,10 @@ class _Rows:
         wide = max(count, _ELEMENTS_PER_ROUND)
         data = nl.ndarray((self._rows, wide), dtype=F32, buffer=nl.sbuf)
         step = source.view.strides[-1]
-        offset = self._piece.offsets[0] + begin * step
-        pattern = [self._piece.pattern(0)[0], [step, count]]
         if wide > count:
             nisa.memset(data, 0)
-        tensor = self._tensors[source.view.buffer]
-        nisa.dma_copy(data[:, 0:count], window(tensor, source, offset, pattern))
+        for rows, elements in self._windows(0, source, begin * step, [step, count]):
+            nisa.dma_copy(data[rows, 0:count], elements)
         keys = self._keys(data)
         if wide > count:
             nisa.memset(keys[:, count:wide], _PADDING_KEY)

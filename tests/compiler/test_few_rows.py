@@ -1,0 +1,88 @@
+"""A few long rows are cut into parts: cumulative sums, indices of extremes, greatest elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from neff.timing import estimate
+from tests.compiler.compiling import TARGETS, check, compile, lowered
+
+pytestmark = pytest.mark.jax
+
+ROW_SHAPES = {"one row": (1, 5000), "no parts of equal length": (3, 4099), "even": (2, 8192)}
+
+
+def rows(shape: tuple[int, ...], seed: int, dtype: str = "float32") -> Any:
+    values = np.random.default_rng(seed).standard_normal(shape)
+    return jnp.asarray(np.round(values, 2), dtype)  # rounded, so that elements are equal
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", ROW_SHAPES.values(), ids=ROW_SHAPES)
+def test_cumulative_sums_and_extremes(shape: tuple[int, int], target: str) -> None:
+    def all_kinds(x: Any) -> Any:
+        return jnp.cumsum(x, -1), jax.lax.cumsum(x, 1, reverse=True), jax.lax.cummax(x, 1)
+
+    for seed in (1, 2):
+        check(all_kinds, rows(shape, seed), tolerance=1e-3, target=target)
+
+
+def test_a_cumulative_sum_across_rows_and_in_bfloat16() -> None:
+    for seed in (1, 2):
+        check(lambda x: jnp.cumsum(x, 0), rows((5000, 3), seed), tolerance=1e-3)
+        x = rows((2, 4200), seed, "bfloat16")
+        check(lambda x: jnp.cumsum(x.astype(jnp.float32), 1).astype(x.dtype), x, tolerance=2e-2)
+
+
+def test_what_is_no_number_reaches_the_elements_behind_it() -> None:
+    x = (
+        rows((2, 5000), 3)
+        .at[0, 700]
+        .set(jnp.inf)
+        .at[0, 3000]
+        .set(-jnp.inf)
+        .at[1, 4999]
+        .set(jnp.nan)
+    )
+    check(lambda x: (jnp.cumsum(x, 1), jax.lax.cummax(x, 1)), x, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", ROW_SHAPES.values(), ids=ROW_SHAPES)
+def test_indices_of_extremes(shape: tuple[int, int], target: str) -> None:
+    """The first of equal elements counts, and NaN is greater and less than any number."""
+    for seed in (1, 2):
+        x = rows(shape, seed)
+        check(lambda x: (jnp.argmax(x, -1), jnp.argmin(x, -1)), x, target=target)
+    x = x.at[0, 4097].set(jnp.nan).at[0, 4098].set(jnp.nan)
+    check(lambda x: (jnp.argmax(x, -1), jnp.argmin(x, -1)), x, target=target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", ROW_SHAPES.values(), ids=ROW_SHAPES)
+def test_greatest_elements(shape: tuple[int, int], target: str) -> None:
+    """Equal elements come in the order of their indices."""
+    for seed in (1, 2):
+        check(lambda x: jax.lax.top_k(x, 20), rows(shape, seed), target=target)
+    check(lambda x: jax.lax.top_k(-x, 9), rows(shape, 5, "bfloat16"), target=target)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "microseconds"),
+    [
+        (lambda x: jnp.argmax(x, -1), (8, 50257), 100),
+        (lambda x: jnp.cumsum(x, -1), (8, 1 << 17), 90),
+        (lambda x: jax.lax.top_k(x, 50), (8, 50257), 200),
+    ],
+    ids=["argmax", "cumsum", "top 50"],
+)
+def test_all_partitions_work(function: Any, shape: tuple[int, int], microseconds: int) -> None:
+    """The estimates were 250, 288 and 1439 microseconds when each row was on one partition."""
+    module = lowered(function, jax.ShapeDtypeStruct(shape, np.float32))
+    program = compile(module, target="trn2")
+    assert estimate(program).total.value < microseconds * 1e3
