@@ -239,12 +239,29 @@ def _report(file: str, findings: list[dict[str, Any]], kernels: list[str], form:
             console.line(details)
         if finding["remedy"]:
             console.line(f"  help: {finding['remedy']}")
+    _note_beta1(file)
     notes = len(unique) - len(faults)
     also = f", {console.counted(notes, 'note')}" if notes else ""
     console.note(
         f"{console.counted(len(kernels), 'kernel')}, {console.counted(len(faults), 'finding')}{also}"
     )
     return 1 if faults else 0
+
+
+OLD_LANGUAGE = "NKI-STRICT-OLD-API"
+"""The strict rule that finds kernels of NKI beta 1."""
+
+
+def _note_beta1(file: str) -> None:
+    """Point to ``nki-hlo migrate`` at the line of each kernel of beta 1."""
+    try:
+        rows = check_file(file)
+    except NkiError:  # a script without kernels of its own
+        return
+    for row in rows:
+        if row.code == OLD_LANGUAGE:
+            console.note(f"{row.file}:{row.line}: note: {row.function} is of NKI beta 1; nki-hlo migrate"
+                         " rewrites it for the current version (docs/beta1.md)")  # fmt: skip
 
 
 def _identity(finding: dict[str, Any]) -> list[Any]:

@@ -77,7 +77,7 @@ PROGRAM: Final = Program(
         _other(
             "migrate",
             "hlo_tools.cli.migrate",
-            "Rewrite kernels of NKI beta 1 for the current version.",
+            "Rewrite kernels of earlier versions of NKI.",
             SCRIPTS,
         ),
         Command("profile", "", "Estimate where a script's programs spend time.", SCRIPTS),

@@ -11,6 +11,7 @@ import typer
 from hlo_tools.cli.shared import console
 from hlo_tools.cli.shared.kernel_call import parse_arguments
 from hlo_tools.migrate.migration import migrate_file
+from nki_lang.strict import VERSIONS
 
 if TYPE_CHECKING:
     from hlo_tools.migrate.migration import Migration
@@ -20,7 +21,7 @@ __all__ = ["command"]
 
 
 def command(
-    file: Annotated[str, typer.Argument(help="A Python file with kernels of NKI beta 1.")],
+    file: Annotated[str, typer.Argument(help="A Python file with kernels of an earlier version.")],
     output: Annotated[
         str, typer.Option("--output", "-o", help="Output file; - is stdout.", metavar="FILE")
     ] = "-",
@@ -32,6 +33,9 @@ def command(
         typer.Option("--arg", "-a", help="Its arguments: x=float32[128,512], n=4.", metavar="A=V"),
     ] = None,
     grid: Annotated[str, typer.Option("--grid", help="Its launch grid: 4,2.", metavar="N,N")] = "",
+    version: Annotated[
+        str, typer.Option("--to", help="Version of the result.", metavar="0.6|0.7")
+    ] = VERSIONS[-1],
     proof: Annotated[
         bool, typer.Option("--proof/--no-proof", help="Run both files and compare every bit.")
     ] = True,
@@ -39,21 +43,25 @@ def command(
         bool, typer.Option("--json", help="Report as one JSON document; requires -o.")
     ] = False,
 ) -> int:
-    """Rewrite a file of NKI beta 1 (neuronxcc.nki) for the current version, and prove the result.
+    """Rewrite a file of an earlier version of NKI for the current one, and prove the result.
 
-    The file is run first, as a script, or its unit tests, or one kernel on generated arguments: the
-    rewrite uses the shapes, types and memories of that run. Comments and layout stay. A statement
+    A file of NKI beta 1 (neuronxcc.nki) is run first, as a script, or its unit tests, or one kernel on generated arguments: the
+    rewrite uses the shapes, types and memories of that run. In a file of NKI 0.2 to 0.6 the names
+    and loops that the version of --to has removed or deprecated are replaced. Comments and layout stay. A statement
     without a mechanical rewrite stays too, under a comment "MIGRATE NKI-M...". The proof runs both
     files on the recorded and on random arguments, simulated and as NEFFs. Exit code 1 if statements
     stay, the results differ, or no call of a kernel was recorded that could prove them equal.
 
     Example: nki-hlo migrate old.py -o new.py
+    Example: nki-hlo migrate kernels.py --to 0.7 --kernel softmax --arg x=bfloat16[128,512]
     Example: nki-hlo migrate old.py -o new.py --kernel softmax --arg x=bfloat16[128,512]
     """
     if values and not kernel:
         raise typer.BadParameter("--arg is for --kernel")
     if as_json and output == "-":
         raise typer.BadParameter("--json writes to stdout; write the file with -o")
+    if version not in VERSIONS:
+        raise typer.BadParameter(f"--to takes {' or '.join(VERSIONS)}, not {version!r}")
     migration = migrate_file(
         Path(file), kernel, parse_arguments(values or []), _extents(grid, kernel)
     )

@@ -62,15 +62,18 @@ def require_libcst() -> None:
                        remedy="pip install 'nki-hlo[migrate]', or pip install libcst")  # fmt: skip
 
 
-def migrate_file(path: Path, kernel: str = "", arguments: Mapping[str, Value] | None = None,
-                 grid: tuple[int, ...] = ()) -> Migration:  # fmt: skip
-    """Record a run of a beta 1 file and rewrite it.
+def migrate_file(
+    path: Path, kernel: str = "", arguments: Mapping[str, Value] | None = None,
+    grid: tuple[int, ...] = (), version: str = "0.7",
+) -> Migration:  # fmt: skip
+    """Rewrite a file: of beta 1 with the facts of a run, of NKI 0.2 to 0.6 by the rules of a version.
 
     Args:
         path: the file.
         kernel: the kernel to call with ``arguments``; "" runs the script, or its tests.
         arguments: by parameter.
         grid: launch grid of that call.
+        version: of the result, for files of NKI 0.2 to 0.6.
 
     Raises:
         HloFileError: HLO-NO-FILE.
@@ -83,12 +86,29 @@ def migrate_file(path: Path, kernel: str = "", arguments: Mapping[str, Value] | 
         raise HloFileError("there is no such file", code="HLO-NO-FILE", place=str(path),
                            remedy="pass the path of a Python file")  # fmt: skip
     source = path.read_text()
+    if "neuronxcc" not in source:
+        return _from_earlier(path, source, kernel, arguments or {}, grid, version)
     recorder = _recorded(path, source, kernel, arguments or {}, grid)
     if not recorder.facts.calls:
         raise HloError("no beta 1 kernel ran", code="HLO-MIGRATE-RUN", place=str(path),
                        remedy="name a kernel and its arguments: --kernel NAME --arg x=float32[128,512]")  # fmt: skip
     result = rewrite_beta1(source, recorder.facts)
     return Migration(result.text, result.markers, result.literals, tuple(recorder.launches))
+
+
+def _from_earlier(
+    path: Path, source: str, kernel: str, arguments: Mapping[str, Value], grid: tuple[int, ...],
+    version: str,
+) -> Migration:  # fmt: skip
+    """Rewrite a file by the rules of a version; it runs only to record calls for the proof."""
+    from hlo_tools.migrate.earlier import rewrite_earlier
+    from hlo_tools.migrate.record import Launch
+
+    text, markers = rewrite_earlier(source, version)
+    if kernel:
+        return Migration(text, markers, (), (Launch(kernel, grid, (), arguments),))
+    launches = tuple(_recorded(path, source, "", {}, ()).launches)
+    return Migration(text, markers, (), launches)
 
 
 def _recorded(

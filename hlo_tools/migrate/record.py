@@ -37,6 +37,9 @@ from nki_lang.beta1.operands import operator_of
 from nki_lang.beta1.session import Session, session_or_none
 from nki_lang.beta1.tile import Tile
 from nki_lang.beta1.values import Value
+from nki_lang.frontend.builder import active
+from nki_lang.kernel import Kernel
+from nki_lang.kernel import simulate as simulate_current
 from nki_lang.kernel import trace as trace_current
 
 __all__ = ["Launch", "Recorder", "run_recorded"]
@@ -73,11 +76,15 @@ class Recorder:
         places: place of each hook's expression.
         facts: what is recorded.
         launches: calls of kernels.
+        simulated: what ``nki.simulate`` returned, by identity, with its kernel.
     """
 
     places: list[Place]
     facts: Facts = field(default_factory=Facts)
     launches: list[Launch] = field(default_factory=list[Launch])
+    simulated: dict[int, tuple[Value, Value]] = field(
+        default_factory=dict[int, tuple[Value, Value]]
+    )
 
     def value(self, number: int, value: Value) -> Value:
         """Hook of a value."""
@@ -99,8 +106,12 @@ class Recorder:
         called, arguments = args[0], args[1:]
         session = session_or_none()
         if session is None:
-            self._note_launch(called, arguments, kwargs)
-            return called(*arguments, **kwargs)
+            if active() is None:
+                self._note_launch(called, arguments, kwargs)
+            result = called(*arguments, **kwargs)
+            if called is simulate_current and arguments:
+                self.simulated[id(result)] = result, arguments[0]
+            return result
         name = function_name(called)
         passed = _bound(called, arguments, kwargs) if name else {}
         facts = tuple(
@@ -145,15 +156,21 @@ class Recorder:
     ) -> None:
         if called is simulate_kernel and args:
             called, args = args[0], args[1:]
-        kernel = getattr(called, "kernel", called)
-        if not isinstance(kernel, Beta1Kernel):
+        kernel = (
+            self.simulated[id(called)][1]
+            if id(called) in self.simulated
+            else getattr(called, "kernel", called)
+        )
+        if not isinstance(kernel, Kernel) or not (args or kwargs):
             return
         function: Value = kernel.func
-        name = function.func.__name__
+        name, grid = getattr(function, "__name__", ""), kernel.grid
+        if isinstance(kernel, Beta1Kernel):
+            name, grid = function.func.__name__, function.grid
         if sum(launch.kernel == name for launch in self.launches) < MAX_LAUNCHES:
             copies = tuple(_kept(value) for value in args)
             named = {key: _kept(value) for key, value in kwargs.items()}
-            self.launches.append(Launch(name, function.grid, copies, named))
+            self.launches.append(Launch(name, grid, copies, named))
 
 
 _WITHOUT_RESULT = frozenset({"nl.store", "nisa.dma_copy"})

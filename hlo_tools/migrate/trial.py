@@ -10,6 +10,7 @@ import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -88,8 +89,10 @@ def _tried(
             kernel = Kernel(kernel)
         if grid and isinstance(kernel, Beta1Kernel):
             kernel = kernel[grid]
-        elif grid:
+        elif grid and "grid" in signature(kernel.func).parameters:
             kwargs = {**kwargs, "grid": grid}
+        elif grid:
+            kernel = kernel[grid]
         results = {mode: _run(kernel, mode, args, kwargs) for mode in MODES}
         report = kernel.profile(*args, **kwargs)
         return Trial(results, float(report.estimate.total.value))

@@ -147,6 +147,8 @@ def _check(
 def _matches(definition: Definition, version: str) -> Iterator[Match]:
     if parses(version):
         yield from matches(definition)
+    else:  # a version takes any Python, but no kernel of beta 1
+        yield from (match for match in matches(definition) if match.code == "OLD-API")
     if version:
         yield from version_matches(definition, version)
 

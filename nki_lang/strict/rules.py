@@ -110,7 +110,7 @@ _TABLE = (
          "assign to names first, each item or field in a statement of its own"),
     Rule("TYPE-ALIAS", "a 'type' statement", _PARSED, "move it to the top of the module"),
     Rule("OLD-API", "the name {}", "NKI before 0.2 (neuronxcc.nki) was a different language",
-         "it runs here as it is (docs/beta1.md); for the current compiler import nki, nki.language, nki.isa"),
+         "it runs here as it is; nki-hlo migrate rewrites it for the current compiler (docs/beta1.md)"),
     Rule("LOOP-TARGET", "a loop over more than one name", "a loop has one simple variable",
          "unpack inside the loop"),
     Rule("DECORATOR", "the decorator {}", "only nki.jit, staticmethod and dataclass are known",

@@ -100,6 +100,16 @@ def test_an_error_of_the_kernel_names_its_own_line(
     assert "NKI-PARTITION" in shown and "old.py:9" in shown
 
 
+def test_check_points_to_migrate_at_the_kernel(
+    script: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(script), "-k", "doubled", "-a", "x=float32[8,16]"]) == 0
+    assert "old.py:6: note: doubled is of NKI beta 1; nki-hlo migrate" in capfd.readouterr().err
+    assert main(["check", str(script), "--nki", "0.7"]) == 1
+    shown = capfd.readouterr().out
+    assert "old.py:6:" in shown and "NKI-STRICT-OLD-API" in shown and "nki-hlo migrate" in shown
+
+
 def test_without_libcst(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
