@@ -60,10 +60,19 @@ def command(
     if scheduled is not None and _differ(total.total.value, scheduled.total.value):
         console.line(f"in the order of a list scheduler (--order scheduled): {bound}{scheduled}")
     console.line(total.range_parts)
+    console.line(f"most uncertain: {_contributions(total)}")
+    console.line("not modelled: " + "; ".join(total.left_out))
     for number, core in enumerate(document["cores"]):
         _core(number, core, options.trips)
-    console.note("not modelled: " + "; ".join(document["not_modelled"]), verbose=True)
     return 0
+
+
+def _contributions(total: Estimate) -> str:
+    from neff.timing import MAIN_PARAMETER_COUNT
+
+    rows = total.contributions()[:MAIN_PARAMETER_COUNT]
+    ends = (f"{name} ({low / 1e3:+.1f} {high / 1e3:+.1f} µs)" for name, low, high in rows)
+    return ", ".join(ends) or "no parameter has a range"
 
 
 def _instruction_count(total: Estimate) -> int:

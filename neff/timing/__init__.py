@@ -16,7 +16,8 @@ What flows through here:
    of the device as a first iteration and one iteration for all others.
 5. :mod:`events`: one flat table of events: time, lane, and the event that each waited for.
 6. :mod:`model_error`: what the model itself leaves out, by bottleneck, from measured kernels.
-7. :mod:`estimate`: the total with its range, the share that measured parameters have in it, and
+7. :mod:`contributions`: the parameters that the total depends on most, and what is left out.
+8. :mod:`estimate`: the total with its range, the share that measured parameters have in it, and
    each engine's busy time.
 
 :mod:`instructions` answers what one instruction costs, for a compiler that has a choice.
@@ -26,9 +27,11 @@ It imports ``neff.program`` and the kernel language only, so that the compiler m
 
 from __future__ import annotations
 
+from neff.timing.contributions import Contribution
 from neff.timing.costs import Cost, Pricing
 from neff.timing.estimate import (
     DMA_MODES,
+    MAIN_PARAMETER_COUNT,
     NOT_MODELLED,
     STATISTICS,
     CoreTime,
@@ -54,10 +57,12 @@ from neff.timing.replay import StreamInstruction, read_stream, replay, replay_to
 __all__ = [
     "BOTTLENECKS",
     "DMA_MODES",
+    "MAIN_PARAMETER_COUNT",
     "NOT_MODELLED",
     "PARAMETERS",
     "STATISTICS",
     "TOOLCHAINS",
+    "Contribution",
     "CoreTime",
     "Cost",
     "Estimate",

@@ -9,6 +9,13 @@ from typing import Any, NamedTuple
 from hlo_tools._gc import no_collection
 from neff.errors import NeffError
 from neff.program import Program
+from neff.timing.contributions import (
+    NOT_MODELLED,
+    Contribution,
+    contributions_of,
+    left_out,
+    path_segments,
+)
 from neff.timing.costs import Pricing
 from neff.timing.events import DESCRIPTORS, QUEUE, Event, LaneTime, lane_times
 from neff.timing.lowering import Lowering
@@ -20,6 +27,7 @@ from neff.timing.work import LANES
 
 __all__ = [
     "DMA_MODES",
+    "MAIN_PARAMETER_COUNT",
     "NOT_MODELLED",
     "STATISTICS",
     "CoreTime",
@@ -29,14 +37,8 @@ __all__ = [
     "estimate",
 ]
 
-NOT_MODELLED = (
-    "instruction fetch",
-    "conflicts of engines for banks of SBUF, but for a range",
-    "how full a queue of transfers may be",
-    "HBM's pages and refresh",
-    "what the two cores of a logical core wait for each other, but for barriers",
-)
-"""Effects that the figures leave out; most of them make the device slower."""
+MAIN_PARAMETER_COUNT = 3
+"""Parameters that an estimate names: those that contribute most to its range."""
 
 STATISTICS = ("body", "nc-latency", "benchmark", "profile-total")
 """From the first transfer's issue to the last one's arrival; the same with the launch that the
@@ -112,6 +114,7 @@ class Estimate:
         model_error: of the body, as a share of it: within it are four of five measured kernels
             with that bottleneck.
         cores: the time of each core.
+        parameters: of the estimate.
     """
 
     target: str
@@ -122,11 +125,40 @@ class Estimate:
     bottleneck: str
     model_error: float
     cores: tuple[CoreTime, ...]
+    parameters: Parameters
+
+    @property
+    def slowest_core(self) -> CoreTime | None:
+        """Return the core that ends last; None for a program without cores."""
+        return max(self.cores, key=lambda core: core.total.value, default=None)
+
+    def contributions(self) -> list[Contribution]:
+        """Return the contribution of each parameter to the range, the largest first.
+
+        The times are those of the slowest core's critical path, and of the launch.
+        """
+        core = self.slowest_core
+        if core is None:
+            return []
+        rows = contributions_of(
+            core.events, core.total.value, self.parameters, self.dma == "static", len(self.cores)
+        )
+        name = _launch_parameter(self.statistic, len(self.cores))
+        if name:
+            launch = self.parameters[name]
+            rows.append(Contribution(name, launch.low - launch.value, launch.high - launch.value))
+        return sorted(rows, key=lambda row: (row.low_ns - row.high_ns, row.parameter))
+
+    @property
+    def left_out(self) -> list[str]:
+        """Effects that the model leaves out and that this program can have."""
+        core = self.slowest_core
+        return left_out(core.engines, core.events, len(self.cores)) if core else []
 
     @property
     def measured_share(self) -> float:
         """Return the measured share of the time on the slowest core's critical path."""
-        slowest = max(self.cores, key=lambda core: core.total.value, default=None)
+        slowest = self.slowest_core
         return slowest.measured_share if slowest else 0.0
 
     @property
@@ -169,7 +201,11 @@ class Estimate:
             "measured_share": round(self.measured_share, 4),
             "complete": self.is_complete,
             "cores": [_core(core) for core in self.cores],
-            "not_modelled": list(NOT_MODELLED),
+            "main_parameters": [
+                {"parameter": name, "low_us": _us(low), "high_us": _us(high)}
+                for name, low, high in self.contributions()[:MAIN_PARAMETER_COUNT]
+            ],
+            "not_modelled": self.left_out,
         }
 
 
@@ -216,7 +252,9 @@ def estimate(
     error = model_error(bottleneck, parameters.target)
     within = Span(*(body_ns + launch_ns for body_ns, launch_ns in zip(body, launch, strict=True)))
     total = Span(within.value, *widened(*within, error * body.value))
-    return Estimate(parameters.target, statistic, mode, total, within, bottleneck, error, cores)
+    return Estimate(
+        parameters.target, statistic, mode, total, within, bottleneck, error, cores, parameters
+    )
 
 
 def _check(choice: str, allowed: tuple[str, ...]) -> None:
@@ -229,11 +267,18 @@ def _check(choice: str, allowed: tuple[str, ...]) -> None:
 
 
 def _launch(parameters: Parameters, statistic: str, cores: int) -> Span:
-    if statistic == "body":
+    name = _launch_parameter(statistic, cores)
+    if not name:
         return Span(0.0, 0.0, 0.0)
-    is_wide = statistic == "nc-latency" and cores > 1
-    value = parameters["launch.two_cores_ns" if is_wide else _LAUNCHES[statistic]]
+    value = parameters[name]
     return Span(value.value, value.low, value.high)
+
+
+def _launch_parameter(statistic: str, cores: int) -> str:
+    """Return the parameter that a statistic adds to the body, "" for none."""
+    if statistic == "nc-latency" and cores > 1:
+        return "launch.two_cores_ns"
+    return _LAUNCHES.get(statistic, "")
 
 
 def _simulated(
@@ -265,19 +310,11 @@ def _summary(machine: Machine, total: Span, unknown: int, engines: list[str]) ->
 
 def _measured_share(machine: Machine) -> float:
     """Return the measured share of the path from the last event back through its causes."""
-    events, index = machine.events, machine.last
-    until, path_ns, measured_ns = machine.end[0], 0.0, 0.0
-    report, iterations = machine.completion[0] + machine.loop_ns[0], 0
-    while index >= 0:
-        event = events[index]
-        if event.turns > 1 and event.turns != iterations:
-            # After a loop's last simulated iteration come the others, which `turns` counts already.
-            until = min(until, event.end + report)
-        iterations = event.turns
-        event_ns = max(0.0, until - event.start) * event.turns
+    path_ns = measured_ns = 0.0
+    report = machine.completion[0] + machine.loop_ns[0]
+    for event, event_ns in path_segments(machine.events, machine.last, machine.end[0], report):
         path_ns += event_ns
         measured_ns += event_ns * event.measured_share
-        until, index = min(until, event.start), event.after
     return measured_ns / path_ns if path_ns else 0.0
 
 
