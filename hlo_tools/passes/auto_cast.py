@@ -16,8 +16,10 @@ from hlo_tools.ir.module import Module
 from hlo_tools.passes.base import Pass
 from hlo_tools.rewrite.cloning import clone_instruction
 from hlo_tools.rewrite.emitting import convert, plain, with_element
+from hlo_tools.rewrite.errors import PassError
 from hlo_tools.rewrite.patterns import held, sweep, take_name
 from hlo_tools.types.opcodes import OPCODES, opcodes_of_kind
+from hlo_tools.types.scopes import is_in_scope
 
 __all__ = ["AutoCast"]
 
@@ -49,23 +51,40 @@ class AutoCast(Pass):
         which: ``matmult`` (dots and convolutions: operands are rounded, sums stay float32) or
             ``all``.
         type: the smaller type.
+        scope: only operations of this scope of the framework, forward and backward, as in
+            ``layer3`` or ``encoder/layer3``.
     """
 
     name: ClassVar[str] = "auto-cast"
 
     which: Literal["matmult", "all"] = "matmult"
     type: Kind = "bf16"
+    scope: str = ""
 
     def run(self, module: Module) -> bool:
         everything = self.which == "all" and _VALUE_ELEMENT[self.type] != "f32"
         bodies = _program(module)
+        if self.scope.strip("/") != self.scope or (self.scope and not self._is_present(bodies)):
+            raise PassError(
+                f"{self.name}: no operation has the scope {self.scope!r}",
+                code="HLO-PASS-ARGUMENT",
+                remedy="nki-hlo show --json lists the op_name of each instruction",
+            )
         changed = False
         for computation in bodies:
             if everything:
-                changed |= _Values(_VALUE_ELEMENT[self.type]).run(computation)
+                changed |= _Values(_VALUE_ELEMENT[self.type], self.scope).run(computation)
         for computation in bodies:
-            changed |= _round_products(computation, self.type)
+            changed |= _round_products(computation, self.type, self.scope)
         return changed
+
+    def _is_present(self, bodies: list[Computation]) -> bool:
+        """Return True if an operation of the program lies in the scope."""
+        return any(_is_selected(view, self.scope) for body in bodies for view in body)
+
+
+def _is_selected(view: Instruction, scope: str) -> bool:
+    return not scope or is_in_scope(view.metadata.op_name, scope)
 
 
 def _program(module: Module) -> list[Computation]:
@@ -95,14 +114,17 @@ def _can_be_small(view: Instruction) -> bool:
 class _Values:
     """One computation whose float32 values are held in a smaller type."""
 
-    def __init__(self, element: str) -> None:
+    def __init__(self, element: str, scope: str) -> None:
         self._element = element
+        self._scope = scope
         self._small: dict[Instruction, Instruction] = {}
 
     def run(self, computation: Computation) -> bool:
         replaced: list[Instruction] = []
         fixed = held(computation)
         for view in computation.post_order():
+            if not _is_selected(view, self._scope):
+                continue
             if _can_be_small(view) and view.local_id not in fixed:
                 self._cast(view)
                 replaced.append(view)
@@ -129,12 +151,14 @@ class _Values:
         return narrow
 
 
-def _round_products(computation: Computation, kind: Kind) -> bool:
+def _round_products(computation: Computation, kind: Kind, scope: str) -> bool:
     """Operands of products that are wider than the type are rounded to it; results stay."""
     rounded: dict[Instruction, Instruction] = {}
     changed = False
     for view in computation.post_order():
         if view.opcode not in _PRODUCTS or not _is_wide(view, kind):
+            continue
+        if not _is_selected(view, scope):
             continue
         for index, operand in enumerate(view.operands):
             if operand not in rounded:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hlo_tools.evaluate import evaluate
+from hlo_tools.rewrite import PassError
 from tests.passes.running import entry_of, run
 
 F4 = np.float32
@@ -94,3 +95,37 @@ ROOT t = (f32[4], f32[4], f32[4]) tuple(first, second, third)
     assert entry.find("second").control_predecessors == (entry.find("first"),)
     assert entry.find("second").shape.element.name == "f32"
     assert "bf16" in {view.shape.element.name for view in entry if view.opcode == "cosine"}
+
+
+LAYERS = """
+x = f32[6,8] parameter(0)
+v = f32[8,8] parameter(1)
+w = f32[8,8] parameter(2)
+a = f32[6,8] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/layer1/dot"}
+t = f32[6,8] tanh(a), metadata={op_name="jit(f)/layer1/tanh"}
+b = f32[6,8] dot(t, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/transpose(jvp(layer2))/dot"}
+ROOT u = f32[6,8] tanh(b), metadata={op_name="jit(f)/layer2/tanh"}
+"""
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("which", ["matmult", "all"])
+def test_only_operations_of_the_scope_are_cast(which: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    x, v, w = (random.normal(size=size).astype(F4) for size in ((6, 8), (8, 8), (8, 8)))
+    pipeline = f"auto-cast{{which={which} type=bf16 scope=layer2}}"
+    [actual] = evaluate(run(pipeline, entry_of(LAYERS)), [x, v, w])
+    small = ROUNDINGS["bf16"]
+    product = small(np.tanh(x @ v)) @ small(w)
+    expected = np.tanh(product) if which == "matmult" else small(np.tanh(small(product)))
+    tolerance = 1e-6 if which == "matmult" else 2**-7
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+    opcodes = {i.name: i.shape.element.name for i in run(pipeline, entry_of(LAYERS)).entry}
+    assert opcodes["a"] == opcodes["t"] == "f32"
+
+
+@pytest.mark.parametrize("scope", ["layer3", "/", "layer2/"])
+def test_a_scope_that_is_not_there_is_refused(scope: str) -> None:
+    with pytest.raises(PassError, match="no operation has the scope") as caught:
+        run(f"auto-cast{{scope={scope}}}", entry_of(LAYERS))
+    assert caught.value.code == "HLO-PASS-ARGUMENT"
