@@ -56,6 +56,7 @@ PROGRAM: Final = Program(
             "Extract part of a module as a module that runs.",
             CHANGE,
         ),
+        _on_modules("merge", "hlo_tools.cli.merge", "Merge two modules into one.", CHANGE),
         _on_modules(
             "convert", "hlo_tools.cli.convert", "Convert between formats, ids, dialects.", CHANGE
         ),
