@@ -199,7 +199,7 @@ def _family(flags: Flags, calls: Sequence[KernelCall], warnings: list[str]) -> s
 
 def _unwritten(calls: Sequence[KernelCall]) -> Iterator[str]:
     """Warnings of kernels that read what nothing wrote."""
-    from nki_lang.execute.program import uninitialised
+    from nki_lang.execute import uninitialised
 
     kernels = {call.config.func_name: call.kernel for call in calls}
     for name, kernel in sorted(kernels.items()):

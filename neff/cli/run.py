@@ -122,7 +122,7 @@ def _save_all(
 def _warn(model: LoadedModel, file: Path) -> None:
     """Warn about memory that the program leaves unwritten, or reads before it is written."""
     from neff.runtime.model import UNWRITTEN_REMEDY
-    from nki_lang.execute.unwritten import REMEDY
+    from nki_lang.analysis.unwritten import REMEDY
 
     for gap in model.gaps:
         console.note(f"warning[NEFF-UNWRITTEN] {gap.location or file}: {gap.message}")

@@ -74,7 +74,7 @@ def findings(file: Path) -> list[dict[str, str]]:
     from neff.runtime.model import UNWRITTEN_REMEDY, LoadedModel
     from neff.runtime.order import order_of
     from neff.runtime.placement import UNWRITTEN, clashes
-    from nki_lang.execute.unwritten import REMEDY
+    from nki_lang.analysis.unwritten import REMEDY
 
     package = open_package(file)
     if not package.is_ours:

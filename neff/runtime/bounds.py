@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from neff.errors import NeffRuntimeError
 from neff.program import Program
+from nki_lang.analysis.liveness import accesses_in
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.targets import Target, target_of
-from nki_lang.execute.liveness import accesses_in
 from nki_lang.ir import Access, Block, Instruction, Tensor, walk
 from nki_lang.semantics import SEMANTICS, TRAITS
 

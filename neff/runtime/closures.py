@@ -12,12 +12,10 @@ from collections.abc import Callable, Collection
 from hlo_tools.errors import reports_bugs
 from neff.errors import NeffRuntimeError
 from nki_lang import ir
+from nki_lang.analysis.liveness import accesses_of
 from nki_lang.base.errors import NkiError
-from nki_lang.execute import Memory, prepare
-from nki_lang.execute.liveness import accesses_of
-from nki_lang.execute.loops import loop_step
-from nki_lang.execute.prepare import OPERAND_ERRORS as UNFIT
-from nki_lang.execute.tracking import Tracker
+from nki_lang.execute import OPERAND_ERRORS as UNFIT
+from nki_lang.execute import Memory, Tracker, loop_step, prepare
 from nki_lang.ir import ForLoop, Instruction, WhileLoop
 
 __all__ = ["FAULTS", "REMEDY", "Block"]

@@ -14,17 +14,14 @@ from neff.runtime.closures import FAULTS, REMEDY, Block
 from neff.runtime.placement import shares_bytes
 from neff.runtime.simplify import free_names, simplify
 from nki_lang import ir
+from nki_lang.analysis.fresh import filled_in, with_fresh_memory
+from nki_lang.analysis.liveness import Slots
+from nki_lang.analysis.unwritten import UnwrittenRead
 from nki_lang.base.dtypes import Array
 from nki_lang.base.errors import NkiError
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.targets import target_of
-from nki_lang.execute import Memory
-from nki_lang.execute.exchange import Meeting, run_together
-from nki_lang.execute.fresh import filled_in, with_fresh_memory
-from nki_lang.execute.liveness import Slots
-from nki_lang.execute.reaching import ReachingRead, certain_reads
-from nki_lang.execute.tracking import Tracker
-from nki_lang.execute.unwritten import UnwrittenRead
+from nki_lang.execute import Meeting, Memory, ReachingRead, Tracker, certain_reads, run_together
 from nki_lang.ir import Tensor, walk
 from nki_lang.semantics import EngineState
 

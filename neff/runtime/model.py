@@ -21,15 +21,15 @@ from neff.runtime.machine import Machine
 from neff.runtime.order import order_of
 from neff.runtime.placement import shares_bytes
 from neff.runtime.tensors import TensorMetadata, array_for, metadata_of
+from nki_lang.analysis.gaps import Gap, gaps_of
+from nki_lang.analysis.liveness import written_by
+from nki_lang.analysis.unwritten import REMEDY, UnwrittenRead
 from nki_lang.base.dtypes import Array
 from nki_lang.base.errors import warn_at
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.source import SourceLocation
 from nki_lang.base.targets import target_of
-from nki_lang.execute.gaps import Gap, gaps_of
-from nki_lang.execute.liveness import written_by
-from nki_lang.execute.reaching import ReachingRead
-from nki_lang.execute.unwritten import REMEDY, UnwrittenRead
+from nki_lang.execute import ReachingRead
 from nki_lang.ir import Tensor, walk
 from nki_lang.semantics.floats import engine_floats
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from neff.in_place import in_place
 from neff.program import Program
+from nki_lang.analysis.liveness import accesses_of, written_by
 from nki_lang.base.memory import MemoryRegion
-from nki_lang.execute.liveness import accesses_of, written_by
 from nki_lang.ir import Block, Instruction, Tensor, walk
 
 __all__ = ["UNWRITTEN", "Clash", "clashes", "shares_bytes"]

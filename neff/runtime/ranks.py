@@ -10,8 +10,7 @@ from typing import Any
 from neff.program import Program
 from neff.runtime.model import LoadedModel, load
 from nki_lang.base.dtypes import Array
-from nki_lang.execute.exchange import run_together
-from nki_lang.execute.ranks import meeting_of
+from nki_lang.execute import meeting_of, run_together
 
 __all__ = ["LoadedRanks", "run_ranks", "run_together_once"]
 

@@ -15,10 +15,10 @@ from typing import Any
 from neff.program import Program
 from neff.runtime.placement import shares_bytes
 from neff.runtime.transposes_as_copies import transposes_as_copies
+from nki_lang.analysis.coalescing import coalesce
+from nki_lang.analysis.forwarding import forward
+from nki_lang.analysis.liveness import Slots, accesses_of, assign_slots
 from nki_lang.base.memory import MemoryRegion
-from nki_lang.execute.coalescing import coalesce
-from nki_lang.execute.forwarding import forward
-from nki_lang.execute.liveness import Slots, accesses_of, assign_slots
 from nki_lang.ir import Access, Block, Engine, Instruction, KernelIR, Tensor
 
 __all__ = ["free_names", "simplify"]

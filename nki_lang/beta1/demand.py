@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nki_lang.analysis.liveness import accesses_of, written_by
 from nki_lang.base.errors import NkiValidationError
 from nki_lang.base.memory import ON_CHIP
-from nki_lang.execute.liveness import accesses_of, written_by
 from nki_lang.frontend.builder import TraceBuilder
 from nki_lang.ir import Instruction
 from nki_lang.semantics import TRAITS

@@ -1,23 +1,41 @@
-"""Execution of kernels: the memories, the fast executor, and the eager interpreter."""
+"""Execution of kernels: the memories, the fast executor, and the eager interpreter.
+
+Other packages use the names below, ``execute.checks`` and ``execute.hosts``, and nothing else of
+this package.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.executor import Executable, Pool, load
+from nki_lang.execute.loops import loop_step
 from nki_lang.execute.memory import Memory
-from nki_lang.execute.prepare import failure, prepare
-from nki_lang.execute.ranks import run_ranks
+from nki_lang.execute.prepare import OPERAND_ERRORS, failure, prepare
+from nki_lang.execute.program import uninitialised
+from nki_lang.execute.ranks import meeting_of, run_ranks
+from nki_lang.execute.reaching import ReachingRead, certain_reads
+from nki_lang.execute.tracking import Tracker
 
 __all__ = [
+    "OPERAND_ERRORS",
     "Executable",
+    "Meeting",
     "Memory",
     "Pool",
+    "ReachingRead",
+    "Tracker",
+    "certain_reads",
     "failure",
     "load",
+    "loop_step",
+    "meeting_of",
     "prepare",
     "run_ranks",
+    "run_together",
     "simulate",
     "simulate_ranks",
+    "uninitialised",
 ]
 
 

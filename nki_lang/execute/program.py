@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from nki_lang.analysis.coalescing import coalesced
+from nki_lang.analysis.forwarding import forwarded
+from nki_lang.analysis.fresh import filled_in, with_fresh_memory
+from nki_lang.analysis.gaps import Gap, gaps_of
+from nki_lang.analysis.liveness import Slots, assign_slots
+from nki_lang.analysis.unwritten import REMEDY, UnwrittenRead
 from nki_lang.base.dtypes import Array
 from nki_lang.base.errors import warn_at
 from nki_lang.base.targets import Target, target_of
-from nki_lang.execute.coalescing import coalesced
-from nki_lang.execute.forwarding import forwarded
-from nki_lang.execute.fresh import filled_in, with_fresh_memory
-from nki_lang.execute.gaps import Gap, gaps_of
-from nki_lang.execute.liveness import Slots, assign_slots
 from nki_lang.execute.reaching import ReachingRead, certain_reads
-from nki_lang.execute.unwritten import REMEDY, UnwrittenRead
 from nki_lang.ir.accumulation import resolve_accumulation
 from nki_lang.ir.types import Block, KernelIR
 

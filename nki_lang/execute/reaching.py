@@ -2,7 +2,7 @@
 
 A kernel may read a tile that was written partially, if the unwritten elements reach no result. So
 the analysis follows unwritten elements from instruction to instruction, as
-:mod:`nki_lang.execute.gaps` follows them through copies, and reports a result that contains a value
+:mod:`nki_lang.analysis.gaps` follows them through copies, and reports a result that contains a value
 computed from them. It finds what an element of an instruction's result depends on by executing that
 instruction alone on samples: the element depends on the unwritten elements when it is NaN because
 they are NaN, or changes with their bits, for every sample. A comparison turns NaN into a number: its
@@ -21,20 +21,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nki_lang.analysis.fresh import MATMUL_OPS, inside
+from nki_lang.analysis.gaps import COPY_OPS
+from nki_lang.analysis.liveness import accesses_in, accesses_of, written_by
+from nki_lang.analysis.program_order import program_order
+from nki_lang.analysis.unwritten import UnwrittenRead, unwritten_reads
 from nki_lang.base.errors import NkiError, reports_bugs
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.source import SourceLocation
 from nki_lang.base.targets import Target
-from nki_lang.execute.fresh import MATMUL_OPS, inside
-from nki_lang.execute.gaps import COPY_OPS
-from nki_lang.execute.liveness import accesses_in, accesses_of, written_by
 from nki_lang.execute.marks import hides_nan
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import OPERAND_ERRORS, prepare
-from nki_lang.execute.unwritten import UnwrittenRead, unwritten_reads
 from nki_lang.ir.coverage import Coverage, piece_of
 from nki_lang.ir.fresh import SCALE_OPERANDS, is_fresh_fill
-from nki_lang.ir.types import Access, Block, Instruction, NoReorder, Register, Tensor, walk
+from nki_lang.ir.types import Access, Block, Instruction, Register, Tensor, walk
 from nki_lang.semantics import TRAITS
 from nki_lang.semantics.floats import engine_floats
 
@@ -166,14 +167,11 @@ class _TaintFlow:
             yield from (replace(read, result=tensor.name) for read in origins.values())
 
     def _block(self, body: Block) -> None:
-        for statement in body:
-            if isinstance(statement, Instruction):
-                self._instruction(statement)
-            elif isinstance(statement, NoReorder):
-                self._block(statement.body)
+        for instruction, certain in program_order(body, enters_loops=False):
+            if certain:
+                self._instruction(instruction)
             else:
-                for instruction in walk(statement.body):
-                    self._write_clean(instruction)
+                self._write_clean(instruction)
 
     def _instruction(self, instruction: Instruction) -> None:
         if is_fresh_fill(instruction):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Protocol
 
+from nki_lang.analysis.liveness import accesses_of
 from nki_lang.base.errors import NkiError, NkiExecutionError
 from nki_lang.base.memory import MemoryRegion
-from nki_lang.execute.liveness import accesses_of
 from nki_lang.execute.loops import loop_step
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import OPERAND_ERRORS, Step, failure, prepare

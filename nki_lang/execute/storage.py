@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from nki_lang.analysis.regions import dense_pattern
 from nki_lang.base.dtypes import Array
 from nki_lang.base.errors import NkiExecutionError
 from nki_lang.ir.coverage import Coverage, Piece
 from nki_lang.ir.fresh import FRESH_BYTE
 from nki_lang.ir.types import Access, Tensor
 
-__all__ = ["Layout", "Storage", "dense_pattern", "outside", "whole"]
+__all__ = ["Layout", "Storage", "outside", "whole"]
 
 
 class Layout(NamedTuple):
@@ -219,17 +219,6 @@ def _start(access: Access, extra: int, width: int) -> tuple[int, int]:
         return divmod(access.offset + extra, width)
     partition, column = divmod(access.offset, width)
     return partition, column + extra
-
-
-@functools.lru_cache(maxsize=4096)
-def dense_pattern(shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Return (step, extent) of each dimension of a dense tensor."""
-    pattern: list[tuple[int, int]] = []
-    step = 1
-    for extent in reversed(shape):
-        pattern.append((step, extent))
-        step *= extent
-    return tuple(reversed(pattern))
 
 
 def whole(tensor: Tensor) -> Access:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from nki_lang.analysis.liveness import accesses_of, written_by
+from nki_lang.analysis.regions import may_overlap
 from nki_lang.base.errors import warn_at
 from nki_lang.base.memory import MemoryRegion
-from nki_lang.execute.liveness import accesses_of, written_by
 from nki_lang.execute.memory import Memory
 from nki_lang.execute.prepare import is_skipped
-from nki_lang.execute.regions import may_overlap
 from nki_lang.ir.fresh import is_fresh_fill
 from nki_lang.ir.types import Access, Block, Instruction, NoReorder, walk
 

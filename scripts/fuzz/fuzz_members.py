@@ -391,7 +391,7 @@ def read_klir(files: Files, folder: Path) -> None:
 
 
 def _tensors(kernel: Any) -> set[Any]:
-    from nki_lang.execute.liveness import accesses_of
+    from nki_lang.analysis.liveness import accesses_of
 
     named = {a.tensor for step in kernel.instructions() for a in accesses_of(step)}
     return named | {*kernel.inputs, *kernel.outputs}

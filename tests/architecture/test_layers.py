@@ -60,6 +60,19 @@ def test_imports_go_down_only(package: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_inside_of_execute_is_imported_by_execute_only() -> None:
+    allowed = ("nki_lang.execute", "nki_lang.execute.checks", "nki_lang.execute.hosts")
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for package in (*LAYERS, "compat")
+        for path in sources(package)
+        if ROOT / "nki_lang" / "execute" not in path.parents
+        for line, name in imports_of(path, dotted=True)
+        if name.startswith("nki_lang.execute.") and name not in allowed
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize("package", LAYERS)
 def test_no_string_names_a_module_of_a_higher_layer(package: str) -> None:
     higher = [name for name, layer in LAYERS.items() if layer > LAYERS[package]]

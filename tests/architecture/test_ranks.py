@@ -37,7 +37,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"strict"},
         {"ir"},
         {"frontend", "semantics", "klir"},
-        {"isa", "tracing"},
+        {"isa", "tracing", "analysis"},
         {"language", "collectives", "execute"},
         {"kernel"},
         {"beta1"},

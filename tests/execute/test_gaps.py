@@ -12,7 +12,7 @@ import nki_lang.language as nl
 from neff import runtime
 from neff.compiler import compile_kernel
 from nki_lang import jit
-from nki_lang.execute.gaps import gaps_of
+from nki_lang.analysis.gaps import gaps_of
 from tests.compiler.kernels import doubled_by_halves, traced
 
 X = np.ones((128, 64), np.float32)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nki_lang.analysis.coalescing import coalesce
+from nki_lang.analysis.forwarding import forward
+from nki_lang.analysis.regions import adjacent, compose, may_overlap
 from nki_lang.execute import load
-from nki_lang.execute.coalescing import coalesce
-from nki_lang.execute.forwarding import forward
-from nki_lang.execute.regions import adjacent, compose, may_overlap
 from nki_lang.ir import Access, Engine, ForLoop, Register
 from tests.counting import steps_taken
 from tests.execute.handmade import full, instruction, kernel, part, tensor
@@ -262,6 +262,6 @@ def test_looking_through_copies_is_linear_in_the_uses_of_a_tile():
     for count in (100, 400):
         statements, kernel_ir = body(count), kernel([], [Z], body(count))
         steps.append(
-            steps_taken(lambda b=statements, k=kernel_ir: forward(b, k), "execute/forwarding")
+            steps_taken(lambda b=statements, k=kernel_ir: forward(b, k), "analysis/forwarding")
         )
     assert steps[1] < 4.6 * steps[0]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_lang.analysis.regions import may_overlap
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.report import Finding
-from nki_lang.execute.regions import may_overlap
 from nki_lang.ir.types import Access, Instruction
 
 __all__ = ["AccumulationCheck"]

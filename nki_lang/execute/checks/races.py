@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.analysis.regions import may_overlap
 from nki_lang.base.dtypes import Array
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.execute.checks.base import Check, Step
@@ -31,7 +32,6 @@ from nki_lang.execute.checks.order import Clock, Order, join
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.checks.transfers import InstructionOrder, is_suspect
 from nki_lang.execute.memory import Rows
-from nki_lang.execute.regions import may_overlap
 from nki_lang.ir.types import Access, Instruction
 
 __all__ = ["RaceCheck"]

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.analysis.regions import may_overlap
 from nki_lang.base.dtypes import Array
 from nki_lang.execute.checks.base import Step
 from nki_lang.execute.checks.report import Finding
 from nki_lang.execute.memory import Memory
-from nki_lang.execute.regions import may_overlap
 from nki_lang.ir.types import Access, Instruction
 from nki_lang.semantics import TRAITS
 from nki_lang.semantics.numbers import convert

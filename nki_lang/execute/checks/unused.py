@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from nki_lang.analysis.regions import dense_pattern, may_overlap
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.source import SourceLocation
 from nki_lang.execute.checks.base import Check, Step
 from nki_lang.execute.checks.report import Finding
-from nki_lang.execute.regions import may_overlap
-from nki_lang.execute.storage import dense_pattern
 from nki_lang.execute.tracking import keeps_old
 from nki_lang.ir.types import Access, Instruction
 

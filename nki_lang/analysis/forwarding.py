@@ -16,9 +16,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nki_lang.analysis.liveness import accesses_of
+from nki_lang.analysis.regions import compose, may_overlap
 from nki_lang.base.memory import MemoryRegion
-from nki_lang.execute.liveness import accesses_of
-from nki_lang.execute.regions import compose, may_overlap
 from nki_lang.ir.types import (
     Access,
     Block,

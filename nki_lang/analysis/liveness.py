@@ -9,16 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from nki_lang.base.dtypes import Array
 from nki_lang.base.memory import MemoryRegion
-from nki_lang.execute.memory import Memory
 from nki_lang.ir.types import Access, Block, Instruction, Tensor, walk
 from nki_lang.semantics import TRAITS
 
 __all__ = ["Slots", "accesses_in", "accesses_of", "assign_slots", "written_by"]
+
+
+class LendableMemory(Protocol):
+    """A memory whose tensors may use storage that the caller owns (``execute.Memory``)."""
+
+    def lend(self, tensor: Tensor, data: Array) -> None:
+        """Give a tensor these bytes (flat uint8) as its storage."""
+        ...
+
+    def bytes_of(self, tensor: Tensor) -> int:
+        """Return the number of bytes of the tensor as it is stored there."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +40,7 @@ class Slots:
     of: tuple[tuple[Tensor, int], ...]
     sizes: tuple[int, ...]
 
-    def lend(self, memory: Memory) -> None:
+    def lend(self, memory: LendableMemory) -> None:
         """Allocate the slots and use them as storage of the tensors."""
         slots = [np.zeros(size, np.uint8) for size in self.sizes]
         for tensor, slot in self.of:

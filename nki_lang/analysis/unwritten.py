@@ -13,21 +13,18 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
+from nki_lang.analysis.fresh import MATMUL_OPS, inside
+from nki_lang.analysis.liveness import accesses_in, written_by
+from nki_lang.analysis.program_order import program_order
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.source import SourceLocation
-from nki_lang.execute.fresh import MATMUL_OPS, certain_iterations, inside
-from nki_lang.execute.liveness import accesses_in, written_by
 from nki_lang.ir.coverage import Coverage, piece_of
 from nki_lang.ir.fresh import SCALE_OPERANDS, is_fresh_fill
 from nki_lang.ir.types import (
     Access,
     Block,
-    ForLoop,
     Instruction,
-    NoReorder,
     Tensor,
-    WhileLoop,
-    walk,
 )
 from nki_lang.semantics import TRAITS
 
@@ -89,17 +86,12 @@ class _ReadFollower:
         """Record the reads and writes of the statements; of a loop, those of its first
         iteration.
         """
-        for statement in body:
-            if isinstance(statement, Instruction):
-                if not is_fresh_fill(statement):
-                    self._reads(statement)
-                    self._writes(statement)
-            elif isinstance(statement, NoReorder) or _has_certain_iteration(statement):
-                self.follow(statement.body)
-            else:
-                for instruction in walk(statement.body):
-                    if not is_fresh_fill(instruction):
-                        self._writes(instruction)
+        for instruction, certain in program_order(body, enters_loops=True):
+            if is_fresh_fill(instruction):
+                continue
+            if certain:
+                self._reads(instruction)
+            self._writes(instruction)
 
     def _reads(self, instruction: Instruction) -> None:
         traits = TRAITS.get(instruction.op)
@@ -147,7 +139,3 @@ class _ReadFollower:
                 coverage.finish()
             else:
                 coverage.add(piece_of(access))
-
-
-def _has_certain_iteration(loop: ForLoop | WhileLoop) -> bool:
-    return isinstance(loop, ForLoop) and certain_iterations(loop) > 0

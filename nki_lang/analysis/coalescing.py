@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from nki_lang.execute.regions import adjacent, may_overlap
+from nki_lang.analysis.regions import adjacent, may_overlap
 from nki_lang.ir.types import Access, Block, Instruction, KernelIR, Statement, with_operands
 from nki_lang.semantics import TRAITS
 

@@ -11,9 +11,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nki_lang.analysis.liveness import accesses_in, accesses_of
+from nki_lang.analysis.program_order import certain_iterations
+from nki_lang.analysis.regions import dense_pattern
 from nki_lang.base.memory import MemoryRegion
-from nki_lang.execute.liveness import accesses_in, accesses_of
-from nki_lang.execute.storage import dense_pattern
 from nki_lang.ir.coverage import Coverage, piece_of
 from nki_lang.ir.fresh import fresh_fill, is_fresh_fill, scales_in
 from nki_lang.ir.types import (
@@ -28,7 +29,7 @@ from nki_lang.ir.types import (
 )
 from nki_lang.semantics import TRAITS
 
-__all__ = ["MATMUL_OPS", "certain_iterations", "filled_in", "inside", "with_fresh_memory"]
+__all__ = ["MATMUL_OPS", "filled_in", "inside", "with_fresh_memory"]
 
 _MAX_TRACKED_BYTES = 1 << 28
 """A larger tensor counts as written: the map of its bytes would take too much memory."""
@@ -277,13 +278,6 @@ class _Filler:
 
 def _is_full(coverage: Coverage) -> bool:
     return coverage.try_finish() or not coverage.holes().any()
-
-
-def certain_iterations(loop: ForLoop) -> int:
-    """Return the number of iterations that the loop certainly has; 0 when it is unknown."""
-    bounds = (loop.start, loop.stop, loop.step)
-    is_static = loop.step != 0 and all(type(value) is int for value in bounds)
-    return len(range(*bounds)) if is_static else 0  # type: ignore[arg-type]
 
 
 def inside(access: Access) -> bool:

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 
 from nki_lang.ir.types import Access
 
-__all__ = ["adjacent", "compose", "may_overlap"]
+__all__ = ["adjacent", "compose", "dense_pattern", "may_overlap"]
 
 Box = tuple[tuple[int, int], ...]
 Dims = Sequence[tuple[int, int]]
 
 
-def _row_major(shape: Sequence[int]) -> list[tuple[int, int]]:
+@functools.lru_cache(maxsize=4096)
+def dense_pattern(shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """Return (step, extent) of each dimension of a dense tensor."""
-    dims: list[tuple[int, int]] = []
+    pattern: list[tuple[int, int]] = []
     step = 1
     for extent in reversed(shape):
-        dims.append((step, extent))
+        pattern.append((step, extent))
         step *= extent
-    return dims[::-1]
+    return tuple(reversed(pattern))
 
 
 def _split(offset: int, dims: Dims) -> list[int] | None:
@@ -78,7 +79,7 @@ def _walked(step: int, dims: Dims) -> int | None:
 
 def _box(access: Access) -> Box | None:
     """Return the range of indices along each dimension of the tensor, or None if it is no box."""
-    dims = _row_major(access.tensor.shape)
+    dims = dense_pattern(access.tensor.shape)
     size = access.element_type.itemsize
     if size != access.tensor.dtype.itemsize or 0 in access.shape:
         return None
@@ -123,7 +124,7 @@ def compose(access: Access, source: Access) -> Access | None:
     merged_dims: list[tuple[int, int]] = []
     source_steps: list[int] = []
     for (unit, extent), (step, _) in zip(
-        _row_major(access.tensor.shape), source.pattern, strict=True
+        dense_pattern(access.tensor.shape), source.pattern, strict=True
     ):
         if merged_dims and source_steps[-1] == step * extent:
             merged_dims[-1] = (unit, merged_dims[-1][1] * extent)

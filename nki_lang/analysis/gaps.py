@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from nki_lang.analysis.liveness import written_by
+from nki_lang.analysis.program_order import program_order
 from nki_lang.base.dtypes import Array
 from nki_lang.base.source import SourceLocation
-from nki_lang.execute.liveness import written_by
 from nki_lang.ir.coverage import Coverage, Piece, piece_of
 from nki_lang.ir.fresh import is_fresh_fill
-from nki_lang.ir.types import Access, Block, Instruction, NoReorder, Tensor, walk
+from nki_lang.ir.types import Access, Block, Instruction, Tensor, walk
 
 __all__ = ["COPY_OPS", "Gap", "gaps_of"]
 
@@ -133,19 +134,16 @@ class _ResultWrites:
         return coverage.holes()
 
     def _block(self, body: Block) -> None:
-        for statement in body:
-            if isinstance(statement, Instruction):
-                self._instruction(statement)
-            elif isinstance(statement, NoReorder):
-                self._block(statement.body)
+        for instruction, certain in program_order(body, enters_loops=False):
+            if is_fresh_fill(instruction):
+                continue
+            if certain:
+                self._instruction(instruction)
             else:
-                for instruction in walk(statement.body):
-                    for access in () if is_fresh_fill(instruction) else written_by(instruction):
-                        self._write(access, instruction)
+                for access in written_by(instruction):
+                    self._write(access, instruction)
 
     def _instruction(self, instruction: Instruction) -> None:
-        if is_fresh_fill(instruction):
-            return
         for access in written_by(instruction):
             if not self._write(access, instruction) or instruction.op not in COPY_OPS:
                 continue
