@@ -117,3 +117,13 @@ def test_the_table_in_the_documentation_is_the_codes(update_golden: bool) -> Non
         PAGE.write_text(before + begin + expected + end + after)
         return
     assert inside == expected
+
+
+def test_a_callback_of_a_framework_is_a_transfer_to_the_host() -> None:
+    module = _module(
+        "x = f32[2] parameter(0)\n"
+        'ROOT r = f32[2] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback"'
+    )
+    with pytest.raises(NeffCompileError, match="calls Python while the program runs") as refused:
+        compile(module, target="trn2")
+    assert refused.value.code == "NEFF-HOST"

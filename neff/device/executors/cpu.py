@@ -18,6 +18,7 @@ import numpy as np
 
 from hlo_tools.frameworks.jax_versions import check_version
 from hlo_tools.types.opcodes import OPCODES
+from neff.device.frameworks.callbacks import callbacks_of
 from neff.device.pjrt.buffers import Buffer
 from neff.device.pjrt.status import Status, StatusError
 from neff.device.pjrt.topology import Device
@@ -135,6 +136,13 @@ def compiled(
     try:
         converted = jaxlib_api.private("_jax").mlir.hlo_to_stablehlo(executed)
         chosen = xla_client.DeviceList(tuple(devices[ident] for ident in options.device_ids))
+        if functions := callbacks_of(executed):
+            if options.num_partitions == 1:  # nothing to partition by the calls' shardings
+                build.executable_build_options.use_shardy_partitioner = False
+            mlir = import_module("jax._src.interpreters.mlir")
+            with mlir.make_ir_context():
+                parsed = mlir.ir.Module.parse(converted)
+                return client.compile_and_load(parsed, chosen, build, functions)
         return client.compile_and_load(converted, chosen, build)
     except Exception as error:
         raise refusal(program.name, opcode_counts(program.module), error) from error

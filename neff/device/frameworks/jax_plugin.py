@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from hlo_tools.errors import HloUnsupportedError
 from hlo_tools.frameworks.jax_versions import check_version
-from neff.device.frameworks.callbacks import refuse_callbacks
+from neff.device.frameworks.callbacks import register_callbacks
 from neff.device.pjrt.topology import PLATFORM
 from neff.device.plugin import the_plugin
 
@@ -43,7 +43,7 @@ def register() -> None:
     getattr(xla_bridge, "_nonexperimental_plugins", set[str]()).add(PLATFORM)
     xla_bridge.register_plugin(PLATFORM, priority=_PRIORITY, c_api=plugin.capsule())
     _lower_decompositions()
-    refuse_callbacks()
+    register_callbacks()
 
 
 def _lower_decompositions() -> None:

@@ -44,6 +44,8 @@ _COMMUNICATION = opcodes_of_kind("collective") | {
 TensorSpec = tuple[tuple[int, ...], np.dtype[Any]]
 """(shape, dtype) of one parameter or result."""
 
+_TOKEN: TensorSpec = ((), np.dtype(np.bool_))
+
 
 def as_hlo(text_format: str, code: bytes) -> bytes:
     """The serialized HLO module of a program in one of PJRT's formats.
@@ -86,6 +88,8 @@ def signature(module: bytes) -> tuple[str, list[TensorSpec], list[TensorSpec]]:
 def _leaves(shape: Any) -> list[TensorSpec]:
     if shape.is_tuple():
         return [leaf for element in shape.tuple_shapes() for leaf in _leaves(element)]
+    if not shape.is_array():  # a token: frameworks pass an empty array of bool for it
+        return [_TOKEN]
     return [(tuple(shape.dimensions()), np.dtype(shape.numpy_dtype()))]
 
 
