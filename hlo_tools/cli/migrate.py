@@ -22,6 +22,9 @@ __all__ = ["command"]
 
 def command(
     file: Annotated[str, typer.Argument(help="A Python file with kernels of an earlier version.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="The script's own arguments, after --.")
+    ] = None,
     output: Annotated[
         str, typer.Option("--output", "-o", help="Output file; - is stdout.", metavar="FILE")
     ] = "-",
@@ -54,6 +57,7 @@ def command(
 
     Example: nki-hlo migrate old.py -o new.py
     Example: nki-hlo migrate kernels.py --to 0.7 --kernel softmax --arg x=bfloat16[128,512]
+    Example: nki-hlo migrate old.py -o new.py -- --steps 2
     Example: nki-hlo migrate old.py -o new.py --kernel softmax --arg x=bfloat16[128,512]
     """
     if values and not kernel:
@@ -63,7 +67,12 @@ def command(
     if version not in VERSIONS:
         raise typer.BadParameter(f"--to takes {' or '.join(VERSIONS)}, not {version!r}")
     migration = migrate_file(
-        Path(file), kernel, parse_arguments(values or []), _extents(grid, kernel)
+        Path(file),
+        kernel,
+        parse_arguments(values or []),
+        _extents(grid, kernel),
+        version,
+        arguments or [],
     )
     if output == "-":
         console.line(migration.text.rstrip("\n"))

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import tempfile
 import unittest
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,7 +64,7 @@ def require_libcst() -> None:
 
 def migrate_file(
     path: Path, kernel: str = "", arguments: Mapping[str, Value] | None = None,
-    grid: tuple[int, ...] = (), version: str = "0.7",
+    grid: tuple[int, ...] = (), version: str = "0.7", words: Sequence[str] = (),
 ) -> Migration:  # fmt: skip
     """Rewrite a file: of beta 1 with the facts of a run, of NKI 0.2 to 0.6 by the rules of a version.
 
@@ -74,6 +74,7 @@ def migrate_file(
         arguments: by parameter.
         grid: launch grid of that call.
         version: of the result, for files of NKI 0.2 to 0.6.
+        words: the script's own arguments.
 
     Raises:
         HloFileError: HLO-NO-FILE.
@@ -86,14 +87,25 @@ def migrate_file(
         raise HloFileError("there is no such file", code="HLO-NO-FILE", place=str(path),
                            remedy="pass the path of a Python file")  # fmt: skip
     source = path.read_text()
-    if "neuronxcc" not in source:
-        return _from_earlier(path, source, kernel, arguments or {}, grid, version)
-    recorder = _recorded(path, source, kernel, arguments or {}, grid)
+    with _script_words(path, words):
+        if "neuronxcc" not in source:
+            return _from_earlier(path, source, kernel, arguments or {}, grid, version)
+        recorder = _recorded(path, source, kernel, arguments or {}, grid)
     if not recorder.facts.calls:
         raise HloError("no beta 1 kernel ran", code="HLO-MIGRATE-RUN", place=str(path),
                        remedy="name a kernel and its arguments: --kernel NAME --arg x=float32[128,512]")  # fmt: skip
     result = rewrite_beta1(source, recorder.facts)
     return Migration(result.text, result.markers, result.literals, tuple(recorder.launches))
+
+
+@contextlib.contextmanager
+def _script_words(path: Path, words: Sequence[str]) -> Generator[None]:
+    """Let a script see its own arguments, as ``python FILE WORDS`` does."""
+    outer, sys.argv = sys.argv, [str(path), *words]
+    try:
+        yield
+    finally:
+        sys.argv = outer
 
 
 def _from_earlier(

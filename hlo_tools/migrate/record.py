@@ -161,7 +161,7 @@ class Recorder:
             if id(called) in self.simulated
             else getattr(called, "kernel", called)
         )
-        if not isinstance(kernel, Kernel) or not (args or kwargs):
+        if not isinstance(kernel, Kernel):
             return
         function: Value = kernel.func
         name, grid = getattr(function, "__name__", ""), kernel.grid

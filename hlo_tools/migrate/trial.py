@@ -87,8 +87,11 @@ def _tried(
     try:
         if not isinstance(kernel, Kernel):
             kernel = Kernel(kernel)
-        if grid and isinstance(kernel, Beta1Kernel):
-            kernel = kernel[grid]
+        if isinstance(kernel, Beta1Kernel):
+            kernel = Beta1Kernel(
+                kernel.func, target=kernel.target
+            )  # mode="simulation" would not run the NEFF
+            kernel = kernel[grid] if grid else kernel
         elif grid and "grid" in signature(kernel.func).parameters:
             kwargs = {**kwargs, "grid": grid}
         elif grid:

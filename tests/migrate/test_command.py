@@ -66,6 +66,15 @@ def test_the_tests_of_a_script_are_recorded_and_prove_it(
     assert "@nki.jit\ndef doubled(x):" in new.read_text()
 
 
+def test_a_script_sees_its_own_arguments(script: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script.write_text(
+        SCRIPT + "import sys\nfor _ in sys.argv[1:]:\n    doubled(np.ones((8, 16), 'f4'))\n"
+    )
+    assert main(["migrate", str(script), "--no-proof"]) == 3
+    assert main(["migrate", str(script), "--no-proof", "--", "--once"]) == 0
+    assert "nl.multiply(nl.load(x), 2.0)" in capfd.readouterr().out
+
+
 def test_markers_are_reported_and_never_proven(
     script: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
