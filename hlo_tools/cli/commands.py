@@ -84,6 +84,7 @@ PROGRAM: Final = Program(
         Command("profile", "", "Estimate where a script's programs spend time.", SCRIPTS),
         Command("grade", "", "Judge kernels against a reference.", SCRIPTS),
         Command("tune", "", "Estimate a kernel with many parameters.", SCRIPTS),
+        Command("watch", "", "Check and estimate a script's kernels on each save.", SCRIPTS),
         _on_modules("evaluate", "hlo_tools.cli.evaluate", "Evaluate a module.", CHECK),
         _on_modules(
             "bisect", "hlo_tools.cli.bisect", "Find where two evaluations first differ.", CHECK
