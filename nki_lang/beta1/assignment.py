@@ -9,11 +9,11 @@ from nki_lang.base.memory import MemoryRegion
 from nki_lang.beta1 import elementwise
 from nki_lang.beta1.access import select
 from nki_lang.beta1.movement import broadcast, copy
-from nki_lang.beta1.operands import cut, fitted, operator_of, require_tile
+from nki_lang.beta1.operands import cut, fitted, operator_of, require_same_dtype, require_tile
 from nki_lang.beta1.results import redirect, run_masked
 from nki_lang.beta1.session import require_session
 from nki_lang.beta1.tile import OPERATIONS, Tile
-from nki_lang.beta1.values import MaskLike, OperatorLike, Value
+from nki_lang.beta1.values import ElementLike, MaskLike, OperatorLike, Value
 from nki_lang.isa.dma import dma_copy
 from nki_lang.isa.movement import memset, tensor_copy
 
@@ -27,14 +27,18 @@ class LoopValue:
         tile: the value of one iteration.
         op: the operator that folds.
         mask: elements that take part.
+        dtype: element type of the result, or None for that of the tile it is assigned to.
     """
 
-    __slots__ = ("mask", "op", "tile")
+    __slots__ = ("dtype", "mask", "op", "tile")
 
-    def __init__(self, tile: Tile, op: OperatorLike, mask: MaskLike) -> None:
+    def __init__(
+        self, tile: Tile, op: OperatorLike, mask: MaskLike, dtype: ElementLike = None
+    ) -> None:
         self.tile = tile
         self.op = op
         self.mask = mask
+        self.dtype = dtype
 
 
 def assign(target: Tile, value: Value) -> None:
@@ -42,6 +46,7 @@ def assign(target: Tile, value: Value) -> None:
     session = require_session()
     session.filled.add(target.base.storage.name)
     if isinstance(value, LoopValue):
+        require_same_dtype(target, value.dtype, "nl.loop_reduce")
         operator: Value = operator_of(value.op)
         value = elementwise.binary(operator.name, target, value.tile, target.dtype, value.mask)
     if isinstance(value, Tile):

@@ -21,7 +21,7 @@ from nki_lang.beta1.creation import par_dim, shared_constant, shared_identity_ma
 from nki_lang.beta1.index import arange, mgrid
 from nki_lang.beta1.kernel import nc, num_programs, program_id, program_ndim, spmd_dim
 from nki_lang.beta1.mask import mask_boxes
-from nki_lang.beta1.operands import require_same_dtype, require_tile
+from nki_lang.beta1.operands import require_tile
 from nki_lang.beta1.signature import checked_call
 from nki_lang.beta1.tile import Tile
 from nki_lang.beta1.values import AxisLike, ElementLike, MaskLike, OperatorLike, ShapeLike, Value
@@ -344,9 +344,8 @@ def loop_reduce(
     dtype: ElementLike = None,
     mask: MaskLike = None,
 ) -> Value:
-    """A value that the loop folds into the tile it is assigned to."""
-    require_same_dtype(x, dtype, "nl.loop_reduce")
-    return LoopValue(require_tile(x, "nl.loop_reduce"), op, mask)
+    """A value that the loop folds into the tile it is assigned to, whose type ``dtype`` names."""
+    return LoopValue(require_tile(x, "nl.loop_reduce"), op, mask, dtype)
 
 
 @checked_call

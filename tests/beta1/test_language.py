@@ -339,9 +339,12 @@ def test_a_dtype_that_the_written_tile_does_not_have_is_refused() -> None:
         nisa.tensor_copy_predicated(src=source, dst=target, predicate=source > 0, dtype=dtype)
 
     assert refused(lambda x: predicated(x, nl.bfloat16)) == "NKI-BETA1-UNSUPPORTED"
-    assert refused(lambda x: nl.loop_reduce(nl.load(x), nl.add, [0], dtype=nl.bfloat16)) == (
-        "NKI-BETA1-UNSUPPORTED"
-    )
+
+    def folded(x: Any) -> None:
+        total = nl.zeros((128, 64), nl.float32)
+        total[...] = nl.loop_reduce(nl.load(x), nl.add, [0], dtype=nl.bfloat16)
+
+    assert refused(folded) == "NKI-BETA1-UNSUPPORTED"
 
     def kernel(x: Any) -> Any:
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
@@ -416,3 +419,25 @@ def test_a_counter_places_tiles_as_a_body_that_is_traced_once() -> None:
 
     x = numbers(128, 1024)
     np.testing.assert_array_equal(kernel(x), np.broadcast_to(x, (100, *x.shape)))
+
+
+@nki.jit
+def folded_products(left: Any, right: Any) -> Any:
+    """The products of a loop are float32; ``dtype`` names the type of the tile they add up in."""
+    result = nl.ndarray((64, 32), dtype=nl.float16, buffer=nl.shared_hbm)
+    total = nl.zeros((64, 32), nl.float16)
+    for k in nl.affine_range(2):
+        rows = nl.ds(k * 128, 128)
+        product = nl.matmul(nl.load(left[rows, :]), nl.load(right[rows, :]), transpose_x=True)
+        total[...] = nl.loop_reduce(product, op=np.add, loop_indices=[k], dtype=nl.float16)
+    nl.store(result, total)
+    return result
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_loop_reduce_rounds_to_the_tile_that_it_is_assigned_to(run: str, seed: int) -> None:
+    left = np.random.default_rng(seed).integers(-3, 4, (256, 64)).astype(np.float16)
+    right = np.random.default_rng(seed + 9).integers(-3, 4, (256, 32)).astype(np.float16)
+    expected = left.T.astype(np.float32) @ right.astype(np.float32)
+    np.testing.assert_array_equal(RUNS[run](folded_products, left, right), expected)
