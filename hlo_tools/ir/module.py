@@ -24,12 +24,7 @@ from hlo_tools.types.ids import scheme_of
 from hlo_tools.wire.large_constants import Envelope, LiteralRange, encode_varint, splice
 
 if TYPE_CHECKING:
-    from hlo_tools.schema.messages import (
-        HloComputationProto,
-        HloModuleProto,
-        OpMetadata,
-        Payload,
-    )
+    from hlo_tools.schema.messages import HloComputationProto, HloModuleProto, OpMetadata, Payload
     from hlo_tools.schema.unknown import UnknownField
     from hlo_tools.text import PrintOptions
     from hlo_tools.wire.fields import Buffer

@@ -86,10 +86,7 @@ def command(
     all_cases = cases_of(cases)
     is_correct = True
     with TemporaryDirectory(prefix="nki-hlo-") as folder:
-        expected = tuple(
-            _expected(reference, case, Path(folder) / str(number))
-            for number, case in enumerate(all_cases)
-        )
+        expected = _reference_files(reference, all_cases, Path(folder))
         gradings = [
             Grading(candidate, kernel, cores, target, all_cases, expected, checks, advice)
             for candidate in candidates
@@ -99,6 +96,15 @@ def command(
             sys.stdout.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
             sys.stdout.flush()
     return ALL_CORRECT if is_correct else SOME_WRONG
+
+
+def _reference_files(
+    reference: str, cases: tuple[Case, ...], folder: Path
+) -> tuple[tuple[Path, ...], ...]:
+    """Save the results of the reference for each case, in a folder of its own."""
+    return tuple(
+        _expected(reference, case, folder / str(number)) for number, case in enumerate(cases)
+    )
 
 
 def _expected(reference: str, case: Case, folder: Path) -> tuple[Path, ...]:
