@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hlo_tools.cli.diff_folders import are_folders, diff_folders
+from hlo_tools.cli.diff_folders import are_folders, diff_folders, opened_alike
 from hlo_tools.cli.shared import completion, console
 from hlo_tools.cli.shared.inputs import open_module
 from hlo_tools.diff import IGNORABLE, ComputationDiff, InstructionDiff, ModuleDiff, diff_modules
@@ -77,6 +77,8 @@ def command(
     Two folders are compared module by module, in one table. Modules are paired by their path, then
     by their name without XLA's number and by what they hold.
 
+    A message and a text are compared by what text holds; a note names the fields that are left out.
+
     Example: nki-hlo diff before.pb after.pb --ignore layout
 
     Example: nki-hlo diff before.pb after.pb --by source
@@ -96,12 +98,7 @@ def command(
     if by:
         return _by_place(left, right, by, form, output, exit_zero)
     ignored = {*(ignore or ()), *(() if metadata else ("metadata",))}
-    difference = diff_modules(
-        open_module(left, to_inspect=True),
-        open_module(right, to_inspect=True),
-        ignore=ignored,
-        names=names,
-    )
+    difference = diff_modules(*opened_alike(left, right), ignore=ignored, names=names)
     _write(difference, form, output)
     return 0 if difference.is_equal or exit_zero else 1
 

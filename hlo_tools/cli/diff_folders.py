@@ -9,13 +9,15 @@ import typer
 
 from hlo_tools.cli.shared import console
 from hlo_tools.cli.shared.failures import report
-from hlo_tools.cli.shared.inputs import module_files, open_module
+from hlo_tools.cli.shared.inputs import is_text, module_files, open_module
 from hlo_tools.cli.shared.progress import step
 from hlo_tools.diff import diff_modules
 from hlo_tools.diff.folders import fingerprint, pair_files
+from hlo_tools.diff.text_form import lost_in_text, through_text
 from hlo_tools.errors import HloError
+from hlo_tools.ir.module import Module
 
-__all__ = ["are_folders", "diff_folders"]
+__all__ = ["are_folders", "diff_folders", "opened_alike"]
 
 _UNREAD_EXIT_CODE = 3
 _COUNTS = ("alike", "changed", "removed", "added")
@@ -62,10 +64,7 @@ def diff_folders(
     for number, (before, after) in enumerate(paired.pairs):
         step(before, number, len(paired.pairs))
         try:
-            difference = diff_modules(
-                open_module(before, to_inspect=True), open_module(after, to_inspect=True),
-                ignore=ignored, names=names,
-            )  # fmt: skip
+            difference = diff_modules(*opened_alike(before, after), ignore=ignored, names=names)
         except HloError as error:
             unread.append(error)
             continue
@@ -85,6 +84,21 @@ def diff_folders(
         return _UNREAD_EXIT_CODE
     is_equal = all(row.equal for row in rows) and not (paired.removed or paired.added)
     return 0 if is_equal or exit_zero else 1
+
+
+def opened_alike(left: str, right: str) -> tuple[Module, Module]:
+    """Both modules; a message beside a text as its own text would hold it, with a note."""
+    modules = open_module(left, to_inspect=True), open_module(right, to_inspect=True)
+    text_sides = is_text(left), is_text(right)
+    if text_sides[0] == text_sides[1]:
+        return modules
+    message, text = modules if text_sides[1] else reversed(modules)
+    if message.holds_unknown_fields:  # it has no text
+        return modules
+    copy = through_text(message, text)
+    if lost := lost_in_text(message, copy):
+        console.note(f"not compared, since text does not hold it: {', '.join(lost)}")
+    return (copy, text) if text_sides[1] else (text, copy)
 
 
 def _files(folder: str) -> list[tuple[str, str]]:

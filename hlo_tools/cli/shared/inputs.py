@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from hlo_tools.ir.module import Module
     from hlo_tools.ir.overview import ModuleOutline
 
-__all__ = ["SUFFIXES", "load_input", "look_at_each", "module_files", "open_module", "open_outline"]
+__all__ = [
+    "SUFFIXES",
+    "is_text",
+    "load_input",
+    "look_at_each",
+    "module_files",
+    "open_module",
+    "open_outline",
+]
 
 Found = TypeVar("Found")
 
@@ -73,6 +81,16 @@ def _note_unknown(path: str) -> None:
         f"{path}: the module has fields that this version does not know and does not show; "
         "nki-hlo verify lists them"
     )
+
+
+def is_text(name: str) -> bool:
+    """Return True if a file is HLO text that is not compressed."""
+    path = Path(name)
+    if not path.is_file():
+        return False
+    with open(path, "rb") as stream:
+        match = _TEXT.match(stream.read(_HEAD))
+    return match is not None and not match[0].endswith(b"{")
 
 
 def look_at_each(
