@@ -35,6 +35,7 @@ from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, transp
 from neff.compiler.lowering.origins import computing
 from neff.compiler.lowering.over_rows import Contraction, OverRows
 from neff.compiler.lowering.reaches import Reach, tight
+from neff.compiler.lowering.right_batches import RightBatches
 from neff.compiler.lowering.spreads import RowEmitter, Spread
 from neff.compiler.lowering.task import Port, Task, core_share, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable, tiles
@@ -262,6 +263,15 @@ class RowKernel:
             return 1
         return max(1, min(self.tuning.wide // columns, max_row_bytes // max(1, self.group.alive())))
 
+    def is_stacked(self, number: int) -> bool:
+        """Return True if a view has the rows of all batches at one step from each other, and a batch
+        has one tile.
+        """
+        if len(self.dims) != 1 or self.dims[0].extent > PARTITIONS:
+            return False
+        steps = zip(self.group.rows, self.steps, strict=True)
+        return len(merge([Dim(extent, (views[number],)) for extent, views in steps])) == 1
+
     def run(self, tensors: dict[str, Tile]) -> None:
         group = self.group
         affordable(prod(group.rows) // PARTITIONS // self.together)
@@ -275,7 +285,12 @@ class RowKernel:
         else:
             pieces = self._own(pieces)
         shared.loads = loads = self._loads(tensors, [piece for piece, _ in pieces])
+        shared.right_batches = {
+            key: RightBatches(product.right, product.dtype, 0 if self.block else product.batch)
+            for key, product in group.products.items()
+        }
         resident = sum(map(self._resident, group.products)) + loads.resident
+        resident += sum(batches.resident for batches in shared.right_batches.values())
         free_bytes = Budget(self.target).working_bytes(resident)
         depth = max(
             1, min(self.tuning.at_once, free_bytes // max(1, group.alive() * self.together))
@@ -374,6 +389,7 @@ class _Shared:
         sums: sums over all rows, by node, in PSUM.
         over: sums of products that contract the rows, by node.
         rights: right operands, by product, each with its batch index.
+        right_batches: small right operands, by product.
         cut: (first, count) of the columns of this pass; None for all.
         loads: rows of operands in SBUF.
         lefts: rows of left operands in SBUF, by product.
@@ -386,6 +402,7 @@ class _Shared:
     rights: dict[int, tuple[Tile, list[Tile]]] = field(
         default_factory=dict[int, tuple[Tile, list[Tile]]]
     )
+    right_batches: dict[int, RightBatches] = field(default_factory=dict[int, RightBatches])
     cut: tuple[int, int] | None = None
     sums: dict[int, Tile] = field(default_factory=dict[int, Tile])
     over: dict[int, Contraction] = field(default_factory=dict[int, Contraction])
@@ -595,7 +612,8 @@ class _RowTile:
         offset = self._piece.offsets[number]
         tensor = self._shared.tensors[view.buffer]
         loaded = self._shared.lefts.get(id(node))
-        if loaded is not None and along and self._where == loaded.where:
+        is_stacked = self._kernel.is_stacked(number)
+        if loaded is not None and along and (is_stacked or self._where == loaded.where):
             first, remainder = divmod(offset - loaded.offset, along)
             if not remainder and 0 <= first <= loaded.count - rows:
                 return [tile[:, first : first + rows] for tile in loaded.tiles]
@@ -613,10 +631,14 @@ class _RowTile:
         kernel = self._kernel
         if len(kernel.dims) != 1 or not along:
             return self._partitions
-        start = sum(
-            index * steps[number] for index, steps in zip(self._where, kernel.steps, strict=False)
-        )
-        left = kernel.dims[0].extent - (offset - start) // along
+        rows, start = prod(kernel.group.rows), 0
+        if not kernel.is_stacked(number):
+            rows = kernel.dims[0].extent
+            start = sum(
+                index * steps[number]
+                for index, steps in zip(self._where, kernel.steps, strict=False)
+            )
+        left = rows - (offset - start) // along
         assert product.left is not None
         depth = -(-product.left.view.shape[-1] // PARTITIONS)
         ahead = (
@@ -631,12 +653,15 @@ class _RowTile:
         loaded = self._shared.rights.get(key)
         if loaded is not None and loaded[0] == (batch_index, self._cut):
             return loaded[1]
+        tensor = self._shared.tensors[view.buffer]
+        small = self._shared.right_batches[key].tile(tensor, batch_index)
+        if small is not None:
+            return [small]
         depth, columns = view.shape[-2:]
         down, along = view.strides[-2:]
         exact = self._kernel.exact
         matrix = Matrix(product.right, depth, columns, down, along, product.dtype, exact)
         start = sum(index * step for index, step in zip(batch_index, view.strides, strict=False))
-        tensor = self._shared.tensors[view.buffer]
         right_tiles = blocks(tensor, matrix, start, *(self._cut or (0, columns)))
         self._shared.rights[key] = ((batch_index, self._cut), right_tiles)
         return right_tiles
