@@ -71,3 +71,23 @@ def test_a_value_that_repeats_is_not_copied() -> None:
     compile(lowered(function, *arguments), target="trn2", record=record)
     assert "transpose" not in {kernel for unit in record.units for kernel in unit.kernels}
     check(function, *arguments)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_images_with_channels_first(dtype: str, target: str) -> None:
+    """Pixels in groups of neighbors, with and without a remainder, have JAX's elements."""
+    import jax.numpy as jnp
+
+    for height, width in ((24, 24), (16, 17), (7, 37)):
+        x = jnp.asarray(values(2, height, width, 48)).astype(dtype)
+        x = x.at[0, 0, 0, 0].set(jnp.nan).at[1, -1, -1, -1].set(-jnp.inf)
+        check(lambda x: x.transpose(0, 3, 1, 2), x, target=target, tolerance=0)
+
+
+def test_neighboring_rows_come_in_one_transfer() -> None:
+    program = compile(
+        lowered(lambda x: x.transpose(0, 3, 1, 2), values(4, 32, 32, 64)), target="trn2"
+    )
+    # for each image two banks of 512 pixels: a load, four transposes, a copy and a store
+    assert program.metadata["statistics"]["instructions"] <= 4 * 2 * 7 + 8

@@ -103,25 +103,15 @@ def _block(
     columns: tuple[int, int], exact: bool,
 ) -> None:  # fmt: skip
     """Copy rows of one PSUM bank, and a block of their columns."""
-    dtype, (along, _), (_, down) = spec.source.dtype, spec.rows.steps, spec.columns.steps
-    loaded: list[Tile] = []
-    for first in range(0, rows[1], PARTITIONS):
-        count = min(PARTITIONS, rows[1] - first)
-        tile = nl.ndarray((count, columns[1]), dtype=dtype, buffer=nl.sbuf)
-        offset = starts[0] + (rows[0] + first) * along + columns[0]
-        pattern = [[along, count], [1, columns[1]]]
-        source = window(tensors[spec.source.view.buffer], spec.source, offset, pattern)
-        nisa.dma_copy(tile, source)
-        loaded.append(tile)
+    dtype, (_, down) = spec.source.dtype, spec.columns.steps
+    loaded = _loaded(spec, tensors[spec.source.view.buffer], starts[0], rows, columns, exact)
     for first in range(0, columns[1], PARTITIONS):
         count = min(PARTITIONS, columns[1] - first)
         shape = (count, rows[1])
         transposed = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
         bank = nl.ndarray(shape, dtype=dtype, buffer=nl.psum) if exact else transposed
-        for number, block in enumerate(loaded):
-            begin = number * PARTITIONS
-            target_block = bank[:, begin : begin + block.shape[0]]
-            transpose_into(target_block, block[:, first : first + count], exact=exact)
+        for places, block in loaded:
+            transpose_into(bank[:, places], block[:, first : first + count], exact=exact)
         if exact:
             nisa.tensor_copy(transposed, bank)
         offset = starts[1] + rows[0] + (columns[0] + first) * down
@@ -129,3 +119,30 @@ def _block(
             tensors[spec.target.view.buffer], spec.target, offset, [[down, count], [1, rows[1]]]
         )
         nisa.dma_copy(target, transposed)
+
+
+def _loaded(
+    spec: Exchange, tensor: Tile, start: int, rows: tuple[int, int], columns: tuple[int, int],
+    exact: bool,
+) -> list[tuple[slice, Tile]]:  # fmt: skip
+    """Load rows, and return blocks of at most 128, each with the numbers of its rows.
+
+    If each partition gets the same number of rows, these are neighbors: one transfer of long runs.
+    """
+    dtype, along = spec.source.dtype, spec.rows.steps[0]
+    begin = start + rows[0] * along + columns[0]
+    group = -(-rows[1] // PARTITIONS)
+    if exact and group > 1 and rows[1] % group == 0:
+        count = rows[1] // group
+        tile = nl.ndarray((count, group, columns[1]), dtype=dtype, buffer=nl.sbuf)
+        pattern = [[group * along, count], [along, group], [1, columns[1]]]
+        nisa.dma_copy(tile, window(tensor, spec.source, begin, pattern))
+        return [(slice(number, rows[1], group), tile[:, number]) for number in range(group)]
+    blocks: list[tuple[slice, Tile]] = []
+    for first in range(0, rows[1], PARTITIONS):
+        count = min(PARTITIONS, rows[1] - first)
+        tile = nl.ndarray((count, columns[1]), dtype=dtype, buffer=nl.sbuf)
+        pattern = [[along, count], [1, columns[1]]]
+        nisa.dma_copy(tile, window(tensor, spec.source, begin + first * along, pattern))
+        blocks.append((slice(first, first + count), tile))
+    return blocks
