@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from hlo_tools.migrate.context import Context
-from hlo_tools.migrate.facts import CallFact, PlainFact, TileFact
+from hlo_tools.migrate.facts import REDUCED_PARAMETERS, CallFact, PlainFact, TileFact
 from hlo_tools.migrate.markers import Unmigrated
 from hlo_tools.migrate.masks import Narrowing, narrowing_of
 from hlo_tools.migrate.source import dotted_name, text_of
@@ -205,12 +205,22 @@ def like_text(call: Call, name: str, context: Context) -> str:
 
 
 def written_text(dst: Destination, call: Call, context: Context) -> str:
-    """Return the code of the argument of the destination that the mask leaves."""
-    if not call.narrowing:
+    """Return the code of the elements of the destination that the mask leaves."""
+    narrowing = call.narrowing
+    if not narrowing:
         return dst.text
+    reduced = REDUCED_PARAMETERS.get(call.function, "")
+    if reduced:
+        fact = context.tile(call.arguments[reduced])
+        if fact is None or (len(fact.shape), len(dst.fact.shape)) != (2, 2):
+            raise Unmigrated("NKI-M004", text_of(call.node), "a masked reduction of more than two dimensions",
+                             "shorten the slices of the operand")  # fmt: skip
+        narrowing = {
+            axis: entry for axis, entry in narrowing.items() if axis == -2
+        }  # the partitions
     if dst.node is None:
-        return appended(dst.text, dst.fact, call.narrowing, call.node)
-    return narrowed(dst.node, dst.text, context, call.narrowing)
+        return appended(dst.text, dst.fact, narrowing, call.node)
+    return narrowed(dst.node, dst.text, context, narrowing)
 
 
 # -- functions that keep their name ---------------------------------------------------------------

@@ -14,6 +14,13 @@ __all__ = [
 Place: TypeAlias = tuple[int, int, int, int]
 """First line and column, last line and column, as libcst counts them: lines from 1."""
 
+REDUCED_PARAMETERS = {
+    **dict.fromkeys(("nisa.bn_stats", "nisa.bn_aggr", "nisa.tensor_reduce"), "data"),
+    **dict.fromkeys(("nl.sum", "nl.max", "nl.min", "nl.prod", "nl.mean"), "x"),
+    "nisa.max8": "src",
+}
+"""Functions whose mask counts the axes of this parameter; the result has the partitions only."""
+
 MAX_FACTS_PER_PLACE = 64
 """Different values that are kept for an expression; a rewrite needs one."""
 

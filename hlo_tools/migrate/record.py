@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hlo_tools.migrate.facts import (
+    REDUCED_PARAMETERS,
     BlocksFact,
     CallFact,
     Fact,
@@ -132,7 +133,7 @@ class Recorder:
         if fact is not None:
             self.facts.add_value(place, fact)
         if name:
-            boxes = _box_count(passed, result)
+            boxes = _box_count(name, passed, result)
             positional = tuple(passed)[: len(arguments)]
             self.facts.add_call(
                 place,
@@ -178,8 +179,14 @@ _WITHOUT_RESULT = frozenset({"nl.store", "nisa.dma_copy"})
 
 
 def _kept(value: Value) -> Value:
-    array: Value = value
-    return array.copy() if isinstance(value, np.ndarray) else array
+    """Return a copy of an argument; tensors of PyTorch and JAX as arrays of NumPy."""
+    if not (hasattr(value, "__array__") and hasattr(value, "shape")):
+        return value
+    host = value.detach().cpu() if hasattr(value, "detach") else value
+    try:
+        return np.array(host)
+    except (TypeError, RuntimeError):  # a type that NumPy lacks
+        return value
 
 
 class _Ignoring:
@@ -331,10 +338,13 @@ def _bound(
     return passed | dict(kwargs)
 
 
-def _box_count(passed: Mapping[str, Value], result: Value) -> int:
+def _box_count(name: str, passed: Mapping[str, Value], result: Value) -> int:
     """Return the number of boxes that the mask leaves; 1 without a mask."""
     mask = passed.get("mask")
+    reduced = passed.get(REDUCED_PARAMETERS.get(name, ""))
     tile = result if isinstance(result, Tile) else passed.get("dst")
+    if isinstance(reduced, Tile) and len(reduced.shape) == 2:
+        tile = reduced
     if not isinstance(mask, Mask) or not isinstance(tile, Tile):
         return 0 if mask is False else 1
     try:

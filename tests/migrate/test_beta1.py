@@ -205,6 +205,38 @@ def test_index_values_and_selections(tmp_path: Path) -> None:
     assert "channel_multiplier=-1" in text and "cmp_op=nl.less_equal" in text
 
 
+def test_masked_reductions_shorten_the_operand(tmp_path: Path) -> None:
+    a = normal(48, 300)
+    text, result = agree(
+        tmp_path,
+        """
+        @nki.jit
+        def kernel(a):
+            out = nl.ndarray((48, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+            i_p = nl.arange(64)[:, None]
+            tile = nl.load(a[i_p, nl.arange(300)[None, :]], mask=i_p < a.shape[0])
+            stats = nl.ndarray((64, 12), dtype=a.dtype)
+            for j in nl.affine_range(2):
+                i_f = nl.arange(256)[None, :]
+                i_s = nl.arange(6)[None, :]
+                stats[i_p, 6 * j + i_s] = nisa.bn_stats(
+                    tile[i_p, 256 * j + i_f], mask=(256 * j + i_f < 300) & (i_p < 48)
+                )
+            moments = nisa.bn_aggr(stats, mask=i_p < 48)
+            total = nl.sum(tile[i_p, i_f], axis=1, mask=(i_f < 100) & (i_p < 48))
+            nl.store(out[i_p, nl.arange(2)[None, :]], moments, mask=i_p < 48)
+            nl.store(out[i_p, 2 + nl.arange(6)[None, :]], total.broadcast_to((64, 6)), mask=i_p < 48)
+            return out
+        """,
+        a,
+    )
+    wide = a.astype(np.float64)
+    np.testing.assert_allclose(result[:, 0], wide.mean(1), atol=1e-5)
+    np.testing.assert_allclose(result[:, 1], wide.var(1), rtol=1e-4)
+    np.testing.assert_allclose(result[:, 5], wide[:, :100].sum(1), rtol=1e-4, atol=1e-4)
+    assert "nisa.bn_stats(dst=stats[0:48, 6 * j:6 * j + 6]" in text
+
+
 def test_rows_that_a_tile_names(tmp_path: Path) -> None:
     a = normal(40, 24)
     rows = np.random.default_rng(3).integers(0, 40, (16, 1)).astype(np.int32)

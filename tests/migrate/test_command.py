@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hlo_tools.cli import main
+from hlo_tools.migrate.migration import migrate_file
 from hlo_tools.migrate.proof import prove
 from hlo_tools.migrate.record import Launch
 
@@ -84,6 +85,14 @@ def test_markers_are_reported_and_never_proven(
     assert code == 1
     assert "old.py:10: [NKI-M002] nl.random_seed" in shown.err and "not proven" in shown.err
     assert "# MIGRATE NKI-M002: nl.random_seed" in shown.out
+
+
+@pytest.mark.jax
+def test_tensors_of_frameworks_are_given_to_the_proof_as_arrays(script: Path) -> None:
+    call = "import jax.numpy as jnp\nnki.jit(doubled)(jnp.ones((8, 16), jnp.bfloat16))\n"
+    script.write_text(SCRIPT.replace('(mode="simulation")', "") + call)
+    (launch,) = migrate_file(script).launches
+    assert isinstance(launch.args[0], np.ndarray) and launch.args[0].dtype.name == "bfloat16"
 
 
 def test_the_proof_can_be_left_out(script: Path, capfd: pytest.CaptureFixture[str]) -> None:
