@@ -21,7 +21,7 @@ from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.types.aliases import Alias, of_module
 from hlo_tools.types.ids import scheme_of
-from hlo_tools.wire.large_constants import Envelope, LiteralRange, encode_varint, splice
+from hlo_tools.wire.large_constants import Envelope, LiteralRange, canonical, encode_varint, splice
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import HloComputationProto, HloModuleProto, OpMetadata, Payload
@@ -311,18 +311,12 @@ class Module:
             computation.forget()
 
     def _notice_direct_edits(self) -> None:
-        """Mark the module as changed if a message was changed without :meth:`touch`.
-
-        A module with constants left in its file is not compared: its message lacks them.
-        """
+        """Mark the module as changed if a message was, except where constants stayed in the file."""
         if self._original is None or not self._given or self._kept or self._behind is not None:
             return
         message = self._proto if self._envelope is None else self._envelope
         loaded = type(message).FromString(bytes(self._original))
-        # Bytes, because messages with NaN differ from themselves.
-        if loaded.SerializeToString(deterministic=True) != message.SerializeToString(
-            deterministic=True
-        ):
+        if canonical(loaded) != canonical(message):
             self.touch()
 
     def mark_changed(self) -> None:
@@ -417,7 +411,7 @@ class Module:
             return self._behind_length(self._spliced(self._envelope))
         message = self._proto if self._envelope is None else self._envelope
         try:
-            return self._behind_length(message.SerializeToString(deterministic=True))
+            return self._behind_length(canonical(message))
         except Exception as error:
             raise HloFileError(
                 f"protobuf cannot write the module: {error}",
@@ -434,7 +428,7 @@ class Module:
             return bytes(self._original)
         if self._kept:
             return self._spliced()
-        return self._proto.SerializeToString(deterministic=True)
+        return canonical(self._proto)
 
     def untouched(self) -> tuple[HloModuleProto, bytes] | None:
         """The HloModuleProto with the bytes that it was read from, while nobody can have changed it.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LiteralRange",
     "Skeleton",
+    "canonical",
     "cut",
     "cut_instruction",
     "encode_field",
@@ -229,12 +230,17 @@ def _around(envelope: Envelope | None, size: int) -> tuple[bytes, bytes]:
     return outer + before, after + outer_after
 
 
+def canonical(message: Message) -> bytes:
+    """Return the bytes of a message that depend on nothing but its fields."""
+    return message.SerializeToString(deterministic=True)
+
+
 def _around_field(message: Message, name: str, size: int) -> tuple[bytes, bytes]:
     enclosing = type(message)()
     enclosing.CopyFrom(message)
     enclosing.ClearField(name)
     tag = _prefix(message.DESCRIPTOR.fields_by_name[name].number, size)
-    return tag, enclosing.SerializeToString(deterministic=True)
+    return tag, canonical(enclosing)
 
 
 def _module_pieces(
@@ -243,7 +249,7 @@ def _module_pieces(
     head = schema.HloModuleProto()
     head.CopyFrom(proto)
     del head.computations[:]
-    yield head.SerializeToString(deterministic=True)
+    yield canonical(head)
     for computation in proto.computations:
         pieces = list(_computation_pieces(computation, literals))
         yield _prefix(_COMPUTATIONS, sum(len(piece) for piece in pieces))
@@ -256,18 +262,18 @@ def _computation_pieces(
     head = schema.HloComputationProto()
     head.CopyFrom(computation)
     del head.instructions[:]
-    yield head.SerializeToString(deterministic=True)
+    yield canonical(head)
     for instruction in computation.instructions:
         literal = literals.get((computation.id, instruction.id & 0xFFFFFFFF))
         if literal is None:
-            data = instruction.SerializeToString(deterministic=True)
+            data = canonical(instruction)
             yield _prefix(_INSTRUCTIONS, len(data))
             yield data
             continue
         bare = schema.HloInstructionProto()
         bare.CopyFrom(instruction)
         bare.ClearField("literal")
-        data = bare.SerializeToString(deterministic=True)
+        data = canonical(bare)
         size = literal.end - literal.begin
         inner = _prefix(_LITERAL, size)
         yield _prefix(_INSTRUCTIONS, len(data) + len(inner) + size)

@@ -16,7 +16,6 @@ from neff.cli.advice import print_advice
 from neff.cli.estimates import EstimateOptions
 from neff.cli.options import Descriptors, File, Inputs, Settings, Statistic, Trips
 from neff.cli.vendor_formats import write_format
-from neff.errors import NeffError
 from neff.profile import (
     Analysis,
     Profile,
@@ -28,6 +27,7 @@ from neff.profile import (
     what_if,
     write_files,
 )
+from neff.profile.compared import comparison_document, comparison_table
 from neff.profile.memory import memory_document
 from neff.profile.roofline import roofline_document
 from neff.profile.text import (
@@ -96,7 +96,8 @@ WithRoofline = Annotated[
     bool, typer.Option("--roofline", help="What each kernel and HLO op reaches of the roof.")
 ]
 Older = Annotated[
-    Path | None, typer.Option(help="An older NEFF; the page shows both.", metavar="OLD")
+    Path | None,
+    typer.Option(help="An older NEFF; prints the changes, and the page shows both.", metavar="OLD"),
 ]
 VendorFormat = Annotated[
     str,
@@ -147,22 +148,19 @@ def _profile(file: Path, asked: _Selection, options: EstimateOptions) -> int:
     keywords = options.keywords(program, file)
     changes = changes_of(asked.what_if) if asked.what_if else None
     profile = profile_of(program, **keywords)
-    if asked.compare is not None and asked.output is None:
-        raise NeffError(
-            "--compare makes a page, and there is no folder for it",
-            code="NEFF-USAGE",
-            remedy="give a folder with -o",
-        )
     if asked.output_format and not asked.advice:
         return write_format(profile, asked.output_format, asked.output)
     analysis = Analysis(profile)
     shares = by(analysis, asked.by)
     document = summary(analysis) if asked.as_json or asked.output else {}
+    before = None if asked.compare is None else _other(asked.compare, options)
+    older = None if before is None else by(Analysis(before), asked.by)
+    if older is not None and (asked.as_json or asked.output):
+        document["comparison"] = comparison_document(asked.by, older, shares)
     faster = None if changes is None else what_if(program, changes, **keywords).total.value
     if faster is not None:
         document["what_if"] = {"changes": asked.what_if, "total_us": round(faster / 1e3, 3)}
     if asked.output is not None:
-        before = None if asked.compare is None else _other(asked.compare, options)
         names = write_files(analysis, document, asked.output, root=asked.root, before=before)
         console.note(f"wrote {', '.join(names[:-1])} and {names[-1]} to {asked.output}")
     if asked.advice:
@@ -176,6 +174,8 @@ def _profile(file: Path, asked: _Selection, options: EstimateOptions) -> int:
         console.write_json("profile", file=str(file), profile=document)
         return 0
     _text(analysis, shares, asked)
+    if older is not None:
+        _tables([comparison_table(asked.by, older, shares)])
     if asked.memory:
         _tables(memory_tables(analysis))
     if asked.roofline:

@@ -9,7 +9,7 @@ import pytest
 
 from neff import write
 from neff.cli import main
-from tests.profile.programs import line_of, softmax
+from tests.profile.programs import line_of, matmul, softmax
 
 
 @pytest.fixture
@@ -79,3 +79,28 @@ def test_refusals(
 def test_a_folder_that_is_a_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(file), "-o", str(file)]) == 3
     assert "NEFF-WRITE" in capsys.readouterr().err
+
+
+def test_a_comparison_names_what_changed(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = tmp_path / "older.neff"
+    write(matmul(), older)
+    assert main(["profile", str(file), "--compare", str(older), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)["profile"]
+    rows = document["comparison"]
+    changes = [row["after_path_us"] - row["before_path_us"] for row in rows]
+    assert [abs(change) for change in changes] == sorted(map(abs, changes), reverse=True)
+    total = sum(row["after_path_us"] for row in rows)
+    assert total == pytest.approx(document["total_us"], abs=0.01)
+    assert main(["profile", str(file), "--compare", str(older)]) == 0
+    table = capsys.readouterr().out.partition("before path µs")[2].splitlines()
+    assert [line.split()[0] for line in table[1:] if line] == [
+        *(row["line"] for row in rows), "total",
+    ]  # fmt: skip
+
+
+def test_equal_programs_have_no_change(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(file), "--compare", str(file), "--by", "engine"]) == 0
+    (total,) = capsys.readouterr().out.partition("before path µs")[2].splitlines()[1:]
+    assert total.split()[0] == "total" and total.split()[-1] == "+0.0%"

@@ -113,13 +113,6 @@ def test_two_profiles_in_one_page(tmp_path: Path) -> None:
     assert '"role":"new"' in page
 
 
-def test_a_comparison_needs_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(softmax(), tmp_path / "a.neff")
-    words = ["profile", str(tmp_path / "a.neff"), "--compare", str(tmp_path / "a.neff")]
-    assert main(words) in (2, 3)
-    assert "NEFF-USAGE" in capsys.readouterr().err
-
-
 def test_a_source_outside_of_the_root_is_not_in_the_page(tmp_path: Path) -> None:
     (tmp_path / "inside").mkdir()
     profile = profile_of(softmax())

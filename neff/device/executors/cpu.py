@@ -18,7 +18,6 @@ import numpy as np
 
 from hlo_tools.frameworks.jax_versions import check_version
 from hlo_tools.types.opcodes import OPCODES
-from neff.device.frameworks.callbacks import callbacks_of
 from neff.device.pjrt.buffers import Buffer
 from neff.device.pjrt.status import Status, StatusError
 from neff.device.pjrt.topology import Device
@@ -31,6 +30,7 @@ from neff.device.programs.program import (
     opcode_counts,
     signature,
 )
+from neff.device.programs.python_functions import functions_of
 from neff.device.programs.rewrite import to_typed_calls
 from nki_lang.base.dtypes import Array
 
@@ -136,7 +136,7 @@ def compiled(
     try:
         converted = jaxlib_api.private("_jax").mlir.hlo_to_stablehlo(executed)
         chosen = xla_client.DeviceList(tuple(devices[ident] for ident in options.device_ids))
-        if functions := callbacks_of(executed):
+        if functions := functions_of(executed):
             if options.num_partitions == 1:  # nothing to partition by the calls' shardings
                 build.executable_build_options.use_shardy_partitioner = False
             mlir = import_module("jax._src.interpreters.mlir")

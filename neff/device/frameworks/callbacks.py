@@ -2,7 +2,7 @@
 
 A NEFF runs without the host, so a program with a callback is refused where JAX lowers it, with the
 user's line. The executor ``cpu`` runs callbacks, because it executes graphs with XLA:CPU: JAX's
-rules for its platform ``cpu`` lower them, and the private client is given the Python functions.
+rules for its platform ``cpu`` lower them to custom calls with the number of a Python function.
 Programs for JAX's own platforms are lowered as before.
 """
 
@@ -16,12 +16,11 @@ from typing import Final, NoReturn, Protocol
 
 from hlo_tools.extract.protocol import EXECUTOR
 from neff.device.pjrt.topology import PLATFORM
+from neff.device.programs.python_functions import PYTHON_FUNCTIONS
 from neff.errors import NeffCompileError
 
-__all__ = ["callbacks_of", "register_callbacks"]
+__all__ = ["register_callbacks"]
 
-TARGETS: Final = (b"xla_ffi_python_cpu_callback", b"xla_ffi_partitioned_python_cpu_callback")
-"""Custom calls that JAX's rules for ``cpu`` emit; their attribute ``index`` selects a function."""
 _RULES: Final = {
     "jax._src.debugging": {
         "debug_print_p": "debug_print_lowering_rule",
@@ -63,10 +62,6 @@ class _Context(Protocol):
     def set_tokens_out(self, tokens: object) -> None: ...
 
 
-_functions: list[Rule] = []
-"""The Python functions of all programs of this process, in the order in which they were lowered."""
-
-
 def register_callbacks() -> None:
     """Register a lowering for platform ``neuron`` for every primitive that calls Python."""
     mlir = import_module("jax._src.interpreters.mlir")
@@ -81,18 +76,15 @@ def register_callbacks() -> None:
             mlir.register_lowering(primitive, _lowering(rule), platform=PLATFORM)
 
 
-def callbacks_of(module: bytes) -> list[Rule]:
-    """Return the functions that a serialized module's callbacks select by their index."""
-    return list(_functions) if any(target in module for target in TARGETS) else []
-
-
 def _lowering(rule: Rule | None) -> Rule:
     def lower(context: _Context, *operands: object, **parameters: object) -> object:
         runs_on_cpu = os.environ.get(EXECUTOR, "").replace(" ", "") in ("", "cpu")
         if rule is None or not runs_on_cpu or _device_count(context.module_context) > 1:
             _refuse(context)
         as_on_cpu = context.module_context.replace(
-            platforms=("cpu",), backend=SimpleNamespace(platform="cpu"), host_callbacks=_functions
+            platforms=("cpu",),
+            backend=SimpleNamespace(platform="cpu"),
+            host_callbacks=PYTHON_FUNCTIONS,
         )
         lowered = context.replace(module_context=as_on_cpu)
         results = rule(lowered, *operands, **parameters)
