@@ -213,8 +213,7 @@ def _advice_for_missing(name: str) -> str:
             "our own stands in a folder at the end of the import path; "
             "pip install --force-reinstall . in the checkout"
         )
-    extra = "jax" if name == "jax" else "torch"
-    return f"pip install '.[{extra}]' in the checkout"
+    return f"pip install '.[{name.replace('_', '-')}]' in the checkout"
 
 
 def _usable(provider: Provider) -> bool:
@@ -260,7 +259,7 @@ def _torch_pair(by_name: dict[str, Provider]) -> Ability:
         return Ability(
             what, False,
             f"torch {torch} and torch_xla {torch_xla} do not fit together; "
-            "pip install torch==2.9.0 torch_xla==2.9.0",
+            "pip install '.[torch-xla]' in the checkout",
         )  # fmt: skip
     return ability
 

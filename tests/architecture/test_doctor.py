@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from hlo_tools.doctor import NAMES, Provider, abilities
+from hlo_tools.doctor import NAMES, Provider, abilities, examine
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -106,3 +108,14 @@ def test_a_version_of_jax_that_is_newer_than_the_tested_ones() -> None:
         ability for ability in abilities(list(providers.values())) if "0.99.0" in ability.what
     ]
     assert [ability.works for ability in messages] == [True]
+
+
+@pytest.mark.parametrize("name", ["jax", "torch", "torch_xla"])
+def test_a_missing_framework_names_an_extra_that_exists(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    extra = re.findall(r"'\.\[(.*)\]'", examine(name).advice)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    packages = " ".join(project["optional-dependencies"][extra[0]])
+    assert re.search(rf"\b{name}\b", packages), packages
