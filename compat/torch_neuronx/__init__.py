@@ -4,6 +4,14 @@ import nki
 
 from hlo_tools.frameworks.torch_operator import nki_op
 from hlo_tools.torch_device import device as torch_device
+from hlo_tools.torch_device.memory import (
+    max_memory_allocated,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_peak_memory_stats,
+)
 from neff.runtime.beta1_versions import nki_jit
 from neff.torch_graph import backend
 from neff.torch_trace import (
@@ -28,10 +36,16 @@ __all__ = [
     "async_load",
     "dynamic_batch",
     "lazy_load",
+    "max_memory_allocated",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
     "move_trace_to_device",
     "nki",
     "nki_jit",
     "nki_op",
     "replace_weights",
+    "reset_peak_memory_stats",
     "trace",
 ]

@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 
 from hlo_tools.errors import HloUnsupportedError
-from hlo_tools.torch_device import library
+from hlo_tools.torch_device import library, process_group
 from hlo_tools.torch_device.module import DeviceModule
 from hlo_tools.torch_device.tensors import NAME, torch
 from nki_lang.base.visible_cores import core_count
@@ -43,6 +43,7 @@ def install(*, compiles: bool = False) -> None:
         module = DeviceModule(f"torch.{NAME}", load, library.is_obtainable)
         torch._register_device_module(NAME, module)
         torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+        process_group.register()
         _installed.append(module)
         if library.is_compiled() or (compiles and library.compiler() is not None):
             with suppress(HloUnsupportedError):

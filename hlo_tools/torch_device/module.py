@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from types import ModuleType
-from typing import TypeAlias
 
+from hlo_tools.torch_device import memory
+from hlo_tools.torch_device.numbering import DeviceLike, device_of, index_of
 from hlo_tools.torch_device.tensors import NAME, Tensor, Torch, torch
 from nki_lang.base.visible_cores import core_count
 
 __all__ = ["DeviceModule"]
-
-DeviceLike: TypeAlias = Torch
-"""A number, a text such as "neuron:1", a ``torch.device``, or None for the current device."""
 
 
 class DeviceContext:
@@ -46,6 +44,14 @@ class DeviceModule(ModuleType):
     """
 
     device = DeviceContext
+    memory_stats = staticmethod(memory.memory_stats)
+    memory_allocated = staticmethod(memory.memory_allocated)
+    max_memory_allocated = staticmethod(memory.max_memory_allocated)
+    memory_reserved = staticmethod(memory.memory_reserved)
+    max_memory_reserved = staticmethod(memory.max_memory_reserved)
+    memory_summary = staticmethod(memory.memory_summary)
+    reset_peak_memory_stats = staticmethod(memory.reset_peak_memory_stats)
+    reset_accumulated_memory_stats = staticmethod(memory.reset_accumulated_memory_stats)
 
     def __init__(
         self, name: str, load: Callable[[], None], is_obtainable: Callable[[], bool]
@@ -92,14 +98,14 @@ class DeviceModule(ModuleType):
 
     def current_stream(self, device: DeviceLike = None) -> Torch:
         self._lazy_init()
-        return torch.accelerator.current_stream(_device(device))
+        return torch.accelerator.current_stream(device_of(device))
 
     def set_stream(self, stream: Torch) -> None:
         torch.accelerator.set_stream(stream)
 
     def Stream(self, device: DeviceLike = None, priority: int = 0) -> Torch:
         """A new stream of a device; operators on it are done when they return."""
-        return torch.Stream(device=_device(device), priority=priority)
+        return torch.Stream(device=device_of(device), priority=priority)
 
     def Event(self, enable_timing: bool = False, **flags: bool) -> Torch:
         """A new event, which records the time at which it is reached."""
@@ -149,65 +155,3 @@ class DeviceModule(ModuleType):
 
     def empty_cache(self) -> None:
         """Nothing to free: memory that is not used is the host's."""
-
-    def memory_stats(self, device: DeviceLike = None) -> dict[str, int]:
-        """Counters of PyTorch's allocators, such as ``allocated_bytes.all.peak``."""
-        self._lazy_init()
-        return dict(torch.accelerator.memory_stats(index_of(device)))
-
-    def memory_allocated(self, device: DeviceLike = None) -> int:
-        return self.memory_stats(device).get("allocated_bytes.all.current", 0)
-
-    def max_memory_allocated(self, device: DeviceLike = None) -> int:
-        return self.memory_stats(device).get("allocated_bytes.all.peak", 0)
-
-    def memory_reserved(self, device: DeviceLike = None) -> int:
-        return self.memory_stats(device).get("reserved_bytes.all.current", 0)
-
-    def max_memory_reserved(self, device: DeviceLike = None) -> int:
-        return self.memory_stats(device).get("reserved_bytes.all.peak", 0)
-
-    def reset_peak_memory_stats(self, device: DeviceLike = None) -> None:
-        self._lazy_init()
-        torch.accelerator.reset_peak_memory_stats(index_of(device))
-
-    def reset_accumulated_memory_stats(self, device: DeviceLike = None) -> None:
-        self._lazy_init()
-        torch.accelerator.reset_accumulated_memory_stats(index_of(device))
-
-    def memory_summary(self, device: DeviceLike = None, abbreviated: bool = False) -> str:
-        """The counters of a device as a table."""
-        stats = self.memory_stats(device)
-        rows = ["allocation", "allocated_bytes", "reserved_bytes"]
-        columns = ["current", "peak", "allocated", "freed"]
-        lines = [f"{self.get_device_name(device):<18}" + "".join(f"{c:>16}" for c in columns)]
-        for row in rows:
-            counters = [stats.get(f"{row}.all.{column}", 0) for column in columns]
-            lines.append(f"{row:<18}" + "".join(f"{counter:>16}" for counter in counters))
-        return "\n".join(lines)
-
-
-def index_of(device: DeviceLike) -> int:
-    """The number of a device; of one without a number, the current device's.
-
-    Raises:
-        ValueError: it is a device of another type.
-        RuntimeError: there is no such device.
-    """
-    if device is None:
-        return torch.accelerator.current_device_index()
-    named = torch.device(NAME, device) if isinstance(device, int) else torch.device(device)
-    if named.type != NAME:
-        raise ValueError(f"expected a device {NAME}, not {named}")
-    if named.index is None:
-        return torch.accelerator.current_device_index()
-    if named.index >= core_count():
-        raise RuntimeError(
-            f"there is no device {named}; there are {core_count()} "
-            "(NEURON_RT_NUM_CORES changes that)"
-        )
-    return named.index
-
-
-def _device(device: DeviceLike) -> Torch:
-    return torch.device(NAME, index_of(device))

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Device.h>
@@ -13,6 +14,10 @@
 
 #include <array>
 #include <cstdint>
+
+namespace c10 {
+class OperatorHandle;
+}
 
 namespace neuron {
 
@@ -44,6 +49,14 @@ c10::Storage host_storage(const c10::Storage& device);
 
 // The CPU's generator behind one of the device.
 at::Generator host_generator(const at::Generator& generator);
+
+at::Tensor device_view(const at::Tensor& tensor, std::int64_t index);
+
+// Runs an operator's kernel of the CPU over the memory of its arguments.
+void run_on_host_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+// Collectives of c10d, through the group's backend for the CPU.
+void register_collectives();
 
 // Operators whose kernel for any device would run instead of the CPU's.
 void register_operators();

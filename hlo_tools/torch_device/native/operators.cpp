@@ -29,6 +29,11 @@ at::Tensor tensor_over(const at::Tensor& tensor, c10::Storage storage, c10::Disp
   return over;
 }
 
+at::Tensor device_view(const at::Tensor& tensor, int64_t index) {
+  const auto number = checked_index(static_cast<c10::DeviceIndex>(index));
+  return tensor_over(tensor, device_storage(tensor.storage(), number), c10::DispatchKey::PrivateUse1);
+}
+
 namespace {
 
 // Operators that take tensors of the CPU beside those of a device.
@@ -89,6 +94,7 @@ class Call {
         tensors.push_back(tensor ? std::optional<at::Tensor>(host_tensor(*tensor)) : std::nullopt);
       return tensors;
     }
+    if (value.isList()) return nested(value, [this](const c10::IValue& element) { return to_host(element); });
     if (value.isDevice() && value.toDevice().type() == DEVICE_TYPE) {
       use_device(checked_index(value.toDevice().index()));
       return c10::Device(c10::DeviceType::CPU);
@@ -150,7 +156,18 @@ class Call {
       for (const at::Tensor& tensor : value.toTensorVector()) tensors.push_back(device_tensor(tensor));
       return tensors;
     }
+    if (value.isList()) return nested(value, [this](const c10::IValue& element) { return to_device(element); });
     return value;
+  }
+
+  // A list of lists of tensors, as collectives have them; a list of anything else as it is.
+  template <typename Convert>
+  static c10::IValue nested(const c10::IValue& value, Convert convert) {
+    const auto list = value.toList();
+    if (list.elementType()->kind() != c10::TypeKind::ListType) return value;
+    c10::impl::GenericList converted(list.elementType());
+    for (std::size_t i = 0; i < list.size(); ++i) converted.push_back(convert(list.get(i)));
+    return converted;
   }
 
   at::Tensor device_tensor(at::Tensor host) {
@@ -210,6 +227,14 @@ class Call {
   bool host_arguments_ = false;
 };
 
+}  // namespace
+
+void run_on_host_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Call(op, c10::DispatchKey::CPU).run(stack);
+}
+
+namespace {
+
 template <c10::DispatchKey key>
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Call(op, key).run(stack);
@@ -239,10 +264,6 @@ at::Tensor host_view(const at::Tensor& tensor) {
   return is_neuron(tensor) ? tensor_over(tensor, host_storage(tensor.storage()), c10::DispatchKey::CPU) : tensor;
 }
 
-at::Tensor device_view(const at::Tensor& tensor, int64_t index) {
-  const auto number = checked_index(static_cast<c10::DeviceIndex>(index));
-  return tensor_over(tensor, device_storage(tensor.storage(), number), c10::DispatchKey::PrivateUse1);
-}
 
 // Takes views that conjugate or negate as they are: PyTorch resolves them before _copy_from by a copy.
 at::Tensor& copy(at::Tensor& target, const at::Tensor& source, bool) {
@@ -306,7 +327,6 @@ void register_operators() {
 }  // namespace neuron
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_sparse_compressed_tensor_unsafe", torch::CppFunction::makeFromBoxedFunction<&neuron::refuse_compressed>());
   m.impl("empty.memory_format", neuron::empty);
   m.impl("empty_strided", neuron::empty_strided);
   m.impl("copy_", neuron::copy);
@@ -326,6 +346,10 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&neuron::run_on_host<c10::DispatchKey::SparseCPU>>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&neuron::refuse_compressed>());
 }
 
 // The two kinds of tensors over one memory, for the Python side.

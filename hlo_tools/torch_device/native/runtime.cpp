@@ -161,5 +161,6 @@ void neuron_install(int count) {
   neuron::set_device_count(static_cast<c10::DeviceIndex>(count));
   at::RegisterPrivateUse1HooksInterface(new neuron::Hooks());
   neuron::register_operators();
+  neuron::register_collectives();
 }
 }
