@@ -37,6 +37,8 @@ PLACEHOLDER = "# SUBSTITUTE HERE"
 TOLERANCE = 1e-2
 """A share of the largest number: published references are float32, kernels of these files also bfloat16."""
 _DIFFERENCE = re.compile(r"\bdiffer\b|does not match|do not match|\bmismatch|\bfail", re.IGNORECASE)
+NO_TESTS = 5
+"""Exit code of pytest when it selected no test."""
 _CODE = re.compile(r"\[(NKI-[A-Z0-9-]+)\]")
 
 
@@ -223,6 +225,8 @@ def _run_child(arguments: list[str]) -> None:
         )  # fmt: skip
     output = done.stdout + done.stderr
     lines = [line for line in output.splitlines() if line.strip()]
+    if done.returncode == NO_TESTS and "pytest" in arguments:
+        raise _NoArguments
     if done.returncode:
         failures = [line for line in lines if re.match(r"E  |\w+(\.\w+)*Error", line)]
         message = " ".join(
