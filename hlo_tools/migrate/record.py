@@ -27,7 +27,7 @@ from hlo_tools.migrate.facts import (
     TileFact,
 )
 from hlo_tools.migrate.instrument import CALL_HOOK, TARGET_HOOK, VALUE_HOOK, instrument
-from nki_lang.base.dtypes import DType
+from nki_lang.base.dtypes import DType, dtype_of
 from nki_lang.base.errors import NkiError
 from nki_lang.beta1 import compiler, isa, language
 from nki_lang.beta1.creation import BlockTensor
@@ -43,7 +43,7 @@ from nki_lang.kernel import Kernel
 from nki_lang.kernel import simulate as simulate_current
 from nki_lang.kernel import trace as trace_current
 
-__all__ = ["Launch", "Recorder", "run_recorded"]
+__all__ = ["Launch", "Recorder", "host_copy", "run_recorded"]
 
 MODULE_NAME = "__nki_migrate__"
 """Name of the module that a recorded script runs as, unless it runs as ``__main__``."""
@@ -148,7 +148,7 @@ class Recorder:
         """Call a kernel by name, as a script would."""
         kernel = called if isinstance(called, Beta1Kernel) else jit(called)
         self.launches.append(
-            Launch(name, grid, (), {key: _kept(value) for key, value in arguments.items()})
+            Launch(name, grid, (), {key: host_copy(value) for key, value in arguments.items()})
         )
         trace_current(kernel[grid] if grid else kernel, (), dict(arguments))
 
@@ -169,8 +169,8 @@ class Recorder:
         if isinstance(kernel, Beta1Kernel):
             name, grid = function.func.__name__, function.grid
         if sum(launch.kernel == name for launch in self.launches) < MAX_LAUNCHES:
-            copies = tuple(_kept(value) for value in args)
-            named = {key: _kept(value) for key, value in kwargs.items()}
+            copies = tuple(host_copy(value) for value in args)
+            named = {key: host_copy(value) for key, value in kwargs.items()}
             self.launches.append(Launch(name, grid, copies, named))
 
 
@@ -178,15 +178,18 @@ _WITHOUT_RESULT = frozenset({"nl.store", "nisa.dma_copy"})
 """Functions whose calls are known without their result."""
 
 
-def _kept(value: Value) -> Value:
+def host_copy(value: Value) -> Value:
     """Return a copy of an argument; tensors of PyTorch and JAX as arrays of NumPy."""
     if not (hasattr(value, "__array__") and hasattr(value, "shape")):
         return value
-    host = value.detach().cpu() if hasattr(value, "detach") else value
+    if not hasattr(value, "detach"):
+        return np.array(value)
+    host = value.detach().cpu()
     try:
-        return np.array(host)
-    except (TypeError, RuntimeError):  # a type that NumPy lacks
-        return value
+        return host.numpy().copy()
+    except TypeError:  # a type of PyTorch that NumPy lacks, such as bfloat16
+        name = str(host.dtype).rpartition(".")[2]
+        return host.float().numpy().astype(dtype_of(name).dtype)
 
 
 class _Ignoring:

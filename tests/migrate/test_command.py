@@ -12,7 +12,7 @@ import pytest
 from hlo_tools.cli import main
 from hlo_tools.migrate.migration import migrate_file
 from hlo_tools.migrate.proof import prove
-from hlo_tools.migrate.record import Launch
+from hlo_tools.migrate.record import Launch, host_copy
 
 SCRIPT = """
 import numpy as np
@@ -93,6 +93,13 @@ def test_tensors_of_frameworks_are_given_to_the_proof_as_arrays(script: Path) ->
     script.write_text(SCRIPT.replace('(mode="simulation")', "") + call)
     (launch,) = migrate_file(script).launches
     assert isinstance(launch.args[0], np.ndarray) and launch.args[0].dtype.name == "bfloat16"
+
+
+def test_types_that_numpy_lacks_are_kept() -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor([[1.5, -2.25]], dtype=torch.bfloat16)
+    array = host_copy(tensor)
+    assert array.dtype.name == "bfloat16" and array.tolist() == [[1.5, -2.25]]
 
 
 def test_the_proof_can_be_left_out(script: Path, capfd: pytest.CaptureFixture[str]) -> None:
