@@ -252,6 +252,7 @@ def _reported(url: str) -> Generator[Place]:
             code="HLO-STORE-URL",
             remedy="pass a folder or URL, or set build_cache (nki-hlo config)",
         )
+    _check_folder(url)
     place = open_place(url)
     try:
         yield place
@@ -262,6 +263,17 @@ def _reported(url: str) -> Generator[Place]:
             place=url,
             remedy="check the address, the credentials and the network",
         ) from error
+
+
+def _check_folder(url: str) -> None:
+    """Refuse a file in place of a store: it would read as a store without results."""
+    if "://" not in url and Path(url).exists() and not Path(url).is_dir():
+        raise HloFileError(
+            "this is a file, not the folder of a store",
+            code="HLO-STORE",
+            place=url,
+            remedy="pass the folder that nki-neff build --cache wrote, or a URL",
+        )
 
 
 def _number(text: str, units: dict[str, int] | dict[str, float], what: str) -> float:

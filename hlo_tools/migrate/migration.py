@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import sys
@@ -77,7 +78,7 @@ def migrate_file(
         words: the script's own arguments.
 
     Raises:
-        HloFileError: HLO-NO-FILE.
+        HloFileError: HLO-NO-FILE; there is no such file, or it is not Python.
         HloError: HLO-MIGRATE-LIBCST; HLO-MIGRATE-RUN, no kernel ran.
     """
     require_libcst()
@@ -86,7 +87,11 @@ def migrate_file(
     if not path.is_file():
         raise HloFileError("there is no such file", code="HLO-NO-FILE", place=str(path),
                            remedy="pass the path of a Python file")  # fmt: skip
-    source = path.read_text()
+    try:
+        source = path.read_text("utf-8")
+        ast.parse(source)
+    except (UnicodeDecodeError, SyntaxError, ValueError) as error:
+        raise _not_python(path, error) from error
     with _script_words(path, words):
         if "neuronxcc" not in source:
             return _from_earlier(path, source, kernel, arguments or {}, grid, version)
@@ -106,6 +111,15 @@ def _script_words(path: Path, words: Sequence[str]) -> Generator[None]:
         yield
     finally:
         sys.argv = outer
+
+
+def _not_python(path: Path, error: Exception) -> HloFileError:
+    if isinstance(error, SyntaxError):
+        place = f"{path}:{error.lineno}" if error.lineno else str(path)
+        return HloFileError(f"Python cannot parse the file: {error.msg}", code="HLO-NO-FILE",
+                            place=place, remedy="correct the line; python3 FILE shows it")  # fmt: skip
+    return HloFileError("this is not text, so it is no Python file", code="HLO-NO-FILE",
+                        place=str(path), remedy="pass the path of a Python file")  # fmt: skip
 
 
 def _from_earlier(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Final
 
 from hlo_tools.errors import HloError
 from hlo_tools.ir.computation import Computation
@@ -13,8 +14,12 @@ from hlo_tools.ir.instruction import Instruction
 from hlo_tools.slicing.selection import SourceRange, grow
 from hlo_tools.text.print_attributes import print_attributes
 from hlo_tools.text.print_sharding import print_sharding
+from hlo_tools.text.shapes import PRIMITIVE_TYPES
 
 __all__ = ["Query", "attributes_of", "search"]
+
+_SHAPE_PATTERN: Final = re.compile(r"([\w*]*)(?:\[[\d,*<=?]*\])?(?:\{[^{}]*\})?")
+"""A shape with its element type (group 1); a part may be absent or have ``*``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ def search(computations: Iterable[Computation], query: Query) -> list[Instructio
     """The instructions of ``computations`` that answer a query, in the module's order.
 
     Raises:
-        HloError: ``grep`` is not a regular expression (HLO-ARGUMENT).
+        HloError: ``grep`` is not a regular expression, or ``shape`` is not a shape (HLO-ARGUMENT).
         HloFileError: the module refers to what it does not have (HLO-REFERENCE).
     """
     try:
@@ -61,6 +66,7 @@ def search(computations: Iterable[Computation], query: Query) -> list[Instructio
             code="HLO-ARGUMENT",
             remedy="escape ( [ { . * + ? with a backslash to find them as they are",
         ) from error
+    _check_shape(query.shape)
     matches: list[Instruction] = []
     for computation in computations:
         chosen = [view for view in computation.instructions if _answers(view, query, grep)]
@@ -114,6 +120,20 @@ def _in_scope(op_name: str, scope: str) -> bool:
         )
         for offset in range(last + 1)
     )
+
+
+def _check_shape(pattern: str) -> None:
+    match = _SHAPE_PATTERN.fullmatch(pattern.replace(" ", ""))
+    if pattern and (match is None or not _is_element_type(match[1])):
+        raise HloError(
+            f"{pattern!r} is not a shape",
+            code="HLO-ARGUMENT",
+            remedy="write f32[4,8], bf16, [*,8] or f32[4,8]{1,0}; * is anything",
+        )
+
+
+def _is_element_type(pattern: str) -> bool:
+    return not pattern or any(fnmatchcase(name, pattern) for name in PRIMITIVE_TYPES)
 
 
 def _has_shape(view: Instruction, shape_pattern: str) -> bool:

@@ -30,10 +30,10 @@ def read_inputs(
         name, equals, path = text.partition("=")
         if not equals or not name or not path:
             raise NeffError(
-                f"{text!r} is not an input",
+                f"-i takes NAME=FILE.npy, not {text!r}",
                 code="NEFF-INPUT",
                 place="--input",
-                remedy="write NAME=FILE.npy",
+                remedy=_input_form(name, program),
             )
         if name in arrays:
             raise NeffError(
@@ -56,6 +56,12 @@ def read_inputs(
             variable = program.variables[name]
             arrays[name] = filled_array(variable.shape, variable.dtype.dtype, random)
     return arrays
+
+
+def _input_form(name: str, program: Program) -> str:
+    """The form of ``-i``, for the input that was meant or for one of the program."""
+    example = name if name in program.inputs else next(iter(sorted(program.inputs)), "NAME")
+    return f"write -i {example}=FILE.npy"
 
 
 def _load(path: str) -> npt.NDArray[np.generic]:

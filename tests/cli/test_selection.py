@@ -121,10 +121,14 @@ def test_target_selects_the_modules_of_a_folder(
     assert main(["convert", modules, "--target", target, "-o", str(tmp_path / "m.hlo")]) == 0
 
 
-def test_a_target_that_no_module_was_extracted_for_selects_all(
+def test_a_target_that_no_module_was_extracted_for(
     two_targets: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert len(shapes(capsys, str(two_targets), "--target", "trn3")) == 2
+    """Commands that only select refuse it; commands that estimate do so for all modules."""
+    assert main(["show", "-s", str(two_targets), "--target", "trn3"]) == 3
+    error = capsys.readouterr().err
+    assert "error[HLO-NO-MODULE]" in error and "none of the folder's 2 modules" in error
+    assert main(["stats", str(two_targets), "--target", "trn3"]) == 0
 
 
 @pytest.mark.parametrize("command", [["stats", "-m"], ["convert", "--to", "text"]])

@@ -71,6 +71,13 @@ def test_no_regular_expression() -> None:
     assert caught.value.code == "HLO-ARGUMENT"
 
 
+@pytest.mark.parametrize("shape", ["f33[4", "f33", "f32[4", "f32(4)", "float32[4]"])
+def test_no_shape(shape: str) -> None:
+    with pytest.raises(HloError, match=r"is not a shape") as caught:
+        search((), Query(shape=shape))
+    assert caught.value.code == "HLO-ARGUMENT"
+
+
 def test_command_finds(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", file, "--grep", "dot", "--users", "1"]) == 0
     text = capsys.readouterr().out

@@ -152,3 +152,20 @@ def test_the_proof_tells_zero_from_minus_zero(tmp_path: Path) -> None:
     assert not proof.is_equal
     assert "simulate: result 0 differs" in proof.comparisons[0].difference
     assert not prove(*files, []).is_equal
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x0a\xdd\x05module", "file.py: this is not text"),
+        (b"x = 1\ndef f(:\n", "file.py:2: Python cannot parse the file: invalid syntax"),
+    ],
+)
+def test_a_file_that_is_not_python(
+    content: bytes, message: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.py").write_bytes(content)
+    assert main(["migrate", "file.py"]) == 3
+    assert f"error[HLO-NO-FILE] {message}" in capsys.readouterr().err

@@ -92,7 +92,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "at least" not in capsys.readouterr().out
     assert main([*words, "--trips", "3"]) in (2, 3)
     assert "NEFF-USAGE" in capsys.readouterr().err
-    assert main([*words[:4]]) == 3
+    assert main([*words[:4]]) == 2
     assert "count" in capsys.readouterr().err
     assert main(["profile", *words[1:4], "--fill", "zeros"]) == 0
     assert "at least" not in capsys.readouterr().out

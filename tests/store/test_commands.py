@@ -209,3 +209,13 @@ def test_gc_by_settings(
 def test_no_store_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert nki_hlo(["cache", "ls"]) == 3
     assert "error[HLO-STORE-URL]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["ls"], ["gc"], ["verify"]])
+def test_a_file_is_no_store(
+    words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("notes.txt").write_text("kept")
+    assert nki_hlo(["cache", *words, "notes.txt"]) == 3
+    assert "error[HLO-STORE] notes.txt: this is a file" in capsys.readouterr().err
+    assert Path("notes.txt").read_text() == "kept"

@@ -187,7 +187,7 @@ def module_files(name: str) -> list[str]:
             f"none of the folder's {counted(len(modules), 'module')} is chosen",
             code="HLO-NO-MODULE",
             place=name,
-            remedy="nki-hlo show -s lists them; --latest, --kernels-only, --name and --stale choose",
+            remedy="nki-hlo show -s lists them; --latest, --kernels-only, --name, --stale and --target choose",
         )
     return selected
 

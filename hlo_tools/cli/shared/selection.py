@@ -47,6 +47,8 @@ class Selection:
         stale: also those that a later extraction of their script no longer compiled.
         target: those that were extracted for this target, "" for all. Modules that name no target
             are taken too, and all modules if none was extracted for it.
+        target_only: no module of another target is taken, even if none was extracted for ``target``:
+            the command has no other use for ``--target``.
         allow_unknown_fields: modules with fields that this version does not know are not refused.
     """
 
@@ -55,6 +57,7 @@ class Selection:
     name: str = ""
     stale: bool = False
     target: str = ""
+    target_only: bool = False
     allow_unknown_fields: bool = False
 
 
@@ -117,7 +120,9 @@ def with_selection(function: Callable[..., int | None]) -> Callable[..., int | N
     ]
 
     def command(**values: Any) -> int | None:
-        selection = Selection(**{name: values[name] for name in _OPTIONS})
+        selection = Selection(
+            **{name: values[name] for name in _OPTIONS}, target_only=target is None
+        )
         if target is None or target.annotation == TargetName:  # neff checks its own option
             checked_target(selection.target)
         for name in _OPTIONS:
@@ -178,7 +183,7 @@ def chosen(folder: str, files: Sequence[str]) -> list[str]:
         latest = _members(selected, latest_entries)
         selected = [file for file in selected if file in latest or _entry_of(file) is None]
     if selection.target:
-        selected = _for_target(selected, _family(selection.target))
+        selected = _for_target(selected, _family(selection.target), selection.target_only)
     if selection.kernels_only or selection.name:
         selected = [file for file in selected if _fits(file, selection)]
     _note_earlier(folder, selected)
@@ -201,10 +206,10 @@ def _note_earlier(folder: str, files: Sequence[str]) -> None:
                 )
 
 
-def _for_target(files: list[str], target: str) -> list[str]:
-    """Return the files that were extracted for a target; all of them if none was."""
+def _for_target(files: list[str], target: str, target_only: bool) -> list[str]:
+    """Return the files that were extracted for a target; unless ``target_only``, all if none was."""
     targets = {file: module_target(file) for file in files}
-    if target not in targets.values():
+    if target not in targets.values() and not target_only:
         return files
     return [file for file, extracted in targets.items() if extracted in (target, "")]
 
