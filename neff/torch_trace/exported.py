@@ -251,7 +251,7 @@ def _program_graph(program: Tree) -> TracedGraph:
     return TracedGraph(
         lowered.module,
         sources,
-        tuple((shape, kind) for shape, _, kind in lowered.kinds),
+        tuple((shape, dtype) for shape, _, dtype, _ in lowered.kinds),
         tuple(_written(spec, signature, names) for spec, _ in changed),
         program.call_spec.out_spec,
         names,
