@@ -36,11 +36,11 @@ from neff.compiler.lowering.origins import computing
 from neff.compiler.lowering.over_rows import Contraction, OverRows
 from neff.compiler.lowering.reaches import Reach, tight
 from neff.compiler.lowering.right_batches import RightBatches
+from neff.compiler.lowering.row_products import RowProduct, batch_extents
 from neff.compiler.lowering.spreads import RowEmitter, Spread
 from neff.compiler.lowering.task import Port, Task, core_share, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable, tiles
 from neff.compiler.plans import Tuning
-from nki_lang.base.dtypes import DType
 from nki_lang.base.targets import Target
 
 __all__ = [
@@ -56,23 +56,6 @@ _DMA_DIMENSIONS = 5
 
 _MAX_MOVING_COLUMNS = 512
 """Columns of one product instruction: a bank of PSUM."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowProduct:
-    """A product of a unit: ``left`` has the unit's rows, ``right`` is the same for all of a batch.
-
-    Attributes:
-        left: the left operand, (batch..., rows, depth); None if a member computes it.
-        right: the right operand, (batch..., depth, columns).
-        dtype: type in which the tensor engine reads both.
-        batch: number of the unit's extents that are batch dimensions.
-    """
-
-    left: Port | None
-    right: Port
-    dtype: DType
-    batch: int
 
 
 @dataclass(slots=True)
@@ -186,13 +169,6 @@ _NO_TEMPORARY_OPCODES = frozenset(
 )  # fmt: skip
 
 
-def batch_extents(node: Node) -> int:
-    """Return the number of a product's extents, without ones, that are batch dimensions."""
-    left = node.operands[0]
-    batch: tuple[int, ...] = node.attributes["lhs_batch"]
-    return sum(left.shape[dim] != 1 for dim in batch)
-
-
 def fits(group: RowGroup, target: Target, resident: int = 0) -> bool:
     """Return True if tiles of full rows fit into SBUF, with ``resident`` bytes of a partition in
     use.
@@ -264,9 +240,7 @@ class RowKernel:
         return max(1, min(self.tuning.wide // columns, max_row_bytes // max(1, self.group.alive())))
 
     def is_stacked(self, number: int) -> bool:
-        """Return True if a view has the rows of all batches at one step from each other, and a batch
-        has one tile.
-        """
+        """Return True if batches have one tile each, and a view has all rows at one step."""
         if len(self.dims) != 1 or self.dims[0].extent > PARTITIONS:
             return False
         steps = zip(self.group.rows, self.steps, strict=True)
