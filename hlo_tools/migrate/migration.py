@@ -60,7 +60,7 @@ def require_libcst() -> None:
     """
     if importlib.util.find_spec("libcst") is None:
         raise HloError("migrate needs libcst, which is not installed", code="HLO-MIGRATE-LIBCST",
-                       remedy="pip install 'nki-hlo[migrate]', or pip install libcst")  # fmt: skip
+                       remedy="pip install '.[migrate]' in the checkout, or pip install libcst")  # fmt: skip
 
 
 def migrate_file(
