@@ -432,12 +432,16 @@ class Importer:
         if target in CUSTOM_CALLS:
             return self._known_call(row, operands)
         if target != KERNEL_TARGET:
-            calls_python = "_python_" in target and target.endswith("_callback")
+            if "_python_" in target and target.endswith("_callback"):
+                raise uncovered(
+                    self._placeholder(row),
+                    f"custom call to {target!r} calls Python while the program runs",
+                    code="NEFF-HOST",
+                )
             raise uncovered(
                 self._placeholder(row),
-                f"custom call to {target!r} "
-                + ("calls Python while the program runs" if calls_python else "is not covered"),
-                code="NEFF-HOST" if calls_python else "NEFF-CUSTOM-CALL",
+                f"custom call to {target!r} is not covered",
+                code="NEFF-CUSTOM-CALL",
             )
         kernel = self._array("kernel", tuple(leaves_of(tuple(operands))), row.shape, row)
         kernel.attributes["backend_config"] = bytes(row.backend_config).decode("utf-8", "replace")

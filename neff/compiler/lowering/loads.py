@@ -128,7 +128,9 @@ class Loads:
     ) -> Tile:
         partition, *rows = piece.pattern(number)
         rows = [] if piece.elements == 1 and columns else rows
-        repeats = number in self._repeatable and any(not step for step, _ in rows)
+        # One element a row is repeated along its row later, for which the rows must be dense.
+        can_repeat = number in self._repeatable and reach.count > 1
+        repeats = can_repeat and any(not step for step, _ in rows)
         loaded_rows = [dim for dim in rows if dim[0]] if repeats else rows
         pattern = [partition, *loaded_rows, *columns]
         tensor = self._tensors[reach.port.view.buffer]
