@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hlo_tools._gc import no_collection
@@ -114,7 +114,7 @@ class Estimate:
         model_error: of the body, as a share of it: within it are four of five measured kernels
             with that bottleneck.
         cores: the time of each core.
-        parameters: of the estimate.
+        parameters: of the estimate; equal estimates may come from other ones.
     """
 
     target: str
@@ -125,7 +125,7 @@ class Estimate:
     bottleneck: str
     model_error: float
     cores: tuple[CoreTime, ...]
-    parameters: Parameters
+    parameters: Parameters = field(compare=False)
 
     @property
     def slowest_core(self) -> CoreTime | None:

@@ -16,7 +16,8 @@ from scripts.site.costs import cost_of
 __all__ = ["ROOT", "api_pages", "code_pages", "copied"]
 
 ROOT = Path(__file__).resolve().parents[2]
-_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]*)(#[^)\s]*)?\)")
+_LINK = re.compile(r"`[^`\n]*`|(?<!!)\[([^\]]+)\]\(([^)#\s]*)(#[^)\s]*)?\)")
+"""A link, or code, in which the same characters are a call: ``kernel[4, 2](x)``."""
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Rules|Yields):$")
 
 
@@ -30,6 +31,8 @@ def copied() -> Iterator[tuple[str, str]]:
 
 
 def _link(match: re.Match[str], file: Path, names: dict[Path, str]) -> str:
+    if match[1] is None:  # code
+        return match[0]
     text, path, anchor = match[1], match[2], match[3] or ""
     if "://" in path or not path:
         return match[0]
