@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from hlo_tools._gc import no_collection
 from hlo_tools.frameworks.jax_versions import check_version
 from hlo_tools.types.opcodes import OPCODES
 from neff.device.pjrt.buffers import Buffer
@@ -75,14 +76,14 @@ class CpuExecutor:
             options = options.alone()
         several = len(options.device_ids) > 1
         key = (program.digest, options.device_ids, options.serialized if several else b"")
-        with self._lock:
-            cached = self._loaded.get(key)
-            if cached is not None:
-                return cached
-        loaded = CpuProgram(self.client, program, options)
-        with self._lock:
-            self._loaded[key] = loaded
-        return loaded
+        client = self.client
+        # One compilation at a time, without a garbage collection: a collection calls XLA, and
+        # processes crashed when that happened while two threads compiled.
+        with self._lock, no_collection():
+            loaded = self._loaded.get(key)
+            if loaded is None:
+                loaded = self._loaded[key] = CpuProgram(client, program, options)
+            return loaded
 
 
 def _assignment(options: CompileOptions) -> Any:
