@@ -43,7 +43,7 @@ class Block(torch.nn.Module):
     def forward(self, x):
         batch, length, width = x.shape
         split = self.qkv(self.norms[0](x)).view(batch, length, 3, self.heads, -1).unbind(2)
-        q, k, v = (part.transpose(1, 2) for part in split)
+        q, k, v = (head.transpose(1, 2) for head in split)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
         return x + self.mlp(self.norms[1](x))
@@ -156,9 +156,9 @@ host.load_state_dict(torch.load(path, map_location="cpu"))
 step(16, "activations computed again")
 again = x.to(device).requires_grad_()
 checkpoint(there, again, use_reentrant=False).sum().backward()
-whole = x.clone().requires_grad_()
-host(whole).sum().backward()
-close(again.grad.cpu(), whole.grad)
+host_x = x.clone().requires_grad_()
+host(host_x).sum().backward()
+close(again.grad.cpu(), host_x.grad)
 
 step(17, "deterministic algorithms")
 torch.use_deterministic_algorithms(True)

@@ -11,13 +11,11 @@ import ctypes
 import hashlib
 import os
 import platform
-import re
 import shlex
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -26,7 +24,7 @@ from filelock import FileLock
 
 from hlo_tools.errors import HloUnsupportedError
 from hlo_tools.torch_device.tensors import torch
-from nki_lang.base.atomic import atomic_file
+from nki_lang.base.library_files import LibraryFiles
 from nki_lang.base.plain_files import read_plain
 
 __all__ = ["compiler", "is_compiled", "is_obtainable", "loaded"]
@@ -56,7 +54,7 @@ def loaded() -> ctypes.CDLL:
 
 def is_compiled() -> bool:
     """Return whether the library is there already."""
-    return _kept(_folder()) is not None
+    return _files().find(_folder()) is not None
 
 
 def is_obtainable() -> bool:
@@ -81,45 +79,24 @@ def _folder() -> Path:
 
 def _library() -> Path:
     folder = _folder()
-    path = _kept(folder)
+    path = _files().find(folder)
     if path is not None:
         return path
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with FileLock(folder / f"{_stem()}.lock", timeout=LOCK_SECONDS):
-            return _kept(folder) or _keep(folder, _compiled())
+        with FileLock(folder / f"{_files().stem}.lock", timeout=LOCK_SECONDS):
+            return _files().find(folder) or _files().write(folder, _compiled())
     except OSError as error:
         raise _unavailable(f"{folder} cannot be written: {error.strerror or error}") from error
 
 
 @cache
-def _stem() -> str:
-    """The beginning of the name: one for each source, version of torch and processor."""
+def _files() -> LibraryFiles:
+    """The libraries of these sources, this version of torch and this processor."""
     digest = hashlib.sha256(f"{torch.__version__} {platform.machine()}".encode())
     for source in sorted(_SOURCES.iterdir()):
         digest.update(source.read_bytes())
-    return f"libnkihlo_torch_{digest.hexdigest()[:16]}_"
-
-
-def _name(content: bytes) -> str:
-    return f"{_stem()}{hashlib.sha256(content).hexdigest()[:32]}.so"
-
-
-def _kept(folder: Path) -> Path | None:
-    """An undamaged library of the folder."""
-    pattern = re.compile(re.escape(_stem()) + r"[0-9a-f]{32}\.so")
-    with suppress(OSError):
-        for name in sorted(filter(pattern.fullmatch, os.listdir(folder))):
-            if _name(read_plain(folder / name, LIBRARY_BYTES_LIMIT)) == name:
-                return folder / name
-    return None
-
-
-def _keep(folder: Path, content: bytes) -> Path:
-    path = folder / _name(content)
-    with atomic_file(path, durable=True) as file:
-        file.write(content)
-    return path
+    return LibraryFiles(f"libnkihlo_torch_{digest.hexdigest()[:16]}_", LIBRARY_BYTES_LIMIT)
 
 
 def _compiled() -> bytes:

@@ -19,6 +19,7 @@ from neff.cli.agreement import Reference
 from neff.cli.candidates import Candidate, Search
 from neff.cli.grading import PRELOADED, Case, Grading, Record, cases_of, graded
 from neff.cli.limited import Limits, called
+from neff.cli.options import Cores, Jobs
 
 __all__ = ["command"]
 
@@ -52,14 +53,9 @@ def command(
         str,
         typer.Option("--kernel", "-k", help="The kernel of each file; its only one by default."),
     ] = "",
-    cores: Annotated[
-        int, typer.Option("--cores", help="Number of cores that it is launched on.", min=1)
-    ] = 1,
+    cores: Cores = 1,
     platform: TargetName = "",
-    jobs: Annotated[
-        int,
-        typer.Option("--jobs", "-j", help="Processes; as many as processors by default.", min=0),
-    ] = 0,
+    jobs: Jobs = 0,
     timeout: Annotated[
         float, typer.Option("--timeout", help="Seconds that a candidate may take.", min=0.1)
     ] = CANDIDATE_SECONDS,

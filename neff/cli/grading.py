@@ -86,8 +86,10 @@ def cases_of(path: str) -> tuple[Case, ...]:
     """
     try:
         document: object = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _no_cases(path, f"it cannot be read: {error}") from error
+    except OSError as error:
+        raise _no_cases(path, f"it cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise _no_cases(path, f"it is not JSON: {error}") from error
     if not isinstance(document, list) or not document:
         raise _no_cases(path, "it is not a list with at least one case")
     entries = cast("list[object]", document)

@@ -7,9 +7,18 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Descriptors", "File", "IgnoreHash", "Inputs", "Order", "Settings", "Statistic", "Trips"]
+__all__ = [
+    "Cores", "Descriptors", "File", "IgnoreHash", "Inputs", "Jobs", "Order", "Settings", "Statistic",
+    "Trips",
+]  # fmt: skip
 
 File = Annotated[Path, typer.Argument(help="A NEFF.", metavar="FILE")]
+Cores = Annotated[
+    int, typer.Option("--cores", help="Number of cores that it is launched on.", min=1)
+]
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", help="Processes; as many as processors by default.", min=0)
+]
 IgnoreHash = Annotated[
     bool, typer.Option("--ignore-hash", help="Read files whose payload does not match its hash.")
 ]

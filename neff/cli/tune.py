@@ -16,6 +16,7 @@ from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.cli.shared.targets import TargetName, checked_target
 from neff.cli.agreement import Reference, judge
 from neff.cli.candidates import Candidate, Parameters, Search, Status, Value, combinations, tried
+from neff.cli.options import Cores, Jobs
 
 __all__ = ["command"]
 
@@ -47,14 +48,9 @@ def command(
         list[str] | None,
         typer.Option("--arg", "-a", help="Its arguments: x=bf16[128,512], n=4.", metavar="A=V"),
     ] = None,
-    cores: Annotated[
-        int, typer.Option("--cores", help="Number of cores that it is launched on.", min=1)
-    ] = 1,
+    cores: Cores = 1,
     platform: TargetName = "",
-    jobs: Annotated[
-        int,
-        typer.Option("--jobs", "-j", help="Processes; as many as processors by default.", min=0),
-    ] = 0,
+    jobs: Jobs = 0,
     run: Annotated[
         bool, typer.Option("--run/--no-run", help="Run each candidate and compare the results.")
     ] = True,

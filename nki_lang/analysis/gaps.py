@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lang.analysis.liveness import written_by
+from nki_lang.analysis.liveness import reachable, written_by
 from nki_lang.analysis.program_order import program_order
 from nki_lang.base.dtypes import Array
 from nki_lang.base.source import SourceLocation
@@ -210,11 +210,4 @@ def _sources(body: Block, names: set[str]) -> set[str]:
             dst, src = instruction.operands.get("dst"), instruction.operands.get("src")
             if type(dst) is Access and type(src) is Access:
                 copies.setdefault(dst.tensor.name, set()).add(src.tensor.name)
-    reached: set[str] = set()
-    pending = list(names)
-    while pending:
-        name = pending.pop()
-        if name not in reached:
-            reached.add(name)
-            pending.extend(copies.get(name, ()))
-    return reached
+    return reachable(names, copies)

@@ -7,7 +7,7 @@ from the first top-level statement that uses it to the last.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir.types import Access, Block, Instruction, Tensor, walk
 from nki_lang.semantics import TRAITS
 
-__all__ = ["Slots", "accesses_in", "accesses_of", "assign_slots", "written_by"]
+__all__ = ["Slots", "accesses_in", "accesses_of", "assign_slots", "reachable", "written_by"]
 
 
 class LendableMemory(Protocol):
@@ -137,3 +137,15 @@ def _take(free: list[int], sizes: list[int], size: int) -> int:
         return len(sizes) - 1
     free.remove(slot)
     return slot
+
+
+def reachable(names: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return the names and all names that edges lead to from them, transitively."""
+    reached: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name not in reached:
+            reached.add(name)
+            pending.extend(edges.get(name, ()))
+    return reached

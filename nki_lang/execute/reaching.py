@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from nki_lang.analysis.fresh import MATMUL_OPS, inside
 from nki_lang.analysis.gaps import COPY_OPS
-from nki_lang.analysis.liveness import accesses_in, accesses_of, written_by
+from nki_lang.analysis.liveness import accesses_in, accesses_of, reachable, written_by
 from nki_lang.analysis.program_order import program_order
 from nki_lang.analysis.unwritten import UnwrittenRead, unwritten_reads
 from nki_lang.base.errors import NkiError, reports_bugs
@@ -464,11 +464,4 @@ def _sources(body: Block, names: set[str]) -> set[str]:
         }
         for access in written_by(instruction):
             reads.setdefault(access.tensor.name, set()).update(read)
-    reached: set[str] = set()
-    pending = list(names)
-    while pending:
-        name = pending.pop()
-        if name not in reached:
-            reached.add(name)
-            pending.extend(reads.get(name, ()))
-    return reached
+    return reachable(names, reads)

@@ -45,7 +45,7 @@ RANKS: dict[str, list[set[str]]] = {
     "nki_lang.base": [
         {"plain_files", "unknown_fields", "visible_cores"},
         {"dtypes", "memory", "source", "atomic"},
-        {"errors", "tracebacks"},
+        {"errors", "library_files", "tracebacks"},
         {"services", "targets"},
     ],
     "neff": [

@@ -118,6 +118,15 @@ def test_other_files_of_cases_are_refused(
     assert out == "" and "error[NEFF-CASES]" in err and "  help: " in err
 
 
+def test_a_missing_file_of_cases_is_named_once(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["grade", "right.py", "--reference", "spec.py:times", "--cases", "none.json"]
+    assert main(words) == 3
+    err = capfd.readouterr().err
+    assert "cannot be read: No such file or directory\n" in err and err.count("none.json") == 1
+
+
 def test_the_largest_difference_has_its_place() -> None:
     expected = np.array([[1.0, -8.0], [np.inf, np.nan]])
     assert largest_difference(expected, expected) == (0.0, (0, 0))

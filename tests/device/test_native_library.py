@@ -14,6 +14,7 @@ import pytest
 
 from neff.device.pjrt import entry, native_library
 from neff.errors import NeffError
+from nki_lang.base.library_files import LibraryFiles
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_a_link_to_a_library_is_followed(own_cache: Path, compiled: bytes) -> No
     folder = native_library.cache_folder()
     folder.mkdir()
     (own_cache / "elsewhere").write_bytes(compiled)
-    (folder / native_library._name(compiled)).symlink_to(own_cache / "elsewhere")
+    (folder / native_library._files().name(compiled)).symlink_to(own_cache / "elsewhere")
     assert native_library.library().parent == folder
 
 
@@ -113,7 +114,7 @@ def test_a_cache_that_can_only_be_read_is_used(
     monkeypatch.setattr(native_library, "_compiled", lambda: compiled)
     library = native_library.library()
     monkeypatch.setattr(native_library.os, "access", lambda path, mode: mode != os.W_OK)
-    monkeypatch.setattr(native_library, "_keep", lambda folder, content: pytest.fail("written"))
+    monkeypatch.setattr(LibraryFiles, "write", lambda *_: pytest.fail("written"))
     assert native_library.library() == library
     monkeypatch.undo()
     monkeypatch.setenv("NKI_HLO_CACHE", str(own_cache / "cold"))

@@ -12,19 +12,17 @@ import hashlib
 import importlib.util
 import os
 import platform
-import re
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from neff.errors import NeffError
-from nki_lang.base.atomic import atomic_file
+from nki_lang.base.library_files import LibraryFiles
 from nki_lang.base.plain_files import read_plain
 
 __all__ = ["compilers", "library"]
@@ -52,13 +50,13 @@ def library() -> Path:
     if _is_installed(_PREBUILT):
         return _PREBUILT
     folder = cache_folder()
-    path = _kept(folder)
+    path = _files().find(folder)
     if path is not None:
         return path
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
-            return _keep(folder, _compiled())
+            return _files().write(folder, _compiled())
     except OSError:  # the disk is full, or something else has the name
         pass
     return _private_library()
@@ -86,42 +84,14 @@ def _private_library() -> Path:
     """A library for this process alone, where the cache cannot be written."""
     folder = tempfile.mkdtemp(prefix="nki-hlo-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return _keep(Path(folder), _compiled())
+    return _files().write(Path(folder), _compiled())
 
 
-def _stem() -> str:
-    """The beginning of the name: one for each source and processor, so no stale library is taken."""
+def _files() -> LibraryFiles:
+    """The libraries of this source and this processor."""
     source = _SOURCE.read_bytes()
     digest = hashlib.sha256(source + platform.machine().encode()).hexdigest()
-    return f"libnkihlo_pjrt_{digest[:16]}_"
-
-
-def _name(content: bytes) -> str:
-    return f"{_stem()}{hashlib.sha256(content).hexdigest()[:32]}.so"
-
-
-def _kept(folder: Path) -> Path | None:
-    """An undamaged library of the cache. A damaged one stays until one of its name replaces it:
-    removing it could remove what another process has just put in its place.
-    """
-    pattern = re.compile(re.escape(_stem()) + r"[0-9a-f]{32}\.so")
-    try:
-        names = sorted(name for name in os.listdir(folder) if pattern.fullmatch(name))
-    except OSError:
-        return None
-    for name in names:
-        with suppress(OSError):
-            if _name(read_plain(folder / name, LIBRARY_BYTES_LIMIT)) == name:
-                return folder / name
-    return None
-
-
-def _keep(folder: Path, content: bytes) -> Path:
-    """Write a library under the name of its content; another process may write the same."""
-    path = folder / _name(content)
-    with atomic_file(path, durable=True) as file:
-        file.write(content)
-    return path
+    return LibraryFiles(f"libnkihlo_pjrt_{digest[:16]}_", LIBRARY_BYTES_LIMIT)
 
 
 def _compiled() -> bytes:
