@@ -61,6 +61,8 @@ def called(
 ) -> Iterator[Outcome[Result]]:
     """Call a function with each argument, ``jobs`` at a time; outcomes come in their order.
 
+    Each call has the environment that this process has when the call begins.
+
     Args:
         function: of a module, so that another process finds it.
         arguments: one for each call.
@@ -80,7 +82,8 @@ def called(
                 number, argument = waiting.popleft()
                 receiver, sender = context.Pipe(duplex=False)
                 process = context.Process(
-                    target=_child, args=(sender, function, argument, limits.memory_bytes)
+                    target=_child,
+                    args=(sender, function, argument, limits.memory_bytes, dict(os.environ)),
                 )
                 process.start()
                 sender.close()
@@ -129,7 +132,10 @@ def _child(
     function: Callable[[Argument], Result],
     argument: Argument,
     memory_bytes: int,
+    environment: dict[str, str],
 ) -> None:
+    os.environ.clear()  # the fork server has the environment of the first call
+    os.environ.update(environment)
     os.dup2(2, 1)  # what a call prints must not get between the records on stdout
     size = _address_space() + memory_bytes
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import traceback
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from hlo_tools.errors import CodedError
+from hlo_tools.extract import protocol
 from nki_lang.base.errors import NkiError
 from nki_lang.base.targets import target_of
 from nki_lang.execute.checks import CHECKS, Finding, watch
@@ -93,6 +96,9 @@ def observed(script: Script) -> Run:
     sys.dont_write_bytecode = True  # its stamp has seconds: two edits in one would be the same
     sys.argv = [script.file, *script.arguments]
     sys.path.insert(0, str(Path(script.file).resolve().parent))
+    for name in ("NKI_SIMULATOR", protocol.EXTRACT_ONLY):  # kernels would not reach the observer
+        os.environ.pop(name, None)
+    import_module("nki")  # which may install a runner of its own; the observer replaces it
     set_array_runner(_Observer(run, script.target).called)
     try:
         runpy.run_path(script.file, run_name="__main__")

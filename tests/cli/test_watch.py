@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hlo_tools.cli import main
+from neff.cli.limited import Limits, called
 from neff.cli.watch import reported, saves_of
 from neff.cli.watching import KernelRun, Run, Script, changes
 
@@ -114,6 +115,38 @@ def test_once_prints_a_report(capfd: pytest.CaptureFixture[str]) -> None:
     assert "mykernel.py:9" in out and "nisa.tensor_scalar(" in out
     assert main(["watch", "nothing.py", "--once"]) == 3
     assert "error[HLO-NO-FILE]" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "NKI_SIMULATOR=1",
+        "NKI_HLO_EXECUTOR=neff",
+        "NKI_ARTIFACTS_DIR=a",
+        "NEURON_EXTRACT_GRAPHS_ONLY=1",
+    ],
+)
+def test_the_environment_does_not_hide_kernels(
+    variable: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name, _, value = variable.partition("=")
+    monkeypatch.setenv(name, value)
+    assert main(["watch", "script.py", "--once", "--platform", "trn2"]) == 0
+    assert "scaled(float32[128, 64]): " in capfd.readouterr().out
+
+
+def _variable(name: str) -> str:
+    return os.environ.get(name, "")
+
+
+def test_calls_have_the_environment_of_their_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("first", "second"):
+        monkeypatch.setenv("VARIABLE_OF_THE_CALLER", value)
+        (outcome,) = called(
+            _variable, ["VARIABLE_OF_THE_CALLER"], jobs=1, limits=Limits(60, 1 << 30)
+        )
+        assert outcome.result == value
 
 
 def test_a_written_file_is_a_save(tmp_path: Path) -> None:
