@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from hlo_tools._messages import did_you_mean
-from hlo_tools.errors import HloError, HloFileError
+from hlo_tools.errors import CodedError, HloError, HloFileError
 from hlo_tools.extract.launcher import roots
 
 __all__ = ["import_file", "load_named", "names_python"]
@@ -47,7 +47,7 @@ def import_file(path: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        if hasattr(error, "code") and hasattr(error, "remedy"):
+        if isinstance(error, CodedError):
             raise
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise HloError(

@@ -16,7 +16,7 @@ import numpy as np
 
 from hlo_tools import schema
 from hlo_tools._messages import counted
-from hlo_tools.errors import HloError, HloVerifyError
+from hlo_tools.errors import CodedError, HloError, HloVerifyError
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
@@ -34,7 +34,6 @@ from hlo_tools.rewrite.dead_code import UnusedRemover, remove_unreachable
 from hlo_tools.rewrite.patterns import Captures, Condition, Pattern, held
 from hlo_tools.types.shape import Shape
 from hlo_tools.types.source_frames import frames_of
-from nki_lang.base.errors import NkiError
 from nki_lang.ir import KernelIR
 
 __all__ = [
@@ -377,7 +376,7 @@ def _traced(kernel: RegisteredKernel, place: _Place, target: str) -> KernelIR:
         if kernel.arguments is not None:
             named |= kernel.arguments(place.view)
         return trace(kernel.kernel, tuple(arguments), named, target=target)
-    except (HloError, NkiError):
+    except CodedError:
         raise
     except Exception as error:  # a person's function may fail in any way
         shapes = ", ".join(str(operand.shape) for operand in place.inputs)

@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from hlo_tools.errors import HloError, HloFileError, HloVerifyError
+from hlo_tools.errors import CodedError, HloFileError, HloVerifyError
 from hlo_tools.kernels.backend_config import BackendConfig, decode, encode, require_known_config
 from hlo_tools.kernels.location import locate, read_kernel_file
 from hlo_tools.kernels.ranks import Place, current_place, meet, ranks_of
 from hlo_tools.types.element_types import Array
 from nki_lang import execute, klir
-from nki_lang.base.errors import NkiError
 from nki_lang.ir import KernelIR, Tensor
 
 __all__ = ["KernelCall", "clear_cache", "content_of", "interpret_with", "resolve"]
@@ -280,7 +279,7 @@ _OF_NEWER_VERSIONS = ("NKI-FILE-UNKNOWN-FIELD", "NKI-FILE-VERSION")
 def _load(config: BackendConfig, path: Path) -> KernelCall:
     try:
         kernel = klir.read(path)
-    except (NkiError, HloError) as error:
+    except CodedError as error:
         raise HloFileError(
             f"{error.message.removeprefix(f'{path}: ')} [{error.code}]",
             code="HLO-KERNEL-DAMAGED",

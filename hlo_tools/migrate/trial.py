@@ -73,8 +73,7 @@ def _trials(file: str, request: Request) -> list[Trial]:
 
 
 def _message(error: Exception) -> str:
-    place = getattr(error, "place", "") or ""
-    return f"{type(error).__name__}: {str(error).strip()}" + (f" ({place})" if place else "")
+    return f"{type(error).__name__}: {str(error).strip()}"
 
 
 def _tried(

@@ -21,7 +21,6 @@ from neff.builds.stored import Made, action_of, keep, source_files
 from neff.builds.works import Failure, Outcome, Work, run_work
 from neff.errors import NeffError
 from neff.version import toolchain_digest
-from nki_lang.base.errors import NkiError
 
 __all__ = ["build_on_cluster"]
 
@@ -90,7 +89,7 @@ def build_on_cluster(
     for number, work in enumerate(works):
         try:
             parcels[number] = _pack(work)
-        except (CodedError, NkiError, OSError):
+        except (CodedError, OSError):
             outcomes[number] = run_work(work)  # which reports it, or builds what cannot be sent
             on_done(outcomes[number])
     client, completed = _connect(scheduler)

@@ -12,7 +12,6 @@ from hlo_tools.store import open_store
 from neff.builds.flags import flags_of
 from neff.builds.sources import Source
 from neff.builds.stored import action_of, fetch, make
-from nki_lang.base.errors import NkiError
 
 if TYPE_CHECKING:
     from neff.profile.explanation import Told
@@ -97,9 +96,8 @@ def run_work(work: Work) -> Outcome:
         build = make(
             work.source, flags, work.output, action=action, store=store, explain=work.explain
         )
-    except (CodedError, NkiError) as error:
-        location = str(getattr(error, "place", "") or getattr(error, "location", "") or "")
-        failure = Failure(error.code, error.message, location, error.remedy)
+    except CodedError as error:
+        failure = Failure(error.code, error.message, error.place, error.remedy)
         return Outcome(work, "failed", seconds=time.perf_counter() - started, failure=failure)
     except (OSError, MemoryError) as error:
         failure = Failure(
@@ -137,7 +135,7 @@ def settled(work: Work) -> Outcome | None:
             return None
         store = open_store(work.store, read_only=work.read_only)
         stored = fetch(store, action, work.source, work.output)
-    except (CodedError, NkiError, OSError, MemoryError):
+    except (CodedError, OSError, MemoryError):
         return None  # the build reports it
     if stored is None:
         return None

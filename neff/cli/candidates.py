@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from hlo_tools.cli.shared.kernel_call import load_kernel, parse_arguments
 from hlo_tools.errors import CodedError, HloError
-from nki_lang.base.errors import NkiError
 from nki_lang.kernel import Kernel
 
 __all__ = ["Candidate", "Parameters", "Search", "Status", "Value", "combinations", "tried"]
@@ -166,9 +165,10 @@ def _try(search: Search, parameters: Parameters, folder: Path) -> Candidate:
     warnings.simplefilter("ignore")
     try:
         _estimate(search, candidate, folder)
-    except (CodedError, NkiError) as error:
-        location = getattr(error, "place", "") or getattr(error, "location", None) or ""
-        candidate.error = f"[{error.code}] {error.message}" + (f" ({location})" if location else "")
+    except CodedError as error:
+        candidate.error = f"[{error.code}] {error.message}" + (
+            f" ({error.place})" if error.place else ""
+        )
     except Exception as error:  # the kernel's own assertions, say
         candidate.error = f"{type(error).__name__}: {error}"
     return candidate

@@ -141,11 +141,10 @@ def graded(grading: Grading) -> Record:
         _grade(grading, record)
     except MemoryError:
         raise
-    except (CodedError, NkiError) as error:
-        place = getattr(error, "place", "") or getattr(error, "location", None) or ""
+    except CodedError as error:
         record["error"] = {
-            "code": error.code, "message": error.message, "place": str(place),
-            "remedy": getattr(error, "remedy", ""),
+            "code": error.code, "message": error.message, "place": error.place,
+            "remedy": error.remedy,
         }  # fmt: skip
     except Exception as error:  # the kernel's own assertions, say
         record["error"] = {"code": "", "message": f"{type(error).__name__}: {error}", "place": ""}

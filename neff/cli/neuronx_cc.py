@@ -21,7 +21,6 @@ from hlo_tools.errors import CodedError
 from neff.errors import NeffError
 from neff.options import FLAGS, Flags, parse_flags
 from neff.version import __version__
-from nki_lang.base.errors import NkiError
 
 __all__ = ["main"]
 
@@ -137,7 +136,7 @@ def _compile(words: list[str]) -> int:
             output = _build(flags, log)
             if _TEMPS in words:
                 log.info("wrote %s", _save_temps(Path(flags.positional[0]), output))
-        except (CodedError, NkiError) as error:
+        except CodedError as error:
             _failed(error, flags, log)
             return USAGE if error.code == "NEFF-FLAG" else FAILED
         except (OSError, MemoryError) as error:
@@ -236,8 +235,8 @@ _CODES: Final = {
 """Our codes -> the vendor's for the same cause; ``nki-hlo explain`` lists them."""
 
 
-def _failed(error: CodedError | NkiError, flags: Flags, log: logging.Logger) -> None:
-    location = str(getattr(error, "place", "") or getattr(error, "location", "") or "")
+def _failed(error: CodedError, flags: Flags, log: logging.Logger) -> None:
+    location = error.place
     verified = "NCC_EVRF064" if error.code.startswith("HLO-V") else ""
     code = verified or _linted(location, flags) or _CODES.get(error.code) or error.code
     where = f" {location}:" if location else ""
@@ -255,7 +254,7 @@ def _linted(location: str, flags: Flags) -> str:
     try:
         module = open_module(flags.positional[0]) if location else None
         findings = lint(module, target=flags.target) if module is not None else []
-    except (CodedError, NkiError, OSError, ValueError):
+    except (CodedError, OSError, ValueError):
         return ""
     return next(
         (

@@ -15,7 +15,6 @@ from types import ModuleType
 
 from hlo_tools.errors import CodedError
 from hlo_tools.extract import protocol
-from nki_lang.base.errors import NkiError
 from nki_lang.base.targets import target_of
 from nki_lang.execute.checks import CHECKS, Finding, watch
 from nki_lang.kernel import Kernel, set_array_runner, simulate
@@ -105,9 +104,8 @@ def observed(script: Script) -> Run:
     except SystemExit as error:
         if error.code not in (None, 0):
             run.error = _error("", f"the script ended with exit code {error.code}", "")
-    except (CodedError, NkiError) as error:
-        place = getattr(error, "place", "") or getattr(error, "location", None) or ""
-        run.error = _error(error.code, error.message, str(place), getattr(error, "remedy", ""))
+    except CodedError as error:
+        run.error = _error(error.code, error.message, error.place, error.remedy)
     except SyntaxError as error:
         run.error = _error("", f"SyntaxError: {error.msg}", f"{error.filename}:{error.lineno}")
     except MemoryError:

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 
 from hlo_tools import schema
 from hlo_tools._gc import no_collection
-from hlo_tools.errors import HloError, reports_bugs
+from hlo_tools.errors import CodedError, reports_bugs
 from hlo_tools.ir.module import Module
 from hlo_tools.verify import check
 from neff.compiler.assembly.assemble import assemble, kernel_parts
 from neff.compiler.importing.narrow_integers import as_bytes
 from neff.compiler.planned import Compiler, best, best_in_processes, metadata_of
 from neff.compiler.record import Member, Record, UnitRecord
-from neff.errors import NeffCompileError, NeffError
+from neff.errors import NeffCompileError
 from neff.options import CompileOptions
 from neff.program import Program
-from nki_lang.base.errors import NkiError
 from nki_lang.base.targets import Target, target_of
 from nki_lang.ir import KernelIR
 
@@ -134,7 +133,7 @@ def _own_bugs(location: str) -> Generator[None]:
     """
     try:
         yield
-    except (HloError, NeffError, NkiError, MemoryError, OSError):
+    except (CodedError, MemoryError, OSError):
         raise
     except Exception as error:
         if not reports_bugs():

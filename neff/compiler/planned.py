@@ -31,7 +31,6 @@ from neff.errors import NeffCompileError
 from neff.options import CompileOptions
 from neff.program import GRAPH_ONLY, Program
 from neff.timing import estimate
-from nki_lang.base.errors import NkiError
 from nki_lang.base.targets import Target, target_of
 
 __all__ = ["Compiler", "best", "best_in_processes", "metadata_of"]
@@ -204,7 +203,7 @@ def _warn_of_failed_proof(plan: Plan, failure: NeffCompileError) -> None:
         )
 
 
-_FORESEEN = (BrokenExecutor, CodedError, NkiError, pickle.PicklingError)
+_FORESEEN = (BrokenExecutor, CodedError, pickle.PicklingError)
 """Errors of a worker that are no bugs: it was killed, or the module is refused."""
 
 

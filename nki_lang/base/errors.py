@@ -1,7 +1,8 @@
-"""The errors of the kernel language: one root class, one class per kind, each with a stable code.
+"""The root of all errors, and the errors of the kernel language, each with a stable code.
 
 An error states the fault, its location (the user's file and line) and the remedy. Codes are
-stable: tools compare codes, people read messages.
+stable: tools compare codes, people read messages. ``hlo_tools.errors`` and ``neff.errors`` derive
+their classes from the same root, :class:`CodedError`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any, Final, NoReturn
 from nki_lang.base.source import SourceLocation, caller_location, in_package
 
 __all__ = [
+    "UNGUARDED",
+    "CodedError",
     "NkiAttributeError",
     "NkiError",
     "NkiExecutionError",
@@ -32,21 +35,72 @@ __all__ = [
 ]
 
 
+UNGUARDED: Final = "NKI_HLO_UNGUARDED"
+"""Environment variable; "1" raises exceptions that are bugs of ours instead of reporting them."""
+
+
 def reports_bugs() -> bool:
     """Return True if an exception that is a bug of ours may be reported as another error.
 
     Tests and fuzzers set ``NKI_HLO_UNGUARDED=1`` and receive the original exception.
     """
-    return os.environ.get("NKI_HLO_UNGUARDED") != "1"
+    return os.environ.get(UNGUARDED) != "1"
 
 
-class NkiError(Exception):
-    """Root of every error that the kernel language raises.
+class CodedError(Exception):
+    """Root of the errors of ``nki_lang``, ``hlo_tools`` and ``neff``.
 
     Args:
         message: what is wrong, what was passed and what is allowed, in one or two sentences.
+        code: a stable identifier such as ``"HLO-TRUNCATED"``; the default is the class's.
+        place: a path, ``file:line:column``, a byte offset or an instruction name.
+        remedy: how to fix it; the default is the class's.
+        source: document and section that state the rule.
+        details: names and numbers of the message, as JSON values.
+    """
+
+    default_code = "ERROR"
+    default_remedy = ""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        place: str = "",
+        remedy: str = "",
+        source: str = "",
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        self.code = code or self.default_code
+        self.message = message
+        self.place = place
+        self.remedy = remedy or self.default_remedy
+        self.source = source
+        self.details = details or {}
+        super().__init__(message)  # pickling passes this argument to the class again
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def render(self) -> str:
+        """Return the complete text: ``place: [CODE] message``, a line of help and the source."""
+        prefix = f"{self.place}: " if self.place else ""
+        lines = [f"{prefix}[{self.code}] {self.message}"]
+        if self.remedy:
+            lines.append(f"  help: {self.remedy}")
+        if self.source:
+            lines.append(f"  documented in: {self.source}")
+        return "\n".join(lines)
+
+
+class NkiError(CodedError):
+    """Root of every error that the kernel language raises.
+
+    Args:
+        message: as for :class:`CodedError`.
         code: a stable identifier such as ``"NKI-PARTITION"``.
-        location: the user's file and line, where known.
+        location: the user's file and line, where known; ``place`` is its text.
         remedy: how to fix it.
         source: document and section that state the rule.
         details: names and numbers of the message, as JSON values.
@@ -64,23 +118,11 @@ class NkiError(Exception):
         source: str = "",
         details: dict[str, Any] | None = None,
     ) -> None:
-        self.code = code or self.default_code
-        self.message = message
         self.location = location
-        self.remedy = remedy
-        self.source = source
-        self.details = details or {}
-        super().__init__(self.render())
-
-    def render(self) -> str:
-        """Return the complete text: ``file:line: [CODE] message. Remedy. (source)``."""
-        prefix = f"{self.location}: " if self.location else ""
-        lines = [f"{prefix}[{self.code}] {self.message}"]
-        if self.remedy:
-            lines.append(f"  help: {self.remedy}")
-        if self.source:
-            lines.append(f"  documented in: {self.source}")
-        return "\n".join(lines)
+        place = str(location) if location else ""
+        super().__init__(
+            message, code=code, place=place, remedy=remedy, source=source, details=details
+        )
 
 
 class NkiValidationError(NkiError):

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from hlo_tools.cli.shared import console
-from hlo_tools.errors import reports_bugs
+from hlo_tools.errors import CodedError, reports_bugs
 
 __all__ = ["INTERNAL", "UNUSABLE", "USAGE", "report"]
 
@@ -41,9 +41,9 @@ def report(error: Exception, program: str = "nki-hlo") -> int:
         traceback.print_exception(error)
     if isinstance(error, _USAGE_ERROR):
         return _usage(error, program, package)
-    if _is_ours(error):
+    if isinstance(error, CodedError):
         _coded(error, program)
-        return _CODES.get(error.code, UNUSABLE)  # pyright: ignore
+        return _CODES.get(error.code, UNUSABLE)
     if isinstance(error, MemoryError):
         _print(
             f"{package}-MEMORY",
@@ -68,14 +68,8 @@ def report(error: Exception, program: str = "nki-hlo") -> int:
     return INTERNAL
 
 
-def _is_ours(error: Exception) -> bool:
-    """Errors of all our packages carry these; the packages above this one are not imported."""
-    return all(hasattr(error, name) for name in ("code", "message", "remedy", "render"))
-
-
-def _coded(error: Any, program: str) -> None:
-    location = getattr(error, "place", "") or getattr(error, "location", "") or ""
-    _print(error.code, str(location), error.message, error.remedy)
+def _coded(error: CodedError, program: str) -> None:
+    _print(error.code, error.place, error.message, error.remedy)
     sys.stderr.write(f"  more: {program} explain {error.code}\n")
 
 

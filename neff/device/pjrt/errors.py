@@ -7,12 +7,12 @@ import os
 import traceback
 from typing import Any
 
-from hlo_tools.errors import HloError, HloFileError, HloUnsupportedError, HloVerifyError
+from hlo_tools.errors import CodedError, HloFileError, HloUnsupportedError, HloVerifyError
 from neff.device.pjrt.handles import Host
 from neff.device.pjrt.slots import slot
 from neff.device.pjrt.status import Status, StatusError
-from neff.errors import NeffCompileError, NeffError, NeffFileError
-from nki_lang.base.errors import NkiError, NkiFileError, NkiValidationError
+from neff.errors import NeffCompileError, NeffFileError
+from nki_lang.base.errors import NkiFileError, NkiValidationError
 
 __all__ = ["ErrorObject", "status_of"]
 
@@ -51,7 +51,7 @@ def status_of(error: BaseException) -> tuple[int, str]:
     code = _STATUS_OF_CODE.get(getattr(error, "code", "")) or next(
         (code for kind, code in _STATUS_OF_EXCEPTION if isinstance(error, kind)), None
     )
-    if isinstance(error, (NkiError, HloError, NeffError)):
+    if isinstance(error, CodedError):
         return int(code or Status.INTERNAL), str(error)
     return int(code or Status.INTERNAL), f"{type(error).__name__}: {error}{_origin(error)}"
 
