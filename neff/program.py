@@ -16,7 +16,7 @@ from nki_lang.base.source import SourceLocation
 from nki_lang.ir import Engine, Instruction, Register, is_group
 
 __all__ = [
-    "GRAPH_ONLY", "EngineLoop", "EngineStep", "Program", "Step", "SubGraph", "Variable",
+    "GRAPH_ONLY", "KERNEL_LANGUAGE", "EngineLoop", "EngineStep", "Program", "Step", "SubGraph", "Variable",
     "VariableKind", "named_ranks",
 ]  # fmt: skip
 
@@ -25,6 +25,9 @@ VariableKind = str
 
 GRAPH_ONLY = "graph_only"
 """Key of ``Program.metadata``: true when no kernel of the user's is in the program."""
+
+KERNEL_LANGUAGE = "kernel_language"
+"""Key of ``Program.metadata``: ``"beta1"`` when a kernel of NKI beta 1 is in the program."""
 
 
 @dataclass(slots=True)

@@ -34,7 +34,8 @@ Order = Annotated[
     str,
     typer.Option(
         help="Order of the instructions: source, or scheduled as the vendor's middle end does it; "
-        "by default source, and scheduled too where it differs by 10 %.",
+        "by default source (scheduled with kernels of NKI beta 1), and the second one too where it "
+        "differs by 10 %.",
     ),
 ]
 Settings = Annotated[

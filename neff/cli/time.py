@@ -18,6 +18,11 @@ __all__ = ["command"]
 MAX_SCHEDULED_INSTRUCTIONS = 20_000
 """The second order of larger programs takes seconds: it is only estimated on request."""
 
+_ORDER_NAMES = {
+    "source": "in the order of the source",
+    "scheduled": "in the order of a list scheduler",
+}
+
 SHOWN_DIFFERENCE = 0.1
 """A smaller difference of the two orders is not printed."""
 
@@ -38,27 +43,29 @@ def command(
     Example: nki-neff time matmul.neff --statistic nc-latency
     """
     from neff.container import read
-    from neff.profile.scheduled import estimate_in_order
+    from neff.profile.scheduled import ORDERS, default_order, estimate_in_order
 
     options = EstimateOptions.given(statistic, dma, settings, trips, inputs, fill)
     program = read(file)
     keywords = options.keywords(program, file)
-    total = estimate_in_order(program, order or "source", **keywords)
-    scheduled = None
+    first_order = order or default_order(program)
+    (second_order,) = {*ORDERS} - {first_order} if first_order in ORDERS else {"source"}
+    total = estimate_in_order(program, first_order, **keywords)
+    second = None
     if not order and _instruction_count(total) <= MAX_SCHEDULED_INSTRUCTIONS:
-        scheduled = estimate_in_order(program, "scheduled", **keywords)
+        second = estimate_in_order(program, second_order, **keywords)
     document = total.to_json()
     if as_json:
-        second: dict[str, object] = {}
-        if scheduled is not None:
-            second["scheduled"] = _totals(scheduled)
-        second["order"] = order or "source"
-        console.write_json("time", file=str(file), **document, **second)
+        orders: dict[str, object] = {"order": first_order}
+        if second is not None:
+            orders[second_order] = _totals(second)
+        console.write_json("time", file=str(file), **document, **orders)
         return 0
     bound = "" if total.is_complete else "at least "
-    console.line(f"{total.target}, {total.statistic}: {bound}{total} (estimated)")
-    if scheduled is not None and _differ(total.total.value, scheduled.total.value):
-        console.line(f"in the order of a list scheduler (--order scheduled): {bound}{scheduled}")
+    ordered = f", {_ORDER_NAMES[first_order]}" if first_order == "scheduled" else ""
+    console.line(f"{total.target}, {total.statistic}{ordered}: {bound}{total} (estimated)")
+    if second is not None and _differ(total.total.value, second.total.value):
+        console.line(f"{_ORDER_NAMES[second_order]} (--order {second_order}): {bound}{second}")
     console.line(total.range_parts)
     console.line(f"most uncertain: {_contributions(total)}")
     console.line("not modelled: " + "; ".join(total.left_out))
@@ -79,8 +86,8 @@ def _instruction_count(total: Estimate) -> int:
     return sum(lane.events for core in total.cores for lane in core.engines.values())
 
 
-def _differ(source_ns: float, scheduled_ns: float) -> bool:
-    return abs(scheduled_ns - source_ns) > SHOWN_DIFFERENCE * source_ns
+def _differ(first_ns: float, second_ns: float) -> bool:
+    return abs(second_ns - first_ns) > SHOWN_DIFFERENCE * first_ns
 
 
 def _totals(total: Estimate) -> dict[str, float]:

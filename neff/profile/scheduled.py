@@ -18,12 +18,14 @@ from neff.errors import NeffError
 from neff.profile.advice.rebuild import bodies_of, rebuilt
 from neff.profile.advice.reorder import dependencies
 from neff.profile.advice.versions import runs_of
-from neff.program import Program
+from neff.program import KERNEL_LANGUAGE, Program
 from neff.timing import Estimate, InstructionCosts, Parameters, Trips, estimate
 from nki_lang.ir import Block, ForLoop, Instruction, WhileLoop
 from nki_lang.isa.table import COLLECTIVES
 
-__all__ = ["ORDERS", "WINDOW_INSTRUCTIONS", "estimate_in_order", "in_scheduled_order"]
+__all__ = [
+    "ORDERS", "WINDOW_INSTRUCTIONS", "default_order", "estimate_in_order", "in_scheduled_order",
+]  # fmt: skip
 
 ORDERS = ("source", "scheduled")
 """The order of the program, and that of a list scheduler."""
@@ -48,18 +50,26 @@ def estimate_in_order(
     """Estimate the time in one of :data:`ORDERS`; other arguments as of ``neff.timing.estimate``.
 
     Raises:
-        NeffError: ``NEFF-STATISTIC``; there is no such order. Others as of ``estimate``.
+        NeffError: ``NEFF-ORDER``; there is no such order. Others as of ``estimate``.
     """
     if order not in ORDERS:
         raise NeffError(
-            f"{order!r} is not one of {', '.join(ORDERS)}",
-            code="NEFF-STATISTIC",
+            f"{order!r} is no order of instructions",
+            code="NEFF-ORDER",
             remedy=f"use one of {', '.join(ORDERS)}",
         )
     if order == "scheduled":
         is_static = (dma or ("static" if parameters.target == "trn1" else "dynamic")) == "static"
         program = in_scheduled_order(program, parameters, is_static=is_static)
     return estimate(program, parameters=parameters, statistic=statistic, dma=dma, trips=trips)
+
+
+def default_order(program: Program) -> str:
+    """Return the order in which a program ran on the device, one of :data:`ORDERS`.
+
+    The vendor's middle end reorders programs with kernels of NKI beta 1.
+    """
+    return "scheduled" if program.metadata.get(KERNEL_LANGUAGE) == "beta1" else "source"
 
 
 def in_scheduled_order(

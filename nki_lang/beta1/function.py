@@ -35,6 +35,7 @@ class Beta1Function:
     Attributes:
         func: the user's function.
         grid: extents of the launch grid, () without one.
+        language: of the function; the kernel IR names it.
     """
 
     __slots__ = (
@@ -44,6 +45,8 @@ class Beta1Function:
         "func",
         "grid",
     )  # no __dict__: Kernel copies it
+
+    language = "beta1"
 
     def __init__(self, func: Callable[..., Value], grid: tuple[int, ...] = ()) -> None:
         self.func = func

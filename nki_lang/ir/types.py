@@ -262,6 +262,8 @@ class KernelIR:
         bodies: the statements of each core.
         returns_tuple: True if the kernel returned a tuple or list (also one of a single tensor).
         has_collectives: True if the kernel communicates with other ranks.
+        metadata: ``returned`` counts the outputs that the function returned, ``structure`` is their
+            nesting unless it is plain, ``language`` is ``"beta1"`` for a kernel of NKI beta 1.
     """
 
     name: str

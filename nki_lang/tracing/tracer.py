@@ -321,8 +321,15 @@ def assemble(
         returns_tuple=isinstance(structure, tuple),
         has_collectives=any(builder.has_collectives for builder in builders),
         metadata={"returned": len(outputs)}
-        | ({} if is_plain(structure) else {"structure": structure}),
+        | ({} if is_plain(structure) else {"structure": structure})
+        | _language(func),
     )
+
+
+def _language(func: Callable[..., Any]) -> dict[str, str]:
+    """Return the metadata of a kernel in another language than the current one."""
+    language = getattr(func, "language", "")
+    return {"language": language} if isinstance(language, str) and language else {}
 
 
 def _settle_shapes(

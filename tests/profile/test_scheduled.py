@@ -13,12 +13,16 @@ from neff import write
 from neff.cli import main
 from neff.compiler import compile_kernel
 from neff.errors import NeffError
-from neff.profile.scheduled import estimate_in_order, in_scheduled_order
+from neff.profile.scheduled import default_order, estimate_in_order, in_scheduled_order
 from neff.program import Program, Step
 from neff.runtime import load
 from neff.timing import Estimate, Parameters
 from nki_lang import isa as nisa
+from nki_lang import klir
 from nki_lang import language as nl
+from nki_lang.beta1 import isa as beta1_isa
+from nki_lang.beta1 import language as beta1
+from nki_lang.beta1.kernel import jit as beta1_jit
 from nki_lang.kernel import Kernel
 
 VECTOR, SCALAR = nisa.engine.vector, nisa.engine.scalar
@@ -34,6 +38,19 @@ def alternating(x, rows_at_once):
             nisa.tensor_scalar(tile, tile, nl.multiply, 0.5, engine=VECTOR)
             nisa.activation(tile, nl.square, tile)
         nisa.dma_copy(out[start : start + 128], tile)
+    return out
+
+
+def alternating_in_beta1(x):
+    """The same in NKI beta 1: four row blocks, two engines in turn."""
+    out = beta1.ndarray(x.shape, dtype=x.dtype, buffer=beta1.shared_hbm)
+    for block in beta1.affine_range(4):
+        rows = beta1.ds(block * 128, 128)
+        tile = beta1.load(x[rows, :])
+        for _ in range(4):
+            scaled = beta1_isa.tensor_scalar(tile, np.multiply, 0.5, engine=beta1_isa.vector_engine)
+            tile = beta1_isa.activation(np.square, scaled)
+        beta1.store(out[rows, :], tile)
     return out
 
 
@@ -119,8 +136,9 @@ def test_values_that_do_not_fit_at_once_keep_their_addresses() -> None:
 
 def test_an_unknown_order_is_refused() -> None:
     program = compiled(in_place, np.ones((128, 64), np.float32), 1)
-    with pytest.raises(NeffError, match="NEFF-STATISTIC"):
-        in_order(program, "random")
+    with pytest.raises(NeffError, match="NEFF-ORDER") as caught:
+        in_order(program, "upside")
+    assert caught.value.remedy == "use one of source, scheduled"
 
 
 def test_time_prints_both_orders_where_they_differ(
@@ -146,3 +164,46 @@ def test_time_prints_both_orders_where_they_differ(
     second = json.loads(printed(rows, "--json", "--order", "scheduled"))
     assert second["order"] == "scheduled" and "scheduled" not in second
     assert second["total_us"] == document["scheduled"]["total_us"] < 0.75 * document["total_us"]
+
+
+def test_an_unknown_order_is_a_wrong_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(compiled(in_place, np.ones((128, 64), np.float32), 1), tmp_path / "chain.neff")
+    assert main(["time", str(tmp_path / "chain.neff"), "--order", "upside"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert (
+        "error[NEFF-ORDER]" in printed.err and "help: use one of source, scheduled" in printed.err
+    )
+
+
+@pytest.mark.parametrize("through_klir", [False, True])
+def test_kernels_of_beta_1_have_the_scheduled_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], through_klir: bool
+) -> None:
+    x = np.ones((512, 64), np.float32)
+    kernel = beta1_jit(alternating_in_beta1).trace((x,), target="trn1")
+    if through_klir:
+        klir.write(kernel, tmp_path / "rows.klir")
+        kernel = klir.read(tmp_path / "rows.klir")
+    program = compile_kernel(kernel)
+    assert default_order(program) == "scheduled"
+    file = str(tmp_path / "rows.neff")
+    write(program, file)
+    assert main(["time", file]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("trn1, body, in the order of a list scheduler: ")
+    assert "\nin the order of the source (--order source): " in printed
+    assert main(["time", file, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    scheduled, source = (in_order(program, order).total.value for order in ("scheduled", "source"))
+    assert document["order"] == "scheduled" and "scheduled" not in document
+    assert document["total_us"] == pytest.approx(scheduled / 1e3, abs=1e-3)
+    assert document["source"]["total_us"] == pytest.approx(source / 1e3, abs=1e-3)
+
+
+def test_kernels_of_the_current_language_have_source_order() -> None:
+    program = compiled(in_place, np.ones((128, 64), np.float32), 1)
+    assert default_order(program) == "source"
+    assert "kernel_language" not in program.metadata

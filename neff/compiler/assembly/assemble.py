@@ -15,7 +15,7 @@ from neff.compiler.assembly.overwrites import Touched, require_values
 from neff.compiler.assembly.regions import operands_touched
 from neff.compiler.assembly.schedule import Offsets, schedule
 from neff.errors import NeffCompileError
-from neff.program import Program, SubGraph, Variable
+from neff.program import KERNEL_LANGUAGE, Program, SubGraph, Variable
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.targets import Target
 from nki_lang.ir import Access, Block, Instruction, KernelIR, Tensor
@@ -88,8 +88,14 @@ def assemble(parts: Parts, owners: dict[int, str] | None = None) -> Program:
         subgraphs,
         scratch,
         parts.returns_tuple,
-        {**parts.metadata, "statistics": statistics},
+        {**parts.metadata, **_language(parts), "statistics": statistics},
     )
+
+
+def _language(parts: Parts) -> dict[str, str]:
+    """Return the metadata of a program with kernels in another language than the current one."""
+    languages = {call.kernel.metadata.get("language", "") for call in parts.calls}
+    return {KERNEL_LANGUAGE: "beta1"} if "beta1" in languages else {}
 
 
 def _own_tensors(call: Call, parts: Parts) -> Touched:
