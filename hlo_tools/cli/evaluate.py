@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from math import inf
 from pathlib import Path
@@ -14,16 +15,14 @@ import typer
 from hlo_tools.cli.shared import completion, console
 from hlo_tools.cli.shared.fills import Fill, Seed, check_fill
 from hlo_tools.cli.shared.inputs import open_module
-from hlo_tools.cli.shared.module_inputs import Inputs, Tolerance, gather
+from hlo_tools.cli.shared.module_inputs import Inputs, gather
+from hlo_tools.cli.shared.option_groups import OptionGroup
 from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.cli.shared.watching import (
-    Dump,
-    StopAt,
-    Watch,
+    WatchOptions,
     print_stop,
     print_watched,
     stop_row,
-    watch_of,
     watched_rows,
 )
 from hlo_tools.evaluate import Evaluator, Limits, evaluate_devices
@@ -79,23 +78,58 @@ Partitions = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class InputOptions(OptionGroup):
+    """Arrays from files, and how the inputs without a file are filled."""
+
+    inputs: Inputs = None
+    fill: Fill = None
+    seed: Seed = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """True if a snapshot's recorded inputs are used."""
+        return not self.inputs and self.fill is None
+
+    def arrays(self, module: Module, limits: Limits, device: int | None = None) -> list[Value]:
+        """Return one value for each parameter; on a device, ``{}`` in a name is its number."""
+        names = self.inputs or []
+        if device is not None:
+            names = [text.replace("{}", str(device)) for text in names]
+        return gather(module, names, self.fill, limits, seed=self.seed + (device or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions(OptionGroup):
+    """The folder of the results, and the evaluator and devices that give them."""
+
+    output: Output = None
+    way: Way = "numpy"
+    compare: Compare = False
+    devices: Devices = 1
+    partitions: Partitions = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOptions(OptionGroup):
+    """Limits of an evaluation."""
+
+    work: Work = _DEFAULT.work
+    memory: Memory = _DEFAULT.memory
+    calls: Calls = _DEFAULT.calls
+
+    def limits(self) -> Limits:
+        """Return the limits with whole bytes."""
+        return Limits(work=self.work, memory=int(self.memory), calls=self.calls)
+
+
 def command(
     file: Annotated[str, typer.Argument(help="A module, or - for standard input.")],
-    inputs: Inputs = None,
-    fill: Fill = None,
-    seed: Seed = 0,
-    output: Output = None,
-    way: Way = "numpy",
-    compare: Compare = False,
-    devices: Devices = 1,
-    partitions: Partitions = 0,
-    watch: Watch = None,
-    stop_at: StopAt = "",
-    dump: Dump = None,
-    tolerance: Tolerance = 1e-4,
-    work: Work = _DEFAULT.work,
-    memory: Memory = _DEFAULT.memory,
-    calls: Calls = _DEFAULT.calls,
+    *,
+    values: InputOptions,
+    run: RunOptions,
+    watch: WatchOptions,
+    limit: LimitOptions,
     as_json: AsJson = False,
 ) -> int:
     """Evaluate a module with NumPy (kernels from their files) or with jaxlib.
@@ -111,36 +145,32 @@ def command(
 
     Example: nki-hlo evaluate model.hlo_module.pb --fill random --watch 'dot*' --stop-at nan
     """
-    check_fill(fill)
-    if way not in WAYS:
-        raise typer.BadParameter(f"{way!r} is not one of {', '.join(WAYS)}")
+    check_fill(values.fill)
+    if run.way not in WAYS:
+        raise typer.BadParameter(f"{run.way!r} is not one of {', '.join(WAYS)}")
     module = open_module(file)
     check(module)
-    limits = Limits(work=work, memory=int(memory), calls=calls)
-    recorded = recorded_run(module) if not inputs and fill is None else None
-    value_watch = watch_of(module, watch or [], stop_at, dump, tolerance)
-    several = devices > 1 or (recorded is not None and len(recorded.inputs) > 1)
-    _check_devices(several, way, compare, value_watch)
+    limits = limit.limits()
+    recorded = recorded_run(module) if values.is_empty else None
+    value_watch = watch.of(module)
+    several = run.devices > 1 or (recorded is not None and len(recorded.inputs) > 1)
+    _check_devices(several, run.way, run.compare, value_watch)
     if several:
-        return _on_devices(
-            module, recorded, inputs or [], fill, seed, devices, partitions, limits, output, as_json
-        )
-    arrays = (
-        recorded.inputs[0] if recorded else gather(module, inputs or [], fill, limits, seed=seed)
-    )
-    if way == "jaxlib" and not compare:
+        return _on_devices(module, recorded, values, run, limits, as_json)
+    arrays = recorded.inputs[0] if recorded else values.arrays(module, limits)
+    if run.way == "jaxlib" and not run.compare:
         results: list[Array] = list(run_with_jaxlib(module, arrays))
     else:
         results, stop = _run(module, arrays, limits, value_watch)
         if stop is not None:
             return _stopped(stop, value_watch, as_json)
     reference, expected = "the recorded results", recorded.results if recorded else None
-    if compare:
+    if run.compare:
         reference, expected = "jaxlib", list(run_with_jaxlib(module, arrays))
     gaps = _gaps(results, expected) if expected is not None else []
-    _show(results, gaps, as_json, reference, tolerance, value_watch)
-    _save(results, output)
-    return 1 if any(gap > tolerance for gap in gaps) else 0
+    _show(results, gaps, as_json, reference, watch.tolerance, value_watch)
+    _save(results, run.output)
+    return 1 if any(gap > watch.tolerance for gap in gaps) else 0
 
 
 def _check_devices(several: bool, mode: str, compare: bool, watch: ValueWatch | None) -> None:
@@ -190,26 +220,20 @@ def _gaps(results: list[Array], expected: Sequence[object]) -> list[float]:
 def _on_devices(
     module: Module,
     recorded: Recorded | None,
-    inputs: list[str],
-    fill: str | None,
-    seed: int,
-    devices: int,
-    partitions: int,
+    values: InputOptions,
+    run: RunOptions,
     limits: Limits,
-    output: Path | None,
     as_json: bool,
 ) -> int:
     """The results of each device."""
     inputs_by_device: list[list[Value]] = recorded.inputs if recorded else []
     if not recorded:
-        for number in range(devices):
-            names = [text.replace("{}", str(number)) for text in inputs]
-            inputs_by_device.append(gather(module, names, fill, limits, seed=seed + number))
+        inputs_by_device = [values.arrays(module, limits, device) for device in range(run.devices)]
     count = len(inputs_by_device)
     results_by_device = evaluate_devices(
         module,
         inputs_by_device,
-        partitions=partitions or partitions_of(module, count),
+        partitions=run.partitions or partitions_of(module, count),
         limits=limits,
     )
     if as_json:
@@ -222,7 +246,7 @@ def _on_devices(
         if not as_json:
             console.line(f"device {number}")
             _print(results, [], "")
-        _save(results, output / f"device{number}" if output is not None else None)
+        _save(results, run.output / f"device{number}" if run.output is not None else None)
     return 0
 
 

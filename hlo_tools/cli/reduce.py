@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +12,7 @@ from hlo_tools.cli.shared import console, progress
 from hlo_tools.cli.shared.fills import Fill, Seed, check_fill
 from hlo_tools.cli.shared.inputs import open_module
 from hlo_tools.cli.shared.module_inputs import Tolerance, gather
+from hlo_tools.cli.shared.option_groups import OptionGroup
 from hlo_tools.cli.shared.outputs import format_of, write_module
 from hlo_tools.diff.bisect import against_jaxlib
 from hlo_tools.diff.reduce import Reduction, Step, reduce_module
@@ -47,19 +48,45 @@ AsJson = Annotated[
 ]
 
 
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at the same time.")]
+Runs = Annotated[int, typer.Option("--runs", min=1, help="Runs at most.")]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOptions(OptionGroup):
+    """How often, how long and on how many processes the command runs."""
+
+    jobs: Jobs = 1
+    repeat: Repeat = 1
+    timeout: Timeout = 0
+    runs: Runs = 1000
+    resume: Resume = ""
+
+    def plan(self, condition: str, file: str) -> Plan:
+        """Return the plan of the runs of a command on variants of a file."""
+        return Plan(
+            command=condition, suffix=_suffix(file), jobs=self.jobs, repeat=self.repeat,
+            timeout=self.timeout, most=self.runs, journal=Path(self.resume) if self.resume else None,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions(OptionGroup):
+    """The bisection that finds where to start, and the inputs that it evaluates."""
+
+    from_bisect: FromBisect = False
+    fill: Fill = "random"
+    seed: Seed = 0
+    tolerance: Tolerance = 1e-4
+
+
 def command(
     file: Annotated[str, typer.Argument(help="A module.")],
     condition: Condition,
     output: Output = "-",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at the same time.")] = 1,
-    repeat: Repeat = 1,
-    timeout: Timeout = 0,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs at most.")] = 1000,
-    resume: Resume = "",
-    from_bisect: FromBisect = False,
-    fill: Fill = "random",
-    seed: Seed = 0,
-    tolerance: Tolerance = 1e-4,
+    *,
+    trial: TrialOptions,
+    bisection: StartOptions,
     as_json: AsJson = False,
 ) -> int:
     """Reduce a module to the part for which a shell command still exits with 0.
@@ -73,15 +100,12 @@ def command(
     """
     if as_json and output == "-":
         raise typer.BadParameter("--json writes to stdout; write the module to a file with -o")
-    check_fill(fill)
+    check_fill(bisection.fill)
     module = open_module(file)
     form = format_of(output, text=True) or "proto"
-    plan = Plan(
-        command=condition, suffix=_suffix(file), jobs=jobs, repeat=repeat, timeout=timeout,
-        most=runs, journal=Path(resume) if resume else None,
-    )  # fmt: skip
+    plan = trial.plan(condition, file)
     trials = Trials(plan, _always if _wrong(module) else lambda candidate: not _wrong(candidate))
-    start = _differing(module, fill, seed, tolerance) if from_bisect else ""
+    start = _differing(module, bisection) if bisection.from_bisect else ""
 
     def report(step: Step, smaller: Module) -> None:
         progress.step(f"{step.instructions} instructions after {step.runs} runs")
@@ -114,11 +138,11 @@ def _always(module: Module) -> bool:
     return True
 
 
-def _differing(module: Module, fill: str | None, seed: int, tolerance: float) -> str:
+def _differing(module: Module, bisection: StartOptions) -> str:
     """The instruction at which our evaluation and jaxlib's part."""
-    arrays = gather(module, [], fill, seed=seed)
+    arrays = gather(module, [], bisection.fill, seed=bisection.seed)
     difference = against_jaxlib(
-        module, arrays, tolerance=tolerance, root=module.folder or Path.cwd()
+        module, arrays, tolerance=bisection.tolerance, root=module.folder or Path.cwd()
     )
     if difference is None:
         raise HloError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from hlo_tools._messages import did_you_mean
 from hlo_tools.cli.shared import completion, console
 from hlo_tools.cli.shared.inputs import module_files, open_module, open_outline
+from hlo_tools.cli.shared.option_groups import OptionGroup
 from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.cli.shared.selection import module_target
 from hlo_tools.ir.computation import Computation
@@ -75,16 +77,41 @@ Full = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class QueryOptions(OptionGroup):
+    """Which instructions are shown; see ``nki-hlo show --help``."""
+
+    opcode: Opcode = None
+    grep: Grep = ""
+    shape: Shape = ""
+    source: Source = ""
+    scope: Scope = ""
+    operands: Operands = 0
+    users: Users = 0
+
+    def query(self) -> Query:
+        """Return the query.
+
+        Raises:
+            typer.BadParameter: an option names nothing, or only extends what no option selects.
+        """
+        opcodes = frozenset(self.opcode or ())
+        _check_opcodes(set(opcodes))
+        location = parse_source(self.source) if self.source else None
+        query = Query(
+            self.grep, opcodes, self.shape, location, self.scope, self.operands, self.users
+        )
+        search((), query)  # a pattern that is none is refused before anything is printed
+        if (self.operands or self.users) and query.is_empty:
+            raise typer.BadParameter("--operands and --users extend what --grep and the like find")
+        return query
+
+
 def command(
     files: Files,
     computation: ComputationOption = None,
-    opcode: Opcode = None,
-    grep: Grep = "",
-    shape: Shape = "",
-    source: Source = "",
-    scope: Scope = "",
-    operands: Operands = 0,
-    users: Users = 0,
+    *,
+    instructions: QueryOptions,
     full: Full = False,
     summary: Annotated[bool, typer.Option("--summary", "-s", help="No instructions.")] = False,
     text: Annotated[bool, typer.Option("--text", help="The whole module as HLO text.")] = False,
@@ -97,12 +124,7 @@ def command(
     Example: nki-hlo show before.pb --grep 'broadcast|dot' --users 1
     """
     paths = [path for name in files for path in module_files(name)]
-    _check_opcodes(set(opcode or ()))
-    place = parse_source(source) if source else None
-    query = Query(grep, frozenset(opcode or ()), shape, place, scope, operands, users)
-    search((), query)  # a pattern that is none is refused before anything is printed
-    if (operands or users) and query.is_empty:
-        raise typer.BadParameter("--operands and --users extend what --grep and the like find")
+    query = instructions.query()
     if text:
         for path in paths:
             _print_text(open_module(path))

@@ -30,7 +30,7 @@ from neff.builds import (
     sources_of,
 )
 from neff.builds.flags import given_flags
-from neff.cli import build_options as option
+from neff.cli.build_options import BuildOptions, CompilerOptions, Paths
 from neff.cli.explain import show
 from neff.errors import NeffCompileError, NeffError
 from neff.options import Flags
@@ -52,61 +52,23 @@ class Request:
         paths: modules, kernel files, folders of modules, ``-``; or a Python script and its own
             arguments.
         flags: compiler flags; those in a module's ``compile_flags.json`` come first.
-        target: the target among them, "" for none.
-        output: a file, or a folder for several; "" for the default.
-        jobs: how many processes; 0 for one a core. A single NEFF has them for the plans of level 3.
-        keep_going: go on after a build failed.
-        junit: file for a JUnit report, "" for none.
+        options: where and how the NEFFs are built.
+        cache: URL or folder of a store of NEFFs, the option's or the configuration's; "" for none.
         as_json: print one document.
-        cache: URL or folder of a store of NEFFs, "" for none.
-        read_only: the store is not written.
-        scheduler: address of a Dask scheduler, "" for processes of this machine.
-        explain: report what the compiler did.
-        provenance, metaneff: write these files beside each NEFF.
     """
 
     paths: tuple[Path, ...]
     flags: tuple[str, ...]
-    target: str
-    output: str
-    jobs: int
-    keep_going: bool
-    junit: str
-    as_json: bool
+    options: BuildOptions
     cache: str
-    read_only: bool
-    scheduler: str
-    explain: bool
-    provenance: bool
-    metaneff: bool
+    as_json: bool
 
 
 def command(
-    paths: option.Paths,
-    target: option.Target = "",
-    output: option.Output = "",
-    jobs: option.Jobs = 0,
-    keep_going: option.KeepGoing = False,
-    junit: option.Junit = "",
-    cache: option.Cache = "",
-    cache_read_only: option.ReadOnly = False,
-    scheduler: option.Scheduler = "",
-    provenance: option.Provenance = False,
-    metaneff: option.Metaneff = False,
-    explain: option.Explained = False,
-    kernels: option.Kernels = None,
-    check_kernels: option.Checked = False,
-    framework: option.Framework = "XLA",
-    optlevel: option.Level = "",
-    fast_loading: option.FastLoading = False,
-    auto_cast: option.AutoCast = "",
-    auto_cast_type: option.AutoCastType = "",
-    lnc: option.Cores = "",
-    downcast_f64: option.Downcast = False,
-    replicas: option.Replicas = "",
-    partitions: option.Partitions = "",
-    names: option.Names = "",
-    cc_flags: option.MoreFlags = "",
+    paths: Paths,
+    *,
+    build: BuildOptions,
+    compiler: CompilerOptions,
     as_json: AsJson = False,
 ) -> int:
     """Compile HLO modules with their kernels, each into one NEFF.
@@ -119,26 +81,33 @@ def command(
     Example: nki-neff build MODULE_DIR --explain -o matmul.neff
     Example: nki-neff build MODULE_DIR --kernels mine.py:softmax --explain -o matmul.neff
     """
-    flags = _flags(
-        framework=framework, target=target, optlevel=optlevel, auto_cast=auto_cast,
-        auto_cast_type=auto_cast_type, logical_nc_config=lnc, replicas=replicas,
-        partitions=partitions, names=names, downcast_f64=downcast_f64,
-        enable_fast_loading_neuron_binaries=fast_loading, check_kernels=check_kernels,
-    )  # fmt: skip
-    flags += [f"--kernels={name}" for name in kernels or ()]
-    return _build(
-        Request(
-            tuple(paths), (*flags, *cc_flags.split()), target, output, jobs, keep_going,
-            junit, as_json, cache or read_configuration().text("build_cache"), cache_read_only,
-            scheduler, explain, provenance, metaneff,
-        )
-    )  # fmt: skip
+    cache = build.cache or read_configuration().text("build_cache")
+    flags = (*_flags(build, compiler), *compiler.cc_flags.split())
+    return _build(Request(tuple(paths), flags, build, cache, as_json))
 
 
-def _flags(**settings: str | bool) -> list[str]:
+def _flags(build: BuildOptions, compiler: CompilerOptions) -> list[str]:
     """The compiler flags of what is given: ``--name=value``, or ``--name`` alone for True."""
-    options = {f"--{name.replace('_', '-')}": value for name, value in settings.items() if value}
-    return [name if value is True else f"{name}={value}" for name, value in options.items()]
+    settings: dict[str, str | bool] = {
+        "framework": compiler.framework,
+        "target": build.target,
+        "optlevel": compiler.optlevel,
+        "auto-cast": compiler.auto_cast,
+        "auto-cast-type": compiler.auto_cast_type,
+        "logical-nc-config": compiler.lnc,
+        "replicas": compiler.replicas,
+        "partitions": compiler.partitions,
+        "names": compiler.names,
+        "downcast-f64": compiler.downcast_f64,
+        "enable-fast-loading-neuron-binaries": compiler.fast_loading,
+        "check-kernels": compiler.check_kernels,
+    }
+    flags = [
+        f"--{name}" if value is True else f"--{name}={value}"
+        for name, value in settings.items()
+        if value
+    ]
+    return [*flags, *(f"--kernels={name}" for name in compiler.kernels or ())]
 
 
 def _build(request: Request) -> int:
@@ -169,7 +138,7 @@ def _of_script(script: Path, request: Request) -> list[Source]:
         run = run_script(
             script,
             [str(word) for word in request.paths[1:]],
-            platform=request.target or None,
+            platform=request.options.target or None,
             output=cache_folder(os.environ) or "hlo_artifacts",
             stdout_to_stderr=request.as_json,
         )
@@ -191,10 +160,10 @@ def _of_script(script: Path, request: Request) -> list[Source]:
 
 def _folder(request: Request, sources: Sequence[Source]) -> Path | None:
     """The folder for the NEFFs; None when one is written to a file."""
-    output, count = request.output, len(sources)
+    output, count = request.options.output, len(sources)
     is_folder = bool(output) and (output.endswith(("/", os.sep)) or Path(output).is_dir())
-    for_one = not request.jobs or output.endswith(".neff")
-    if count == 1 and not is_folder and for_one and not request.scheduler:
+    for_one = not request.options.jobs or output.endswith(".neff")
+    if count == 1 and not is_folder and for_one and not request.options.scheduler:
         return None
     if output and not is_folder and Path(output).suffix == ".neff":
         raise NeffError(
@@ -212,15 +181,19 @@ def _folder(request: Request, sources: Sequence[Source]) -> Path | None:
 
 def _build_file(source: Source, request: Request) -> int:
     flags = flags_of(source.folder, request.flags)
-    target = Path(request.output or flags.output or DEFAULT_OUTPUT)
+    target = Path(request.options.output or flags.output or DEFAULT_OUTPUT)
     for flag in flags.ignored:
         console.note(f"{flag} has no effect here", verbose=True)
-    store = open_store(request.cache, read_only=request.read_only) if request.cache else None
+    store = (
+        open_store(request.cache, read_only=request.options.cache_read_only)
+        if request.cache
+        else None
+    )
     with shown("build"):
         action = action_of(source, flags) if store is not None else Action("neff", {})
         build = make(
             source, flags, target, action=action, store=store, report=_say,
-            explain=request.explain, jobs=request.jobs or os.cpu_count() or 1,
+            explain=request.options.explain, jobs=request.options.jobs or os.cpu_count() or 1,
         )  # fmt: skip
     _beside(source, flags, target, request, action.digest if store is not None else "")
     for warning in (*build.warnings, *(store.notes if store is not None else ())):
@@ -228,7 +201,11 @@ def _build_file(source: Source, request: Request) -> int:
     from neff.container import open_package, read
 
     package = open_package(target)
-    message = (build.explanation or explain_one(source, flags)).told() if request.explain else None
+    message = (
+        (build.explanation or explain_one(source, flags)).told()
+        if request.options.explain
+        else None
+    )
     if request.as_json:
         from neff.container.inspect import describe_program
         from neff.timing import overrides_of
@@ -256,11 +233,11 @@ def _build_file(source: Source, request: Request) -> int:
 
 def _beside(source: Source, flags: Flags, output: Path, request: Request, digest: str) -> None:
     """The files beside a NEFF that were asked for."""
-    if request.provenance:
+    if request.options.provenance:
         from neff.builds.provenance import write_provenance
 
         write_provenance(source, flags, output, digest=digest)
-    if request.metaneff:
+    if request.options.metaneff:
         from neff.builds.metaneff import write_metaneff
         from neff.container import read
 
@@ -284,12 +261,12 @@ def _build_folder(sources: Sequence[Source], folder: Path, request: Request) -> 
             request.flags,
             folder / name,
             store=request.cache,
-            read_only=request.read_only,
-            explain=request.explain,
+            read_only=request.options.cache_read_only,
+            explain=request.options.explain,
         )
         for source, name in zip(sources, output_names(sources), strict=True)
     ]
-    jobs = min(request.jobs or os.cpu_count() or 1, len(works))
+    jobs = min(request.options.jobs or os.cpu_count() or 1, len(works))
 
     def pool() -> ProcessPoolExecutor:
         # Not forked: the parent may have threads (the progress bar, NumPy's).
@@ -307,8 +284,8 @@ def _build_folder(sources: Sequence[Source], folder: Path, request: Request) -> 
         outcomes = build_many(
             works,
             executor=pool if jobs > 1 else None,
-            scheduler=request.scheduler,
-            keep_going=request.keep_going,
+            scheduler=request.options.scheduler,
+            keep_going=request.options.keep_going,
             on_done=on_done,
         )
     for outcome in outcomes:
@@ -316,7 +293,7 @@ def _build_folder(sources: Sequence[Source], folder: Path, request: Request) -> 
             source, output = outcome.work.source, outcome.work.output
             flags = flags_of(source.folder, request.flags)
             _beside(source, flags, output, request, outcome.digest)
-    explanations = _explained(outcomes) if request.explain else {}
+    explanations = _explained(outcomes) if request.options.explain else {}
     _report(outcomes, request, explanations)
     return FAILED if any(outcome.status == "failed" for outcome in outcomes) else 0
 
@@ -347,10 +324,10 @@ def _explained(outcomes: Sequence[Outcome]) -> dict[Path, Told]:
 
 def _report(outcomes: Sequence[Outcome], request: Request, explanations: dict[Path, Told]) -> None:
     """Every build in a row, warnings, and what failed at the end, complete."""
-    if request.junit:
+    if request.options.junit:
         from neff.cli.junit import render_builds
 
-        console.write_binary(render_builds(outcomes).encode(), request.junit)
+        console.write_binary(render_builds(outcomes).encode(), request.options.junit)
     if request.as_json:
         builds = [_as_json(outcome) for outcome in outcomes]
         for build, outcome in zip(builds, outcomes, strict=True):

@@ -1,39 +1,16 @@
-"""The options of ``nki-neff build``: its own, then those that are flags of ``neuronx-cc``."""
+"""The options of ``nki-neff build``: how NEFFs are built, and flags of ``neuronx-cc``."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = [
-    "AutoCast",
-    "AutoCastType",
-    "Cache",
-    "Checked",
-    "Cores",
-    "Downcast",
-    "Explained",
-    "FastLoading",
-    "Framework",
-    "Jobs",
-    "Junit",
-    "KeepGoing",
-    "Kernels",
-    "Level",
-    "Metaneff",
-    "MoreFlags",
-    "Names",
-    "Output",
-    "Partitions",
-    "Paths",
-    "Provenance",
-    "ReadOnly",
-    "Replicas",
-    "Scheduler",
-    "Target",
-]
+from hlo_tools.cli.shared.option_groups import OptionGroup
+
+__all__ = ["BuildOptions", "CompilerOptions", "Paths"]
 
 Paths = Annotated[
     list[Path],
@@ -156,3 +133,52 @@ Names = Annotated[
 MoreFlags = Annotated[
     str, typer.Option(help="Any further flags of neuronx-cc, as one string.", metavar="FLAGS")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions(OptionGroup):
+    """Where NEFFs are written, how they are built, and what is reported and kept besides.
+
+    Attributes:
+        target: trn1, trn2 or trn3; "" for the module's, the environment's or trn3.
+        output: a file, or a folder for several; "" for the default.
+        jobs: processes; 0 for one a core. A single NEFF has them for the plans of level 3.
+        keep_going: go on after a build failed.
+        junit: file for a JUnit report, "" for none.
+        cache: URL or folder of a store of NEFFs, "" for that of the configuration.
+        cache_read_only: fetch from the store, and do not write it.
+        scheduler: address of a Dask scheduler, "" for processes of this machine.
+        provenance, metaneff: write these files beside each NEFF.
+        explain: report what the compiler did.
+    """
+
+    target: Target = ""
+    output: Output = ""
+    jobs: Jobs = 0
+    keep_going: KeepGoing = False
+    junit: Junit = ""
+    cache: Cache = ""
+    cache_read_only: ReadOnly = False
+    scheduler: Scheduler = ""
+    provenance: Provenance = False
+    metaneff: Metaneff = False
+    explain: Explained = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerOptions(OptionGroup):
+    """Registered kernels, and the flags of ``neuronx-cc``; see the help of each."""
+
+    kernels: Kernels = None
+    check_kernels: Checked = False
+    framework: Framework = "XLA"
+    optlevel: Level = ""
+    fast_loading: FastLoading = False
+    auto_cast: AutoCast = ""
+    auto_cast_type: AutoCastType = ""
+    lnc: Cores = ""
+    downcast_f64: Downcast = False
+    replicas: Replicas = ""
+    partitions: Partitions = ""
+    names: Names = ""
+    cc_flags: MoreFlags = ""

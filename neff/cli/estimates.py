@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+from hlo_tools.cli.shared.fills import Fill
+from hlo_tools.cli.shared.option_groups import OptionGroup
 from neff.cli.arrays import read_inputs
+from neff.cli.options import Descriptors, Inputs, Settings, Statistic
+from neff.cli.options import Trips as TripCount
 from neff.errors import NeffError
 from neff.program import Program
 from neff.timing import Parameters, Trips, overrides_of
@@ -24,28 +28,15 @@ class Keywords(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class EstimateOptions:
-    """As given on the command line; see ``nki-neff time --help``."""
+class EstimateOptions(OptionGroup):
+    """Options of an estimate; see ``nki-neff profile --help``."""
 
-    statistic: str = "body"
-    dma: str = ""
-    settings: tuple[str, ...] = ()
-    trips: int | None = None
-    inputs: tuple[str, ...] = ()
-    fill: str | None = None
-
-    @classmethod
-    def given(
-        cls,
-        statistic: str,
-        dma: str,
-        settings: list[str] | None,
-        trips: int | None,
-        inputs: list[str] | None,
-        fill: str | None,
-    ) -> EstimateOptions:
-        """From the options of a command, which have None for an empty list."""
-        return cls(statistic, dma, tuple(settings or ()), trips, tuple(inputs or ()), fill)
+    statistic: Statistic = "body"
+    dma: Descriptors = ""
+    settings: Settings = None
+    trips: TripCount = None
+    inputs: Inputs = None
+    fill: Fill = None
 
     def keywords(self, program: Program, file: Path) -> Keywords:
         """The same for a program; ``--input`` runs it to count the iterations of its loops.
@@ -53,7 +44,7 @@ class EstimateOptions:
         Raises:
             NeffError: an option names nothing, or the run fails.
         """
-        parameters = Parameters(program.target, overrides_of(list(self.settings), Path.cwd()))
+        parameters = Parameters(program.target, overrides_of(self.settings or [], Path.cwd()))
         return {
             "parameters": parameters,
             "statistic": self.statistic,
@@ -72,5 +63,5 @@ class EstimateOptions:
             )
         from neff.runtime.trips import trips_of
 
-        arrays = read_inputs(list(self.inputs), program, self.fill)
+        arrays = read_inputs(self.inputs or [], program, self.fill)
         return trips_of(program, arrays, str(file))

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from hlo_tools.cli.shared import console
-from hlo_tools.cli.shared.fills import Fill
+from hlo_tools.cli.shared.option_groups import OptionGroup
 from hlo_tools.cli.shared.options import AsJson
 from neff.cli.advice import print_advice
 from neff.cli.estimates import EstimateOptions
-from neff.cli.options import Descriptors, File, Inputs, Settings, Statistic, Trips
+from neff.cli.options import File
 from neff.cli.vendor_formats import write_format
 from neff.profile import (
     Analysis,
@@ -45,23 +45,6 @@ __all__ = ["command"]
 
 _CONTEXT = 6
 """Lines of the source that are shown around one that costs something."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Selection:
-    """The command line's selection; see ``nki-neff profile --help``."""
-
-    by: str
-    source: bool
-    root: Path
-    what_if: str
-    output: Path | None
-    as_json: bool
-    advice: str
-    memory: bool
-    roofline: bool
-    compare: Path | None
-    output_format: str
 
 
 Grouping = Annotated[
@@ -105,38 +88,37 @@ VendorFormat = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class ReportOptions(OptionGroup):
+    """The contents and the form of the report; see ``nki-neff profile --help``."""
+
+    by: Grouping = "line"
+    source: WithSource = False
+    root: Root = Path(".")
+    what_if: WhatIf = ""
+    output: Folder = None
+    advice: Advice = ""
+    memory: WithMemory = False
+    roofline: WithRoofline = False
+    compare: Older = None
+    output_format: VendorFormat = ""
+
+
 def command(
     file: File,
-    by: Grouping = "line",
-    source: WithSource = False,
-    root: Root = Path("."),
-    what_if: WhatIf = "",
-    output: Folder = None,
-    advice: Advice = "",
-    memory: WithMemory = False,
-    roofline: WithRoofline = False,
-    compare: Older = None,
-    output_format: VendorFormat = "",
-    statistic: Statistic = "body",
-    dma: Descriptors = "",
-    settings: Settings = None,
-    trips: Trips = None,
-    inputs: Inputs = None,
-    fill: Fill = None,
+    *,
+    report: ReportOptions,
+    estimate: EstimateOptions,
     as_json: AsJson = False,
 ) -> int:
     """Show where the time of a NEFF built here would go on its target; all of it is estimated.
 
     Example: nki-neff profile matmul.neff --by line -o profile
     """
-    asked = _Selection(
-        by, source, root, what_if, output, as_json, advice, memory, roofline, compare, output_format
-    )
-    options = EstimateOptions.given(statistic, dma, settings, trips, inputs, fill)
-    return _profile(file, asked, options)
+    return _profile(file, report, estimate, as_json)
 
 
-def _profile(file: Path, asked: _Selection, options: EstimateOptions) -> int:
+def _profile(file: Path, report: ReportOptions, options: EstimateOptions, as_json: bool) -> int:
     """Print where a NEFF's time goes by the timing model, and write the documents.
 
     Raises:
@@ -146,51 +128,51 @@ def _profile(file: Path, asked: _Selection, options: EstimateOptions) -> int:
 
     program = read(file)
     keywords = options.keywords(program, file)
-    changes = changes_of(asked.what_if) if asked.what_if else None
+    changes = changes_of(report.what_if) if report.what_if else None
     profile = profile_of(program, **keywords)
-    if asked.output_format and not asked.advice:
-        return write_format(profile, asked.output_format, asked.output)
+    if report.output_format and not report.advice:
+        return write_format(profile, report.output_format, report.output)
     analysis = Analysis(profile)
-    shares = by(analysis, asked.by)
-    document = summary(analysis) if asked.as_json or asked.output else {}
-    before = None if asked.compare is None else _other(asked.compare, options)
-    older = None if before is None else by(Analysis(before), asked.by)
-    if older is not None and (asked.as_json or asked.output):
-        document["comparison"] = comparison_document(asked.by, older, shares)
+    shares = by(analysis, report.by)
+    document = summary(analysis) if as_json or report.output else {}
+    before = None if report.compare is None else _other(report.compare, options)
+    older = None if before is None else by(Analysis(before), report.by)
+    if older is not None and (as_json or report.output):
+        document["comparison"] = comparison_document(report.by, older, shares)
     faster = None if changes is None else what_if(program, changes, **keywords).total.value
     if faster is not None:
-        document["what_if"] = {"changes": asked.what_if, "total_us": round(faster / 1e3, 3)}
-    if asked.output is not None:
-        names = write_files(analysis, document, asked.output, root=asked.root, before=before)
-        console.note(f"wrote {', '.join(names[:-1])} and {names[-1]} to {asked.output}")
-    if asked.advice:
-        print_advice(file, profile, asked.advice)
+        document["what_if"] = {"changes": report.what_if, "total_us": round(faster / 1e3, 3)}
+    if report.output is not None:
+        names = write_files(analysis, document, report.output, root=report.root, before=before)
+        console.note(f"wrote {', '.join(names[:-1])} and {names[-1]} to {report.output}")
+    if report.advice:
+        print_advice(file, profile, report.advice)
         return 0
-    if asked.memory:
+    if report.memory:
         document["memory"] = memory_document(profile, analysis.held)
-    if asked.roofline:
+    if report.roofline:
         document["roofline"] = roofline_document(analysis)
-    if asked.as_json:
+    if as_json:
         console.write_json("profile", file=str(file), profile=document)
         return 0
-    _text(analysis, shares, asked)
+    _text(analysis, shares, report)
     if older is not None:
-        _tables([comparison_table(asked.by, older, shares)])
-    if asked.memory:
+        _tables([comparison_table(report.by, older, shares)])
+    if report.memory:
         _tables(memory_tables(analysis))
-    if asked.roofline:
+    if report.roofline:
         _tables(roofline_tables(analysis))
     if faster is not None:
-        _what_if(profile, asked.what_if, faster)
+        _what_if(profile, report.what_if, faster)
     return 0
 
 
-def _text(analysis: Analysis, shares: list[Share], asked: _Selection) -> None:
+def _text(analysis: Analysis, shares: list[Share], report: ReportOptions) -> None:
     console.line(headline(analysis.profile))
     console.line()
-    _table(share_table(asked.by, shares))
-    if asked.source:
-        _source(by(analysis, "line"), asked.root)
+    _table(share_table(report.by, shares))
+    if report.source:
+        _source(by(analysis, "line"), report.root)
     for core in range(len(analysis.profile.estimate.cores)):
         console.line()
         _table(engine_table(analysis, core))

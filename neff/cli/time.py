@@ -45,7 +45,7 @@ def command(
     from neff.container import read
     from neff.profile.scheduled import ORDERS, default_order, estimate_in_order
 
-    options = EstimateOptions.given(statistic, dma, settings, trips, inputs, fill)
+    options = EstimateOptions(statistic, dma, settings, trips, inputs, fill)
     program = read(file)
     keywords = options.keywords(program, file)
     first_order = order or default_order(program)

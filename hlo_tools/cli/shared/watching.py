@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,17 +11,16 @@ import numpy as np
 import typer
 
 from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.module_inputs import Tolerance
+from hlo_tools.cli.shared.option_groups import OptionGroup
 from hlo_tools.evaluate.watching import Stopped, ValueWatch, WatchedValue, reference_values
 from hlo_tools.ir.module import Module
 
 __all__ = [
-    "Dump",
-    "StopAt",
-    "Watch",
+    "WatchOptions",
     "print_stop",
     "print_watched",
     "stop_row",
-    "watch_of",
     "watched_rows",
 ]
 
@@ -49,25 +49,32 @@ _SHOWN_ELEMENTS = 8
 """Arrays of at most so many elements are printed whole."""
 
 
-def watch_of(
-    module: Module, watch: Sequence[str], stop_at: str, dump: Path | None, tolerance: float
-) -> ValueWatch | None:
-    """The watch that the options ask for; None if they ask for none.
+@dataclass(frozen=True, slots=True)
+class WatchOptions(OptionGroup):
+    """Which values are shown, written and checked."""
 
-    Raises:
-        HloError: the reference cannot be read (HLO-NPY).
-    """
-    if not (watch or stop_at or dump):
-        return None
-    is_kind = stop_at in ("", "nan", "inf")
-    return ValueWatch(
-        module,
-        patterns=watch,
-        stop_at=stop_at if is_kind else "",
-        reference=None if is_kind else reference_values(Path(stop_at)),
-        tolerance=tolerance,
-        folder=dump,
-    )
+    watch: Watch = None
+    stop_at: StopAt = ""
+    dump: Dump = None
+    tolerance: Tolerance = 1e-4
+
+    def of(self, module: Module) -> ValueWatch | None:
+        """Return the watch that the options ask for; None if they ask for none.
+
+        Raises:
+            HloError: the reference cannot be read (HLO-NPY).
+        """
+        if not (self.watch or self.stop_at or self.dump):
+            return None
+        is_kind = self.stop_at in ("", "nan", "inf")
+        return ValueWatch(
+            module,
+            patterns=self.watch or [],
+            stop_at=self.stop_at if is_kind else "",
+            reference=None if is_kind else reference_values(Path(self.stop_at)),
+            tolerance=self.tolerance,
+            folder=self.dump,
+        )
 
 
 def print_watched(values: Sequence[WatchedValue]) -> None:
