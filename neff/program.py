@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from nki_lang.base.dtypes import Array, DType
+import numpy as np
+
+from nki_lang.base.dtypes import BY_NAME, Array, DType
+from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.source import SourceLocation
-from nki_lang.ir import Engine, Instruction, Register, is_group
+from nki_lang.ir import Engine, Instruction, Register, Tensor, is_group
 
 __all__ = [
-    "GRAPH_ONLY", "KERNEL_LANGUAGE", "EngineLoop", "EngineStep", "Program", "Step", "SubGraph", "Variable",
+    "GRAPH_ONLY", "KERNEL_LANGUAGE", "REAL_TYPES", "EngineLoop", "EngineStep", "Program", "Step",
+    "SubGraph", "Variable",
     "VariableKind", "named_ranks",
 ]  # fmt: skip
 
@@ -28,6 +32,13 @@ GRAPH_ONLY = "graph_only"
 
 KERNEL_LANGUAGE = "kernel_language"
 """Key of ``Program.metadata``: ``"beta1"`` when a kernel of NKI beta 1 is in the program."""
+
+
+REAL_TYPES = {
+    "complex64": BY_NAME["float32"],
+    "complex128": DType("float64", np.float64, "float"),
+}
+"""Complex type of an input or output -> type of the two numbers that each element consists of."""
 
 
 @dataclass(slots=True)
@@ -64,6 +75,13 @@ class Variable:
         for extent in self.shape:
             count *= extent
         return count
+
+    @property
+    def tensor(self) -> Tensor:
+        """The memory as instructions access it: a complex number is two real ones."""
+        real = REAL_TYPES.get(self.dtype.name)
+        dtype, shape = (self.dtype, self.shape) if real is None else (real, (*self.shape, 2))
+        return Tensor(self.name, dtype, shape, MemoryRegion.shared_hbm)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ The checkout is of the tag of the installed jaxlib (``jax-v0.10.2``), read and n
 file runs in a child process. Only tests that pass on jaxlib's CPU count. A table of groups and
 one of reasons follow: *refused* means an error with a code, *wrong* a failed assertion, *foreign*
 any other exception, *bug* NEFF-INTERNAL, *crash* and *hang* the end of the process. Refusals of
-complex numbers, float64 and matrix decompositions are counted apart (*aside*); a wrong value never is.
+float64 and matrix decompositions are counted apart (*aside*); a wrong value never is.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ from hlo_tools.errors import CodedError, reports_bugs
 from hlo_tools.ir.module import Module
 from hlo_tools.verify import check
 from neff.compiler.assembly.assemble import assemble, kernel_parts
+from neff.compiler.complex_pairs.interface import restore_interface
+from neff.compiler.complex_pairs.rewrite import as_pairs
 from neff.compiler.importing.narrow_integers import as_bytes
 from neff.compiler.planned import Compiler, best, best_in_processes, metadata_of
 from neff.compiler.record import Member, Record, UnitRecord
@@ -74,12 +76,13 @@ def compile(
             module, replaced = _with_kernels(module, kernels, family, check_kernels)
             if record is not None:
                 record.replaced = replaced
-        compiler = Compiler(as_bytes(module), family, options, root)
+        compiler = Compiler(as_bytes(as_pairs(module)), family, options, root)
+        program: Program | None = None
         if jobs > 1 and record is None and not kernels:
-            best_program = best_in_processes(compiler, jobs)
-            if best_program is not None:
-                return best_program
-        return best(compiler, record)
+            program = best_in_processes(compiler, jobs)
+        program = program or best(compiler, record)
+        restore_interface(program, module)
+        return program
 
 
 def _with_kernels(

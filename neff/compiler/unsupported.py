@@ -38,9 +38,9 @@ EFFECTS: Final = frozenset(
 
 UNSUPPORTED: Final[dict[str, Unsupported]] = {
     "NEFF-COMPLEX": Unsupported(
-        "complex numbers, Fourier transforms among them",
+        "operations on complex numbers that are not applied to real and imaginary parts, such as "
+        "factorizations",
         "compute with real and imaginary parts",
-        frozenset({"complex", "real", "imag", "fft"}),
     ),
     "NEFF-F64": Unsupported(
         "arithmetic on `float64`, which the engines do not have",

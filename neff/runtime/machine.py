@@ -13,13 +13,13 @@ from neff.program import Program, Variable
 from neff.runtime.closures import FAULTS, REMEDY, Block
 from neff.runtime.placement import shares_bytes
 from neff.runtime.simplify import free_names, simplify
+from neff.runtime.tensors import in_memory
 from nki_lang import ir
 from nki_lang.analysis.fresh import filled_in, with_fresh_memory
 from nki_lang.analysis.liveness import Slots
 from nki_lang.analysis.unwritten import UnwrittenRead
 from nki_lang.base.dtypes import Array
 from nki_lang.base.errors import NkiError
-from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.targets import target_of
 from nki_lang.execute import Meeting, Memory, ReachingRead, Tracker, certain_reads, run_together
 from nki_lang.ir import Tensor, walk
@@ -95,10 +95,7 @@ class Machine:
 
     def _results(self) -> list[Tensor]:
         variables = self._program.variables
-        return [
-            Tensor(name, variables[name].dtype, variables[name].shape, MemoryRegion.shared_hbm)
-            for name in self._program.outputs
-        ]
+        return [variables[name].tensor for name in self._program.outputs]
 
     @contextmanager
     def _operand_faults(self) -> Generator[None]:
@@ -136,7 +133,7 @@ class Machine:
         self._bound = {}
         for name in changed:
             for memory in self._memories:
-                memory.bind(name, arrays[name], filled=name not in fresh)
+                memory.bind(name, in_memory(arrays[name]), filled=name not in fresh)
         for block in self._blocks:
             block.bind(changed)
         self._bound = arrays
@@ -200,8 +197,7 @@ class Machine:
     def require_outputs(self) -> None:
         """Refuse outputs with uninitialised elements, when those are followed."""
         for name in self._program.outputs:
-            variable = self._program.variables[name]
-            tensor = Tensor(name, variable.dtype, variable.shape, MemoryRegion.shared_hbm)
+            tensor = self._program.variables[name].tensor
             for tracker in self._trackers:
                 if tracker is not None:
                     tracker.require(tensor, f"output {name!r}")

@@ -20,17 +20,16 @@ from neff.runtime.bounds import check_accesses
 from neff.runtime.machine import Machine
 from neff.runtime.order import order_of
 from neff.runtime.placement import shares_bytes
-from neff.runtime.tensors import TensorMetadata, array_for, metadata_of
+from neff.runtime.tensors import TensorMetadata, array_for, in_memory, metadata_of
 from nki_lang.analysis.gaps import Gap, gaps_of
 from nki_lang.analysis.liveness import written_by
 from nki_lang.analysis.unwritten import REMEDY, UnwrittenRead
 from nki_lang.base.dtypes import Array
 from nki_lang.base.errors import warn_at
-from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.source import SourceLocation
 from nki_lang.base.targets import target_of
 from nki_lang.execute import ReachingRead
-from nki_lang.ir import Tensor, walk
+from nki_lang.ir import walk
 from nki_lang.semantics.floats import engine_floats
 
 __all__ = ["UNWRITTEN_REMEDY", "LoadedModel", "load"]
@@ -215,7 +214,7 @@ class LoadedModel:
     ) -> dict[str, Array]:
         """The results after a run, written into the caller's arrays where there are any."""
         for gap in self.gaps:
-            gap.poison(arrays[gap.tensor.name])
+            gap.poison(in_memory(arrays[gap.tensor.name]))
         results: dict[str, Array] = {}
         for name in self.outputs:
             array, target = arrays[name], targets.get(name)
@@ -241,7 +240,7 @@ class LoadedModel:
         """
         variables = self.program.variables
         results = [
-            Tensor(name, variables[name].dtype, variables[name].shape, MemoryRegion.shared_hbm)
+            variables[name].tensor
             for name in self.program.outputs
             if variables[name].kind == "output" and not variables[name].alias
         ]

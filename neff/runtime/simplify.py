@@ -44,7 +44,7 @@ def free_names(body: Block, program: Program) -> Block | None:
 def simplify(body: Block, program: Program) -> tuple[Block, Slots]:
     """A body from :func:`free_names` with tiles looked through, and where the others live."""
     inputs, outputs = (
-        tuple(_in_hbm(program, name) for name in names)
+        tuple(program.variables[name].tensor for name in names)
         for names in (program.inputs, program.outputs)
     )
     kernel = KernelIR(program.name, program.target, 1, inputs, outputs, (body,))
@@ -55,11 +55,6 @@ def simplify(body: Block, program: Program) -> tuple[Block, Slots]:
         short = forward(short, replace(kernel, bodies=(short,)))
     short = coalesce(short)
     return short, assign_slots(short)
-
-
-def _in_hbm(program: Program, name: str) -> Tensor:
-    variable = program.variables[name]
-    return Tensor(name, variable.dtype, variable.shape, MemoryRegion.shared_hbm)
 
 
 class _Freed:

@@ -11,7 +11,7 @@ from neff.errors import NeffRuntimeError
 from neff.program import Variable
 from nki_lang.base.dtypes import Array, DType
 
-__all__ = ["TensorMetadata", "array_for", "metadata_of"]
+__all__ = ["TensorMetadata", "array_for", "in_memory", "metadata_of"]
 
 
 @dataclass(slots=True)
@@ -69,6 +69,13 @@ def array_for(variable: Variable, array: Any, role: str, model: str) -> Array:
         code="NEFF-DTYPE",
         remedy=f"convert it, for example with .astype({expected.name!r}), or build the NEFF again",
     )
+
+
+def in_memory(array: Array) -> Array:
+    """The array as instructions access it: of a complex number two real ones, side by side."""
+    if array.dtype.kind != "c":
+        return array
+    return array.reshape(-1).view(array.real.dtype).reshape(*array.shape, 2)
 
 
 def _predicates(dtype: np.dtype[Any], variable: Variable, role: str) -> bool:

@@ -11,8 +11,8 @@ __all__ = ["ASIDE", "TestTimeout", "aside", "reason_of"]
 _CODE = re.compile(r"\[((?:NEFF|HLO|NKI)-[A-Z0-9-]+)\]\s*(.*)", re.DOTALL)
 _NAME = re.compile(r" \S+(?=:)")
 
-ASIDE: Final = frozenset({"NEFF-COMPLEX", "NEFF-F64"})
-"""Codes of the kinds that are not counted: complex numbers and float64."""
+ASIDE: Final = frozenset({"NEFF-F64"})
+"""Codes of the kinds that are not counted: float64."""
 
 _BUGS = frozenset({"NEFF-INTERNAL", "NEFF-LOWERING", "NEFF-MODULE"})
 """Codes that say the compiler failed, or took a valid module for a damaged one."""
@@ -23,7 +23,7 @@ class TestTimeout(BaseException):
 
 
 def aside(outcome: str, reason: str) -> bool:
-    """True for coded refusals of complex numbers, float64 and matrix decompositions.
+    """True for coded refusals of float64 and matrix decompositions.
 
     A wrong value, a crash or a hang always counts, whatever the test is called.
     """

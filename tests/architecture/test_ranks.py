@@ -67,7 +67,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"lowering"},
         {"rewrites"},
         {"importing"},
-        {"units"},
+        {"units", "complex_pairs"},
         {"coverage", "planned"},
         {"compile"},
     ],

@@ -46,8 +46,9 @@ def same(actual: Array, expected: Array, tolerance: float) -> None:
     if expected.dtype.kind in "biu":
         np.testing.assert_array_equal(actual, expected)
         return
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     np.testing.assert_allclose(
-        actual.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=tolerance
+        actual.astype(wide), expected.astype(wide), rtol=tolerance, atol=tolerance
     )
 
 

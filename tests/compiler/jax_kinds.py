@@ -11,7 +11,7 @@ import jax.scipy as jsp
 import numpy as np
 from jax import lax
 
-__all__ = ["COMPLEX", "KINDS"]
+__all__ = ["KINDS"]
 
 Kind = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -134,6 +134,5 @@ COMPLEX: dict[str, Kind] = {
     "fft": (jnp.fft.fft, (X,)),
     "conjugate": (lambda x: jnp.conj(x + 1j), (X,)),
 }
-"""Refused as complex numbers."""
 
-KINDS: dict[str, Kind] = LAX | NUMPY | REST
+KINDS: dict[str, Kind] = LAX | NUMPY | REST | COMPLEX

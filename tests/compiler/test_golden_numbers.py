@@ -46,7 +46,10 @@ def random_value(shape: Any, random: np.random.Generator, low: float, high: floa
     if shape.dtype.kind in "biu":
         limit = 2 if shape.dtype == np.bool_ else 4
         return random.integers(0, limit, shape.dimensions).astype(shape.dtype)
-    return random.uniform(low, high, shape.dimensions).astype(shape.dtype)
+    values = random.uniform(low, high, (2, *shape.dimensions))
+    return (values[0] + 1j * values[1] if shape.dtype.kind == "c" else values[0]).astype(
+        shape.dtype
+    )
 
 
 @pytest.mark.parametrize("opcode", FILES)

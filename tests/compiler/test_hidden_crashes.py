@@ -33,7 +33,6 @@ COMPLEX = """
   ROOT y = f32[3,5]{1,0} add(x, x)"""
 
 REFUSED = {
-    "complex": ("ROOT y = c64[2]{0} constant({(1, 2), (3, 4)})", "NEFF-COMPLEX"),
     "real part": ("c = c64[] constant((1, 2)) ROOT y = f32[] convert(c)", "NEFF-COMPLEX"),
     "nothing sharded": ('ROOT y = f32[4]{0} custom-call(), custom_call_target="Sharding"',
                         "NEFF-MODULE"),

@@ -1,4 +1,4 @@
-"""Samples of JAX's own tests: NEFFs give jaxlib's results; complex numbers are refused."""
+"""Samples of JAX's own tests: NEFFs give jaxlib's results."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from neff.compiler import compile
-from neff.errors import NeffCompileError
-from tests.compiler.compiling import check, lowered
+from tests.compiler.compiling import check
 
 pytest.importorskip("jax")
 
-from tests.compiler.jax_kinds import COMPLEX, KINDS
+from tests.compiler.jax_kinds import KINDS
 
 pytestmark = pytest.mark.jax
 
@@ -28,14 +26,6 @@ CHECKOUT = "NKI_HLO_JAX_CHECKOUT"
 def test_a_kind_gives_what_jaxlib_gives(name: str) -> None:
     function, arguments = KINDS[name]
     check(function, *arguments, tolerance=2e-5)
-
-
-@pytest.mark.parametrize("name", COMPLEX)
-def test_complex_numbers_are_refused_as_such(name: str) -> None:
-    function, arguments = COMPLEX[name]
-    with pytest.raises(NeffCompileError) as failure:
-        compile(lowered(function, *arguments), target="trn2")
-    assert failure.value.code == "NEFF-COMPLEX"
 
 
 @pytest.mark.slow("samples JAX's own tests on both executors: an hour")

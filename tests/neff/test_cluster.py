@@ -60,14 +60,14 @@ def test_the_bytes_are_those_of_a_serial_build(cluster: Any, modules: Path, tmp_
 def test_failures_are_reported_with_their_place(
     cluster: Any, modules: Path, tmp_path: Path
 ) -> None:
-    (modules / "m5.hlo").write_text(text(5).replace("f32", "c64"))
+    (modules / "m5.hlo").write_text(text(5).replace("f32", "f64"))
     (modules / "m8.hlo").write_text("no module")
     outcomes = build_many(
         works(modules, tmp_path / "out"), scheduler=cluster.scheduler_address, keep_going=True
     )
     assert statuses(outcomes) == ["built", "failed", "failed"]
     codes = [outcome.failure.code for outcome in outcomes if outcome.failure is not None]
-    assert codes[0] == "NEFF-COMPLEX" and codes[1].startswith("HLO-")
+    assert codes[0] == "NEFF-F64" and codes[1].startswith("HLO-")
     assert "nki-neff-" not in repr(outcomes)  # no folder of the worker
 
 

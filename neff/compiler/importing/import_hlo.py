@@ -94,6 +94,7 @@ _IMPORTS: dict[str, Import] = {
         "as `all-reduce`, and zeros on devices that are not the first of their group",
         Importer.collective,
     ),
+    "complex": Import("a pair of real arrays (`complex_pairs/`)"),
     "conditional": Import(
         "the branch taken if that is known; else a branch on the device, or a choice between results that cost little",
         Importer.conditional,
@@ -106,13 +107,18 @@ _IMPORTS: dict[str, Import] = {
         Importer.custom_call,
     ),
     "domain": Import("its operand", _operand),
+    "fft": Import(
+        "products with matrices of roots of unity; lengths with large prime factors are convolutions (`complex_pairs/fourier.py`)"
+    ),
     "fusion": Import("inlined", Importer.inlined),
     "get-tuple-element": Import("the element", _tuple_element),
+    "imag": Import("the second array of the pair"),
     "mulhi": Import("products of halves of words"),
     "opt-barrier": Import("its operand", _operand),
     "parameter": Import("an input of the program"),
     "partition-id": Import("the rank, and a table", Importer.collective),
     "popcnt": Import("sums of bits"),
+    "real": Import("the first array of the pair"),
     "reduce": Import("", Importer.reduce),
     "reduce-scatter": Import("as `all-reduce`", Importer.collective),
     "replica-id": Import("the rank, and a table", Importer.collective),
