@@ -59,6 +59,22 @@ def _labelled(x: Any, updates: int = 1) -> Any:
     return jax.vmap(lambda row, index: row.at[index].add(2.5))(x, positions)
 
 
+def _loss(x: Any) -> Any:
+    labels = jnp.arange(x.shape[0]) * 7 % x.shape[1]
+    return -jnp.take_along_axis(jax.nn.log_softmax(x), labels[:, None], axis=1).mean()
+
+
+def _picked(x: Any) -> Any:
+    labels = jnp.arange(x.shape[0]) % x.shape[1]
+    return (jax.nn.one_hot(labels, x.shape[1]) * x).sum(-1)
+
+
+def _gathered(x: Any, columns: int = 1) -> Any:
+    labels = jnp.arange(x.shape[0])[:, None] * jnp.arange(2, columns + 2) % x.shape[1]
+    centered = jnp.exp(x - jnp.mean(x, -1, keepdims=True)) * 2
+    return jnp.take_along_axis(centered, labels, axis=1)
+
+
 def _rebuilt(x: Any, bound: int = 0) -> Any:
     out = jnp.zeros((4, *x.shape), x.dtype)
     for position in (2, 1, 3, 0)[bound:]:
@@ -103,6 +119,7 @@ CASES = {
     ),
     "reduction-of-nothing": Case(lambda x: jnp.exp(x[:, None].sum(1)),
                                  lambda x: x[:, None].sum((0, 1)), tolerance=1e-4),
+    "sum-of-one-hot": Case(jax.grad(_loss), _picked),
     "reduction-by-rows": Case(lambda x: jnp.max(x) + jnp.sum(x * x), lambda x: jnp.sum(x, -1),
                               tolerance=1e-3),
     "joined-pads": Case(jax.grad(_halves), jax.grad(_overlapping)),
@@ -113,6 +130,7 @@ CASES = {
     "reshaped-rows": Case(_in_pairs, lambda x: x.reshape(-1, 2) * 2),
     "scatter-by-comparison": Case(_histogram, lambda x: _histogram(x[:2, :5]), tolerance=1e-4),
     "scatter-by-rows": Case(_labelled, lambda x: _labelled(x, 20)),
+    "gather-before": Case(_gathered, lambda x: _gathered(x, x.shape[1] // 2)),
     "stacked-slices": Case(_rebuilt, lambda x: _rebuilt(x, 1)),
 }  # fmt: skip
 

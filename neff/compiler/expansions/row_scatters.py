@@ -14,6 +14,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from hlo_tools.types.element_types import BY_NAME
 from neff.compiler.graph.nodes import Node, derived
 
@@ -164,6 +166,16 @@ def by_choice(node: Node, uses: Uses) -> Node | None:
         assert hit is not None
         value = _spread(node, update, value_dims, shape)
         applied = node.attributes["applied"]
-        new = value if applied == "second" else derived(node, applied, (result, value), shape)
+        new = value if applied == "second" else _applied(node, applied, result, value)
         result = derived(node, "select", (hit, new, result), shape, result.element)
     return result
+
+
+def _applied(node: Node, op: str, result: Node, value: Node) -> Node:
+    """Return the result with an update; a number if both are."""
+    numbers = result.splat, value.splat
+    if op != "add" or node.element.name != "f32" or None in numbers:
+        return derived(node, op, (result, value), node.shape)
+    total = np.asarray(np.add(*numbers), np.float32)
+    constant = derived(node, "constant", (), (), node.element, value=total)
+    return derived(node, "broadcast", (constant,), node.shape, dimensions=())

@@ -18,6 +18,7 @@ from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.row_pieces import RowPiece
 from neff.compiler.graph.types import held_as
 from neff.compiler.lowering.balance import Balance
+from neff.compiler.lowering.comparisons import compared_as_floats, number_choice
 from neff.compiler.lowering.emitter import Tile, Value
 from neff.compiler.lowering.operands import PSUM_COLUMNS
 from neff.compiler.lowering.operations import FUNCTIONS, OPERATIONS, reciprocal_of
@@ -291,8 +292,11 @@ class Evaluator:
                 return self._function(e, node, FUNCTIONS[node.opcode], operands[0])
             if node.opcode == "convert" and not e.is_number(operands[0]):
                 return self._cast(e, node, operands[0])
-        if node.opcode == "select" and may_wait and is_float(node):
-            chosen = self._chosen(e, node, operands)
+        compares = node.opcode == "compare"
+        if compares and (compared := compared_as_floats(e, node, operands)) is not None:
+            return compared
+        if node.opcode == "select" and is_float(node):
+            chosen = self._chosen(e, node, operands, may_wait)
             if chosen is not None:
                 return chosen
         plain_operands = [e.plain(e.force(operand)) for operand in operands]
@@ -428,11 +432,16 @@ class Evaluator:
             nisa.activation(target, op, data, bias, scale)
         return target
 
-    def _chosen(self, e: RowEmitter, node: Node, operands: list[Value]) -> Value | None:
-        """Select between a value and a number, and reduce the row to its maximum; None if
-        impossible.
+    def _chosen(
+        self, e: RowEmitter, node: Node, operands: list[Value], may_wait: bool
+    ) -> Value | None:
+        """Select between two numbers, or between a value and a number and reduce the row to its
+        maximum; None if impossible.
         """
         predicate, on_true, on_false = operands
+        numbers = number_choice(e, predicate, on_true, on_false, self._facts.dtype(node))
+        if numbers is not None or not may_wait:
+            return numbers
         reverse = e.is_number(on_true)
         value, number = (on_false, on_true) if reverse else (on_true, on_false)
         if e.is_number(predicate) or not e.is_number(number) or e.is_number(value):

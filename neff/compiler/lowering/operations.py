@@ -17,7 +17,7 @@ from neff.compiler.lowering.angles import cosine, sine, tangent
 from neff.compiler.lowering.emitter import Emitter, Value
 from nki_lang.base.dtypes import DType, dtype_of
 
-__all__ = ["ELEMENTWISE", "FUNCTIONS", "OPERATIONS", "reciprocal_of"]
+__all__ = ["COMPARISONS", "ELEMENTWISE", "FUNCTIONS", "OPERATIONS", "reciprocal_of"]
 
 F32 = dtype_of("float32")
 I32 = dtype_of("int32")
@@ -271,17 +271,18 @@ def _sign(e: Emitter, node: Node, a: Value) -> Value:
 
 
 def _compare(e: Emitter, node: Node, a: Value, b: Value) -> Value:
-    op = _DIRECTIONS[node.attributes["direction"]]
+    op = COMPARISONS[node.attributes["direction"]]
     on_chip = held_as(node.operands[0])
     if on_chip.kind == "word":
         return e.copy(e.words(op, a, b, on_chip.tile), U8)
     return e.binary(op, a, b, U8)
 
 
-_DIRECTIONS = {
+COMPARISONS = {
     "EQ": "equal", "NE": "not_equal", "LT": "less", "LE": "less_equal", "GT": "greater",
     "GE": "greater_equal",
 }  # fmt: skip
+"""Direction of a comparison -> operator."""
 
 
 def _is_finite(e: Emitter, node: Node, a: Value) -> Value:

@@ -15,7 +15,9 @@ from neff.compiler.expansions import dense_scatters, row_scatters
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import HELD
 from neff.compiler.rewrites import idioms, products_moved
+from neff.compiler.rewrites.gathers_moved import gather_of_operands
 from neff.compiler.rewrites.narrow_products import narrow_product
+from neff.compiler.rewrites.one_hot_sums import sum_of_one_hot
 from neff.compiler.rewrites.row_views import rearranged, reshaped
 from neff.compiler.rewrites.stacking import stacked
 
@@ -92,6 +94,8 @@ RULES: tuple[Rule, ...] = (
          products_moved.division_after_product, level=2),
     Rule("reduction-of-nothing", "reduce", "a reduction over dimensions of one element is its operand, and a sum that with 0.0 added",
          products_moved.reduction_of_unit_dimensions),
+    Rule("sum-of-one-hot", "reduce", "the sum of a row that is zero but for one element is this element",
+         sum_of_one_hot, level=2),
     Rule("reduction-by-rows", "reduce", "a reduction of everything reduces rows first",
          products_moved.by_rows, level=2),
     Rule("joined-pads", "add", "a sum of padded parts is the parts side by side",
@@ -107,6 +111,9 @@ RULES: tuple[Rule, ...] = (
     Rule("scatter-by-rows", "scatter",
          "a few updates of each row of a batch are choices by comparison with their indices",
          row_scatters.by_choice),
+    Rule("gather-before", "gather",
+         "a few elements of computed values are computed from the elements of their operands",
+         gather_of_operands, level=2),
     Rule("stacked-slices", "update-slice", "updates of all of an array are their values side by side",
          stacked),
 )  # fmt: skip

@@ -44,6 +44,13 @@ from neff.compiler.units.kernel_variants import (
     sources_of,
 )
 from neff.compiler.units.lower_loops import Around, lower_loop, share_memory
+from neff.compiler.units.orders import (
+    MAX_SHARE,
+    bytes_between,
+    can_reorder,
+    closers_late,
+    closes_units,
+)
 from neff.compiler.units.parts import place_parts
 from neff.errors import NeffCompileError
 from nki_lang.base.targets import Target
@@ -118,7 +125,7 @@ def _lower_into(
     oversized: set[int] = set()
 
     def work(block: Block) -> list[Unit]:
-        return _units(replace(graph, nodes=block.nodes), target, reasons, plan.tuning, separated)
+        return _units(block, graph, target, reasons, plan, separated)
 
     def run(block: Block, units: list[Unit]) -> None:
         for unit in units:
@@ -264,6 +271,23 @@ def _readers(node: Node, users: Users) -> list[tuple[Node | None, str]]:
 
 
 def _units(
+    block: Block, graph: Graph, target: Target, why: Reasons, plan: Plan, separated: frozenset[int]
+) -> list[Unit]:
+    """The units, in the order of the graph or, if that moves fewer bytes, in another one."""
+    first_reasons = Reasons()
+    nodes = replace(graph, nodes=block.nodes)
+    units = _fitting_units(nodes, target, first_reasons, plan.tuning, separated)
+    if plan.level > 1 and can_reorder(block):
+        reasons = Reasons()
+        nodes = replace(graph, nodes=closers_late(block.nodes, closes_units))
+        reordered = _fitting_units(nodes, target, reasons, plan.tuning, separated)
+        if bytes_between(reordered) <= MAX_SHARE * bytes_between(units):
+            units, first_reasons = reordered, reasons
+    why.update(first_reasons)
+    return units
+
+
+def _fitting_units(
     graph: Graph, target: Target, why: Reasons, tuning: Tuning, separated: frozenset[int]
 ) -> list[Unit]:
     """The units, those over rows as far as whole rows fit into SBUF, without ``separated``."""
