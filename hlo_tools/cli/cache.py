@@ -138,7 +138,7 @@ def push_modules(folder: Folder, url: Url = "", as_json: AsJson = False) -> int:
 
     Example: nki-hlo cache push modules s3://builds/team
     """
-    with _reported(url) as place:
+    with _reported(url, creates=True) as place:
         store = Store(place)
         published, failed = push(store, folder)
     for text in store.notes:
@@ -239,12 +239,13 @@ def _differences(left: Entry, right: Entry) -> list[str]:
 
 
 @contextmanager
-def _reported(url: str) -> Generator[Place]:
+def _reported(url: str, *, creates: bool = False) -> Generator[Place]:
     """The store of a command; what it cannot do is an error of ours.
 
     Raises:
         HloError: ``HLO-STORE``: it cannot be read or written; ``HLO-STORE-URL``: none is named.
     """
+    is_named = bool(url)
     url = url or read_configuration().text("build_cache")
     if not url:
         raise HloError(
@@ -252,7 +253,7 @@ def _reported(url: str) -> Generator[Place]:
             code="HLO-STORE-URL",
             remedy="pass a folder or URL, or set build_cache (nki-hlo config)",
         )
-    _check_folder(url)
+    _check_folder(url, must_exist=is_named and not creates)
     place = open_place(url)
     try:
         yield place
@@ -265,8 +266,18 @@ def _reported(url: str) -> Generator[Place]:
         ) from error
 
 
-def _check_folder(url: str) -> None:
-    """Refuse a file in place of a store: it would read as a store without results."""
+def _check_folder(url: str, *, must_exist: bool) -> None:
+    """Refuse a file or a missing folder in place of a store: both read as an empty one.
+
+    The configured store may be missing: its first build makes it.
+    """
+    if must_exist and "://" not in url and not Path(url).exists():
+        raise HloFileError(
+            "there is no such folder",
+            code="HLO-STORE",
+            place=url,
+            remedy="pass the folder that nki-neff build --cache wrote, or a URL",
+        )
     if "://" not in url and Path(url).exists() and not Path(url).is_dir():
         raise HloFileError(
             "this is a file, not the folder of a store",

@@ -213,9 +213,11 @@ def _script(
             remedy="call one in the script, or name one: --kernel NAME --arg x=float32[128,512]",
         )  # fmt: skip
     if run.exit_code != 0 and not findings:
-        console.note(f"{file} ended with exit code {run.exit_code}")
         _report(file, findings, kernels, form)
-        return 3
+        raise HloError(
+            f"the script ended with exit code {run.exit_code}", code="HLO-SCRIPT", place=file,
+            remedy="correct what it printed; kernels that it did not reach are not checked",
+        )  # fmt: skip
     return _report(file, findings, kernels, form)
 
 

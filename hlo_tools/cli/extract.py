@@ -16,11 +16,11 @@ from hlo_tools.extract import CapturedModule, ScriptRun, cache_folder, run_scrip
 from hlo_tools.extract.flags import remote_cache
 from hlo_tools.extract.protocol import CACHE, COMPILER_FLAGS
 from hlo_tools.extract.record import prune
+from hlo_tools.extract.script import no_program
 from hlo_tools.store import open_store
 
 __all__ = ["command"]
 
-FINE, NOTHING_FOUND = 0, 1
 DEFAULT_OUTPUT = "hlo_artifacts"
 _HELPER_INSTRUCTIONS = 40
 _PRIVATE = "jit__"
@@ -66,7 +66,7 @@ def command(
 
     Modules with kernels are listed first. A module that an edited script no longer compiles stays
     in the cache as stale; commands that take the folder leave it out. The exit code is the
-    script's own; 1 when it compiled nothing.
+    script's own; 3 when it compiled nothing.
 
     Example: nki-hlo extract matmul.py --platform trn1 --output hlo_artifacts -- --size 2048
     """
@@ -86,12 +86,14 @@ def command(
         _print_json(script, run, pruned)
     else:
         _print(run, pruned, platform)
+    if not run.modules and not run.exit_code:
+        raise no_program(script, "compiled")
     if not run.modules:
-        ended = f" ended with exit code {run.exit_code} and" if run.exit_code else ""
         console.note(
-            f"{script}{ended} compiled no program on the neuron device; nothing was extracted"
+            f"{script} ended with exit code {run.exit_code} and compiled no program on the neuron "
+            "device; nothing was extracted"
         )
-    return run.exit_code or (FINE if run.modules else NOTHING_FOUND)
+    return run.exit_code
 
 
 def _publish(url: str, run: ScriptRun) -> None:

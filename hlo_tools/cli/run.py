@@ -39,5 +39,9 @@ def command(
     if executor and executor not in EXECUTORS:
         raise typer.BadParameter(f"{executor!r} is not one of {', '.join(EXECUTORS)}")
     return run_script(
-        script, arguments or [], platform=checked_target(platform), executor=executor
+        script,
+        arguments or [],
+        platform=checked_target(platform),
+        executor=executor,
+        parse_first=False,
     ).exit_code

@@ -1,10 +1,11 @@
-"""Objects of Python files that a command line names: ``FILE.py:NAME``."""
+"""Python files that a command line names, and objects of them: ``FILE.py:NAME``."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,7 @@ from hlo_tools._messages import did_you_mean
 from hlo_tools.errors import CodedError, HloError, HloFileError
 from hlo_tools.extract.launcher import roots
 
-__all__ = ["import_file", "load_named", "names_python"]
+__all__ = ["check_syntax", "import_file", "load_named", "names_python"]
 
 
 def names_python(text: str) -> bool:
@@ -22,11 +23,46 @@ def names_python(text: str) -> bool:
     return bool(colon) and file.endswith(".py") and name.isidentifier()
 
 
+def check_syntax(path: Path) -> None:
+    """Refuse a file that this Python cannot parse; nothing of it runs.
+
+    Raises:
+        HloFileError: HLO-SYNTAX, at the line and column that Python reports.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the run shows them
+            compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise _unparsable(path, error) from None
+    except ValueError as error:  # a NUL byte, before Python 3.12
+        raise _unparsable(path, SyntaxError(str(error))) from None
+    except (RecursionError, MemoryError):
+        return  # the run says what it needs
+
+
+def _unparsable(path: Path, error: SyntaxError) -> HloFileError:
+    place, text = str(path), ""
+    if error.lineno:
+        place += f":{error.lineno}:{error.offset or 1}"
+    if error.text:
+        line = error.text.rstrip()
+        indent = len(line) - len(line.lstrip())
+        text = f"\n    {line.lstrip()}\n    {' ' * max(0, (error.offset or 1) - 1 - indent)}^"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return HloFileError(
+        f"Python {version} cannot parse the file: {error.msg}{text}",
+        code="HLO-SYNTAX",
+        place=place,
+        remedy="correct the line",
+    )
+
+
 def import_file(path: str) -> ModuleType:
     """Import a file, as a module and not as a script; its folder comes first on the path.
 
     Raises:
-        HloFileError: there is no such file (HLO-NO-FILE).
+        HloFileError: there is no such file (HLO-NO-FILE), or Python cannot parse it (HLO-SYNTAX).
         HloError: the import fails (HLO-IMPORT); errors of these tools come through as they are.
     """
     file = Path(path)
@@ -35,6 +71,7 @@ def import_file(path: str) -> ModuleType:
             "there is no such file", code="HLO-NO-FILE", place=path,
             remedy="pass the path of a Python file",
         )  # fmt: skip
+    check_syntax(file)
     folder = str(file.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.extract.protocol import EXECUTORS, CapturedModule, read, variables_for
+from hlo_tools.extract.python_file import check_syntax
 from hlo_tools.extract.record import entries_of, read_records, record_extraction
 from hlo_tools.files.other_kinds import file_kind, is_binary
 from nki_lang.base.errors import NkiError
 from nki_lang.base.targets import target_of
 
-__all__ = ["CapturedModule", "ScriptRun", "run_script"]
+__all__ = ["CapturedModule", "ScriptRun", "no_program", "run_script"]
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _HEAD_BYTES = 1 << 12
@@ -45,6 +46,21 @@ class ScriptRun:
     stale: tuple[str, ...] = ()
 
 
+def no_program(script: str, verb: str) -> HloError:
+    """Return the error for a script that ended well without a program on the device.
+
+    Args:
+        verb: what no program did: ``"compiled"`` or ``"ran"``.
+    """
+    return HloError(
+        f"the script {verb} no program on the neuron device",
+        code="HLO-NO-PROGRAM",
+        place=script,
+        remedy="call a function under jax.jit, compute on torch tensors of the device 'neuron', or "
+        "call an @nki.jit kernel in the script",
+    )
+
+
 def run_script(
     script: str | Path,
     arguments: Sequence[str] = (),
@@ -55,6 +71,7 @@ def run_script(
     executor: str = "",
     environment: Mapping[str, str] | None = None,
     stdout_to_stderr: bool = False,
+    parse_first: bool = True,
 ) -> ScriptRun:
     """Run a Python script on the simulated device.
 
@@ -70,13 +87,16 @@ def run_script(
         executor: ``cpu`` (the default), ``neff``, or ``neff,cpu`` for falling back.
         environment: variables of the script; ours by default.
         stdout_to_stderr: what the script prints goes to stderr.
+        parse_first: report a syntax error here; otherwise Python reports it and ends with 1.
 
     Raises:
-        HloFileError: code ``HLO-NO-FILE``: there is no such script; ``HLO-CACHE-WRITE``: the
-            output folder cannot be written.
+        HloFileError: code ``HLO-NO-FILE``: there is no such script; ``HLO-SYNTAX``: Python cannot
+            parse it; ``HLO-CACHE-WRITE``: the output folder cannot be written.
         HloError: code ``HLO-EXECUTOR`` or ``HLO-PLATFORM``: no such executor or platform.
     """
     path = _existing(script)
+    if parse_first:
+        check_syntax(path)
     absent = _absent(output) if output is not None else []
     folder = _writable(output) if output is not None else None
     variables = dict(os.environ if environment is None else environment)
@@ -110,11 +130,13 @@ def _existing(script: str | Path) -> Path:
     path = Path(script)
     if not path.is_file():
         raise HloFileError(
-            "there is no such script" if not path.exists() else "not a Python script",
+            "this is a folder, not a Python script" if path.is_dir()
+            else "this is a device or a named pipe, not a Python script" if path.exists()
+            else "there is no such script",
             code="HLO-NO-FILE",
             place=str(path),
-            remedy="pass the path of a Python file",
-        )
+            remedy=_remedy_for_name(path),
+        )  # fmt: skip
     with path.open("rb") as stream:
         head = stream.read(_HEAD_BYTES)
     kind = file_kind(head)
@@ -129,6 +151,14 @@ def _existing(script: str | Path) -> Path:
             else "'nki-hlo show FILE' shows a module; pass the path of a Python file here",
         )
     return path
+
+
+def _remedy_for_name(path: Path) -> str:
+    """Return the remedy for a path that names no file: FILE.py:NAME is a form of other options."""
+    file, _, name = str(path).rpartition(":")
+    if not path.exists() and name.isidentifier() and Path(file).is_file():
+        return f"pass {file}; check, grade and tune select a kernel with --kernel {name}"
+    return "pass the path of a Python file"
 
 
 def _absent(output: str | Path) -> list[Path]:

@@ -9,13 +9,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloFileError
-from hlo_tools.files.other_kinds import file_kind
+from hlo_tools.files.other_kinds import PLAIN_TEXT, FileKind, file_kind, text_kind
 from hlo_tools.wire import fields as wire
 
 if TYPE_CHECKING:
     from hlo_tools.wire.fields import Buffer
 
-__all__ = ["BYTECODE", "Detected", "detect", "message_behind_length"]
+__all__ = ["BYTECODE", "Detected", "detect", "kind_name", "message_behind_length"]
 
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\v\x1b")) + b"\x7f"
 _SAMPLE = 1 << 16
@@ -69,11 +69,7 @@ def detect(data: Buffer) -> Detected:
         raise HloFileError("the file is empty", code="HLO-EMPTY", remedy="write it again")
     other_kind = file_kind(data)
     if other_kind is not None:
-        raise HloFileError(
-            f"this is {other_kind.name}, not a module",
-            code="HLO-NOT-HLO",
-            remedy=other_kind.remedy,
-        )
+        raise _not_a_module(other_kind)
     if bytes(data[:32]).lstrip().startswith(_MLIR) or bytes(data[:4]) == BYTECODE:
         return Detected("stablehlo", "MLIR: text, bytecode or a portable artifact")
     if _EXPORTED.match(bytes(data[:_SAMPLE])):
@@ -81,6 +77,24 @@ def detect(data: Buffer) -> Detected:
     if _is_text(data):
         return _detect_text(bytes(data[:_SAMPLE]))
     return _detect_message(data)
+
+
+def kind_name(head: Buffer) -> str:
+    """Return what the first bytes of a file are, with the article; empty if they do not say.
+
+    For errors of commands that take something else than modules.
+    """
+    if len(head) == 0:
+        return ""
+    kind = file_kind(head)
+    if kind is None and _is_text(head):
+        kind = text_kind(bytes(head))
+    if kind is not None:
+        return "text" if kind is PLAIN_TEXT else kind.name
+    try:
+        return "JSON" if detect(head).kind == "json" else "a module"
+    except HloFileError:
+        return ""
 
 
 def _is_text(data: Buffer) -> bool:
@@ -102,7 +116,16 @@ def _detect_text(sample: bytes) -> Detected:
     field = _PBTXT.match(head)
     if field and (field[1] in _TOP_LEVEL_FIELDS or _MODULE_FIELD.search(sample)):
         return Detected("pbtxt", f"text that begins with the field {field[1].decode()}")
+    other_kind = text_kind(sample)
+    if other_kind is not None:
+        raise _not_a_module(other_kind)
     return Detected("text", "text without control characters")
+
+
+def _not_a_module(kind: FileKind) -> HloFileError:
+    return HloFileError(
+        f"this is {kind.name}, not a module", code="HLO-NOT-HLO", remedy=kind.remedy
+    )
 
 
 def _detect_message(data: Buffer) -> Detected:

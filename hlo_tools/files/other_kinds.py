@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from hlo_tools.wire.fields import Buffer
 
-__all__ = ["FileKind", "file_kind", "is_binary"]
+__all__ = ["PLAIN_TEXT", "FileKind", "file_kind", "is_binary", "text_kind"]
 
 _HEAD_BYTES: Final = 1 << 12
 """Every signature below lies in these first bytes."""
@@ -80,6 +80,42 @@ _KINDS: Final = (
     FileKind("a PDF document", _starts_with(b"%PDF-"), "pass a module"),
     FileKind("a web page", re.compile(rb"(?i)\s*<(?:!doctype html|html)\b"), "pass a module"),
 )  # fmt: skip
+
+
+PLAIN_TEXT: Final = FileKind(
+    "text without HLO",
+    re.compile(rb"[^{]*\Z"),
+    "HLO text begins with 'HloModule'; the modules of a script come from: nki-hlo extract SCRIPT",
+)
+
+_TEXT_KINDS: Final = (
+    FileKind(
+        "a Python script",
+        re.compile(
+            rb"(?:#[^\n]*\n|\s)*(?:#!|[rR]?\"\"\"|[rR]?'''|@\w|import\s+\w|from\s+[\w.]+\s+import\b|"
+            rb"(?:async\s+)?def\s+\w+\s*\(|class\s+\w+\s*[(:]|if\s+__name__\b)"
+        ),
+        "'nki-hlo extract SCRIPT' writes its modules",
+    ),
+    FileKind(
+        "a list in JSON",
+        re.compile(rb"\s*\[\s*(?:[\]\[{\"0-9-]|true|false|null)"),
+        "pass a module",
+    ),
+    PLAIN_TEXT,
+)
+"""Kinds of text, for content without the word HloModule."""
+
+
+def text_kind(sample: bytes) -> FileKind | None:
+    """Return the kind of a text that is certainly no HLO, or None.
+
+    Args:
+        sample: the first bytes, of a text that is neither JSON's object nor pbtxt nor MLIR.
+    """
+    if b"HloModule" in sample:
+        return None
+    return next((kind for kind in _TEXT_KINDS if kind.signature.match(sample)), None)
 
 
 def file_kind(data: Buffer) -> FileKind | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib.util
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_tools.errors import HloError, HloFileError
+from hlo_tools.extract.python_file import check_syntax
 from nki_lang.base.errors import NkiError
 from nki_lang.beta1.values import Value
 from nki_lang.kernel import trace
@@ -89,9 +89,10 @@ def migrate_file(
                            remedy="pass the path of a Python file")  # fmt: skip
     try:
         source = path.read_text("utf-8")
-        ast.parse(source)
-    except (UnicodeDecodeError, SyntaxError, ValueError) as error:
-        raise _not_python(path, error) from error
+    except UnicodeDecodeError as error:
+        raise HloFileError("this is not text, so it is no Python file", code="HLO-NO-FILE",
+                           place=str(path), remedy="pass the path of a Python file") from error  # fmt: skip
+    check_syntax(path)
     with _script_words(path, words):
         if "neuronxcc" not in source:
             return _from_earlier(path, source, kernel, arguments or {}, grid, version)
@@ -111,15 +112,6 @@ def _script_words(path: Path, words: Sequence[str]) -> Generator[None]:
         yield
     finally:
         sys.argv = outer
-
-
-def _not_python(path: Path, error: Exception) -> HloFileError:
-    if isinstance(error, SyntaxError):
-        place = f"{path}:{error.lineno}" if error.lineno else str(path)
-        return HloFileError(f"Python cannot parse the file: {error.msg}", code="HLO-NO-FILE",
-                            place=place, remedy="correct the line; python3 FILE shows it")  # fmt: skip
-    return HloFileError("this is not text, so it is no Python file", code="HLO-NO-FILE",
-                        place=str(path), remedy="pass the path of a Python file")  # fmt: skip
 
 
 def _from_earlier(

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from hlo_tools.cli.shared.fills import check_fill
 from hlo_tools.evaluate.arguments import filled_array
+from hlo_tools.files.arrays import unusable_array
+from hlo_tools.files.content import check_readable
 from neff.errors import NeffError, NeffRuntimeError
 from neff.program import Program
 
@@ -22,7 +24,8 @@ def read_inputs(
 
     Raises:
         typer.BadParameter: there is no such way to fill.
-        NeffError: ``NEFF-INPUT``, ``NEFF-NPY``; no such input, given twice, or no array.
+        NeffError: ``NEFF-INPUT``, ``NEFF-NPY``; no such input, given twice, without a value, or no
+            array.
     """
     check_fill(fill)
     arrays: dict[str, npt.NDArray[np.generic]] = {}
@@ -52,10 +55,23 @@ def read_inputs(
         arrays[name] = _load(path)
     random = np.random.default_rng(seed) if fill == "random" else None
     for name in program.inputs:
-        if fill is not None and name not in arrays:
+        if fill is None and name not in arrays:
+            raise _without_value(name, program)
+        if name not in arrays:
             variable = program.variables[name]
             arrays[name] = filled_array(variable.shape, variable.dtype.dtype, random)
     return arrays
+
+
+def _without_value(name: str, program: Program) -> NeffError:
+    variable = program.variables[name]
+    shape = ", ".join(map(str, variable.shape))
+    return NeffError(
+        f"no value for input {name!r} ({variable.dtype}[{shape}])",
+        code="NEFF-INPUT",
+        place="--input",
+        remedy=f"pass -i {name}=FILE.npy, or --fill zeros|random",
+    )
 
 
 def _input_form(name: str, program: Program) -> str:
@@ -66,19 +82,16 @@ def _input_form(name: str, program: Program) -> str:
 
 def _load(path: str) -> npt.NDArray[np.generic]:
     try:
+        check_readable(path)
         loaded: Any = np.load(path, allow_pickle=False, mmap_mode="r")
     except Exception as error:  # the header's parser evaluates a literal: anything comes out of it
-        reason = getattr(error, "strerror", None) or error
-        raise _no_array(path, str(reason)) from None
+        reason, remedy = unusable_array(path, error)
+        raise NeffError(reason, code="NEFF-NPY", place=path, remedy=remedy) from None
     if not isinstance(loaded, np.ndarray):
-        raise _no_array(path, "an archive of arrays, not one array")
+        raise NeffError(
+            "this is an archive of arrays, not one array",
+            code="NEFF-NPY",
+            place=path,
+            remedy="write each array with numpy.save",
+        )
     return cast("npt.NDArray[np.generic]", loaded)
-
-
-def _no_array(path: str, why: str) -> NeffError:
-    return NeffError(
-        f"not a usable .npy file: {why}",
-        code="NEFF-NPY",
-        place=path,
-        remedy="write the array with numpy.save",
-    )

@@ -15,6 +15,7 @@ from hlo_tools.cli.shared import console
 from hlo_tools.cli.shared.targets import TargetName, checked_target
 from hlo_tools.extract import run_script
 from hlo_tools.extract.protocol import PROFILE
+from hlo_tools.extract.script import no_program
 from neff.device.executors.profiled import ProgramRun, programs_run
 from neff.profile import Analysis, Profile, by, profile_of, summary, write_files
 from neff.profile.page import render_page
@@ -23,8 +24,6 @@ from neff.timing import Parameters, overrides_of
 from nki_lang.base.atomic import atomic_file
 
 __all__ = ["command"]
-
-FINE, NOTHING_RAN = 0, 1
 
 _MAX_PAGE_PROGRAMS = 16
 """Programs on the page of all of them, the first ones that ran; each has a page of its own too."""
@@ -59,7 +58,7 @@ def command(
 
     Programs are listed in the order in which they first run, all runs of one together. One that the
     compiler does not take runs on XLA:CPU and is not estimated; a note on stderr names it. The
-    exit code is the script's own; 1 when nothing ran.
+    exit code is the script's own; 3 when nothing ran.
 
     Example: nki-hlo profile train.py --platform trn2 -o profile -- --steps 10
     """
@@ -89,9 +88,11 @@ def command(
         console.write_json("profile", **_document(script, estimates, folders))
     else:
         _print(estimates, grouping)
+    if not estimates and not done.exit_code:
+        raise no_program(script, "ran")
     if not estimates:
-        console.note(f"{script} ran no program on the neuron device; nothing was estimated")
-    return done.exit_code or (FINE if estimates else NOTHING_RAN)
+        console.note(f"{script} ended with exit code {done.exit_code}; nothing was estimated")
+    return done.exit_code
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ import hashlib
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from hlo_tools.errors import HloFileError
-from hlo_tools.files.detection import detect
+from hlo_tools.files.detection import kind_name
 from neff.errors import NeffFileError
 
 __all__ = [
@@ -151,17 +150,17 @@ def unpack_header(data: bytes | memoryview, file_size: int, location: str) -> He
             ``NEFF-TRUNCATED`` or ``NEFF-TRAILING``.
     """
     if file_size < HEADER_SIZE:
-        raise NeffFileError(
+        raise _named_kind(data, location, "NEFF-SHORT") or NeffFileError(
             f"the file has {file_size} bytes; a NEFF begins with a header of {HEADER_SIZE}",
             code="NEFF-SHORT",
             place=location,
-            remedy=_what_it_is(data) or "the file is cut off; build or copy it again",
+            remedy="the file is cut off; build or copy it again",
         )
     fields = _LAYOUT.unpack_from(data)
     pkg_version, header_size, data_size = fields[:3]
     if header_size != HEADER_SIZE:
         what = f"is {header_size}, expected {HEADER_SIZE}"
-        raise _field(location, "header_size", what, _what_it_is(data))
+        raise _named_kind(data, location, "NEFF-HEADER") or _field(location, "header_size", what)
     if pkg_version not in HASHES:
         raise NeffFileError(
             f"pkg_version is {pkg_version}; known are 1 (sha256) and 2 (md5)",
@@ -214,26 +213,37 @@ def _text(raw: bytes, location: str, field: str) -> str:
         raise _field(location, field, "is not UTF-8 text") from None
 
 
-def _what_it_is(data: bytes | memoryview) -> str:
-    """Return a remedy for a file of another kind; empty when the bytes do not identify it."""
-    try:
-        kind = detect(data).kind
-    except HloFileError:
-        return ""
-    if kind != "text" or b"HloModule" in bytes(data[:HEADER_SIZE]):
-        return "this is a module, not a NEFF: 'nki-neff build' makes one of it"
-    return (
-        "this is text, not a NEFF: 'nki-hlo profile SCRIPT' estimates what a script runs, and "
-        "'nki-neff build' makes a NEFF of the modules that 'nki-hlo extract SCRIPT' writes"
+_OTHER_REMEDIES: Final = {
+    "a kernel file (KLIR)": "'nki-neff build' makes a NEFF of it",
+    "a module": "'nki-neff build' makes a NEFF of it",
+    "a NumPy array (.npy)": "nki-neff run -i NAME=FILE.npy takes it as an input",
+    "a Python script": "'nki-hlo profile SCRIPT' estimates what it runs, and 'nki-neff build SCRIPT'"
+    " makes NEFFs of its modules",
+    "text": "'nki-hlo profile SCRIPT' estimates what a script runs; 'nki-hlo extract SCRIPT' writes its"
+    " modules, and 'nki-neff build' makes NEFFs of them",
+}
+"""Remedies by the name of a kind (:func:`hlo_tools.files.detection.kind_name`)."""
+
+
+def _named_kind(data: bytes | memoryview, location: str, code: str) -> NeffFileError | None:
+    """Return the error that says which kind of file this is, or None when that is unknown."""
+    name = kind_name(data)
+    if name in ("", "a NEFF"):
+        return None
+    return NeffFileError(
+        f"this is {name}, not a NEFF",
+        code=code,
+        place=location,
+        remedy=_OTHER_REMEDIES.get(name, "pass a file that 'nki-neff build' wrote"),
     )
 
 
-def _field(location: str, field: str, what: str, remedy: str = "") -> NeffFileError:
+def _field(location: str, field: str, what: str) -> NeffFileError:
     return NeffFileError(
         f"{field} {what}",
         code="NEFF-HEADER",
         place=f"{location}, byte {OFFSETS[field]}",
-        remedy=remedy or "this is not a NEFF, or its header is damaged",
+        remedy="this is not a NEFF, or its header is damaged",
     )
 
 

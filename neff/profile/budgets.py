@@ -95,8 +95,8 @@ def budget_of(
         tolerance: ``5%``; how much more than the baseline is allowed.
 
     Raises:
-        NeffError: ``NEFF-BUDGET``; a limit has no number with a unit, or the baseline is not a
-            ``summary.json`` of ours.
+        NeffError: ``NEFF-BUDGET``, a limit has no number with a unit; ``NEFF-BASELINE``, the
+            baseline is not a ``summary.json`` of ours.
     """
     shares: list[tuple[str, float]] = []
     for text in min_utilisation:
@@ -138,7 +138,7 @@ def _baseline(path: Path) -> float:
         reason = "it has no total"
     raise NeffError(
         f"the baseline cannot be used: {reason}",
-        code="NEFF-BUDGET",
+        code="NEFF-BASELINE",
         place=str(path),
         remedy="give the summary.json of nki-neff profile -o",
     )

@@ -174,7 +174,7 @@ def _check(name: str, number: float) -> None:
         raise NeffError(
             f"there is no timing parameter {name!r}",
             code="NEFF-PARAMETER",
-            remedy=f"did you mean {near}? docs/timing.md lists them all",
+            remedy=f"did you mean {near}?" if near else _groups(),
         )
     divides = PARAMETERS[name].unit in _RATE_UNITS | {"B"}
     if not isfinite(number) or number < 0 or (divides and number == 0):
@@ -188,7 +188,15 @@ def _check(name: str, number: float) -> None:
 def _near(name: str) -> list[str]:
     from difflib import get_close_matches
 
-    return get_close_matches(name, PARAMETERS, 3, 0.0)
+    by_last_word = {row.partition(".")[2]: row for row in PARAMETERS}
+    if name in by_last_word:
+        return [row for row in PARAMETERS if row.partition(".")[2] == name]
+    return get_close_matches(name, PARAMETERS, 3)
+
+
+def _groups() -> str:
+    groups = dict.fromkeys(name.partition(".")[0] for name in PARAMETERS)
+    return f"names begin with {'., '.join(groups)}.; docs/timing.md lists them all"
 
 
 def overrides_of(settings: Iterable[str], folder: Path | None = None) -> dict[str, float]:

@@ -23,6 +23,7 @@ from nki_lang.base.targets import Target, current_target
 from nki_lang.base.tracebacks import without_package_frames
 from nki_lang.execute.checks import DEFAULT_CHECKS, Check, Finding, Report, checks_of, watch
 from nki_lang.execute.checks.base import SimulatedCall, Step
+from nki_lang.execute.checks.unused import UnusedCheck
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.hosts import (
     framework_of,
@@ -351,7 +352,24 @@ class _SimulatedCallRun:
                 builder.tracker.require(tensor, "result")
         for tensor in outputs:
             self._report_unwritten(tensor)
+        if not outputs and UnusedCheck in self.checks:
+            self._report_no_result()
         return self._deliver(outputs, structure)
+
+    def _report_no_result(self) -> None:
+        """Report a kernel that returns nothing and writes no argument."""
+        written = set[str]().union(*(builder.written for builder in self.builders))
+        if written & set(self.inputs):
+            return
+        finding = Finding(
+            UnusedCheck.name,
+            "NKI-NO-RESULT",
+            f"kernel {name_of(self.func)!r} returns no tensor and writes no argument, so its caller "
+            "gets None",
+            definition_of(self.func),
+            "return the tensors in nl.shared_hbm that it writes",
+        )
+        self.report.findings.append(finding)
 
     def _report_unwritten(self, tensor: Tensor) -> None:
         unwritten = self.builders[0].tracker.unwritten(tensor)

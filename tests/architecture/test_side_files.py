@@ -169,7 +169,7 @@ def test_baselines(form: str, tmp_path: Path) -> None:
     """Baselines of lint, which settings name, and of a budget."""
     put(tmp_path / "b.json", form, MAX_RECORD_BYTES)
     assert code_of(lambda: read_baseline(tmp_path / "b.json")) == "HLO-BASELINE"
-    assert code_of(lambda: budget_of(baseline=tmp_path / "b.json")) == "NEFF-BUDGET"
+    assert code_of(lambda: budget_of(baseline=tmp_path / "b.json")) == "NEFF-BASELINE"
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -118,6 +118,34 @@ def test_one_kernel_on_two_cores(tmp_path: Path, python_environment: dict[str, s
     assert code == 1 and f"{path}:7: [NKI-RACE]" in out
 
 
+def test_a_kernel_without_result_is_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "lost.py"
+    body = SCRIPT.replace("    return out\n", "")
+    path.write_text(body)
+    words = ["check", str(path), "--kernel", "clean", "--arg", "a=float32[4,8]"]
+    assert main(words) == 1
+    printed = capsys.readouterr().out
+    assert "lost.py:6: [NKI-NO-RESULT] kernel 'clean' returns no tensor and writes no" in printed
+    assert main([*words, "--checks", "races"]) == 0
+
+
+def test_a_kernel_that_writes_an_argument_needs_no_result(tmp_path: Path) -> None:
+    path = tmp_path / "kept.py"
+    path.write_text(SCRIPT.replace("    return out\n", "    nisa.dma_copy(dst=a, src=x)\n"))
+    words = ["check", str(path), "--kernel", "clean", "--arg", "a=float32[4,8]"]
+    assert main(words) == 0
+
+
+def test_a_script_that_fails_by_itself(tmp_path: Path, python_environment: dict[str, str]) -> None:
+    path = tmp_path / "fails.py"
+    path.write_text("raise SystemExit(7)\n")
+    code, _, err = checked(python_environment, str(path))
+    assert code == 3
+    assert f"error[HLO-SCRIPT] {path}: the script ended with exit code 7" in err
+
+
 def test_strict(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", file, "--strict"]) == 1
     assert f"{file}:18:14: error[NKI-STRICT-COMPREHENSION]" in capsys.readouterr().out

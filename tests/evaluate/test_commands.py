@@ -222,7 +222,10 @@ def test_arrays_of_all_kinds_go_in_and_out(
         (["x=bits.npy"], "is f32[3]{0}, the file contains uint32[3]"),
         (["p=wide.npy"], "the file contains an array"),
         (["p=wide.npz"], "the file contains 1 array"),
-        (["m.hlo"], "not a usable .npy file"),
+        (["m.hlo"], "m.hlo: this is a module, not an array"),
+        (["absent.npy"], "absent.npy: cannot be read: No such file"),
+        (["objects.npy"], "it holds Python objects, which could run code"),
+        (["cut.npy"], "cut.npy: it is damaged: "),
     ],
 )
 def test_what_a_file_holds_instead_is_told(
@@ -237,6 +240,8 @@ def test_what_a_file_holds_instead_is_told(
     np.save("wide.npy", np.zeros(3))
     np.save("bits.npy", np.zeros(3, np.uint32))
     np.savez("wide.npz", np.zeros(3))
+    np.save("objects.npy", np.array([{}], dtype=object))
+    Path("cut.npy").write_bytes(Path("wide.npy").read_bytes()[:100])
     assert main(["evaluate", "m.hlo", "--fill", "zeros", "-i", *inputs]) == 3
     err = capsys.readouterr().err
     assert message in err and "help:" in err

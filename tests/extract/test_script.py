@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -112,6 +113,56 @@ def test_a_syntax_error_is_the_scripts_own(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------ wrong usage
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["hlo_tools.cli", "extract", "FILE"],
+        ["hlo_tools.cli", "check", "FILE"],
+        ["hlo_tools.cli", "check", "FILE", "--kernel", "f"],
+        ["hlo_tools.cli", "profile", "FILE"],
+        ["neff.cli", "build", "FILE"],
+    ],
+)
+def test_a_file_that_python_cannot_parse(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.py").write_text("import sys\nif True:\n    x = = 1\n")
+    program, *arguments = words
+    main = importlib.import_module(program).main
+    assert main([word.replace("FILE", str(tmp_path / "wrong.py")) for word in arguments]) == 3
+    printed = capsys.readouterr().err.splitlines()
+    place = f"{tmp_path / 'wrong.py'}:3:9"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    message = f"Python {version} cannot parse the file: invalid syntax"
+    assert printed[0] == f"error[HLO-SYNTAX] {place}: {message}"
+    assert printed[1:3] == ["    x = = 1", "        ^"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["hlo_tools.cli", "extract", "idle.py"], "HLO-NO-PROGRAM"),
+        (["hlo_tools.cli", "profile", "idle.py"], "HLO-NO-PROGRAM"),
+        (["hlo_tools.cli", "check", "idle.py"], "HLO-NO-KERNEL-RUN"),
+        (["neff.cli", "build", "idle.py"], "NEFF-SCRIPT"),
+    ],
+)
+def test_a_script_without_a_program(words: list[str], code: str, tmp_path: Path) -> None:
+    (tmp_path / "idle.py").write_text("print(1)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", *words], capture_output=True, text=True, timeout=600, cwd=tmp_path
+    )
+    assert done.returncode == 3
+    assert f"error[{code}] idle.py: " in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["idle.py"]
+
+
+def test_a_function_of_a_file_is_no_script(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text("")
+    with pytest.raises(HloFileError, match=r"pass .*kernels\.py; check, grade and tune"):
+        run_script(f"{tmp_path / 'kernels.py'}:softmax")
+
+
 @pytest.mark.parametrize("verb", ["extract", "run"])
 def test_no_such_script(verb: str, tmp_path: Path) -> None:
     done = command(verb, "nowhere.py", cwd=tmp_path)
@@ -121,7 +172,7 @@ def test_no_such_script(verb: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_script(tmp_path: Path) -> None:
-    with pytest.raises(HloFileError, match="not a Python script"):
+    with pytest.raises(HloFileError, match="this is a folder, not a Python script"):
         run_script(tmp_path)
 
 
@@ -153,7 +204,7 @@ def test_the_functions_own_errors(light: Path) -> None:
 
 def test_a_script_that_compiles_nothing(light: Path) -> None:
     done = command("extract", str(light), "-o", str(light.parent / "out"))
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "compiled no program on the neuron device" in done.stderr
     assert not (light.parent / "out").exists()
 

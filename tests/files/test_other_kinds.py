@@ -20,6 +20,7 @@ from hlo_tools.errors import HloFileError, HloTextError
 from hlo_tools.extract.script import run_script
 from hlo_tools.files.other_kinds import file_kind
 from hlo_tools.files.writing import write_bytes
+from neff.cli import main as nki_neff
 from nki_lang.base.atomic import atomic_file
 from tests.hlo_examples import example
 
@@ -83,12 +84,61 @@ def test_a_module_is_no_other_kind() -> None:
     assert file_kind(load(MODULE).to_text().encode()) is None
 
 
-def test_a_text_with_a_colon_is_not_called_pbtxt(tmp_path: Path) -> None:
-    path = tmp_path / "passwd"
-    path.write_text("root:x:0:0:root:/root:/bin/sh\n")
-    with pytest.raises(HloTextError) as failure:
+TEXTS = {
+    "root:x:0:0:root:/root:/bin/sh\n": "text without HLO",
+    "hello world\n": "text without HLO",
+    '["--target=trn2"]': "a list in JSON",
+    "# a comment\n\nimport nki\nNAMES = {}\n": "a Python script",
+    '"""Softmax."""\nfrom math import exp\nx = {1: 2}\n': "a Python script",
+    "@nki.jit\ndef f(x):\n    return {}\n": "a Python script",
+    "#!/usr/bin/env python3\nx = {}\n": "a Python script",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts_without_hlo_are_named(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "input.txt"
+    path.write_text(text)
+    with pytest.raises(HloFileError) as failure:
         load(path)
-    assert failure.value.code == "HLO-TEXT"
+    assert failure.value.code == "HLO-NOT-HLO"
+    assert failure.value.message == f"this is {TEXTS[text]}, not a module"
+    assert nki_neff(["info", str(path)]) == 3
+    shown = "text" if TEXTS[text] == "text without HLO" else TEXTS[text]
+    assert f"{path}: this is {shown}, not a NEFF\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "// HloModule\nimport x {\n",
+        "HloModule",
+        "ENTRY main {\n  ROOT x = f32[] constant(1\n}\n",
+        "main {\n}\n",
+    ],
+)
+def test_texts_with_a_mistake_keep_its_position(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "module.hlo"
+    path.write_text(text)
+    with pytest.raises(HloTextError):
+        load(path)
+
+
+def test_files_of_other_kinds_are_no_neff(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "program.neff"
+    klir = b"\xd9\xd9\xf7" + bytes(2000)
+    for content, name in ((MODULE, "a module"), (_npy(), "a NumPy array (.npy)"),
+                          (klir, "a kernel file (KLIR)")):  # fmt: skip
+        path.write_bytes(content)
+        assert nki_neff(["info", str(path)]) == 3
+        assert f"{path}: this is {name}, not a NEFF\n" in capsys.readouterr().err
+    path.write_bytes(bytes(range(256)) * 8)
+    assert nki_neff(["info", str(path)]) == 3
+    assert "header_size is" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["check", "extract"])

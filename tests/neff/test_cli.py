@@ -278,7 +278,9 @@ def test_time(neff: Run, file: Path) -> None:
     slow = ("time", file, "--json", "--set", "dma.static_start_ns=50000", "--dma", "static")
     assert json.loads(neff(*slow)[1])["total_us"] > 100
     for words, named in (
-        (["--set", "dma.issue=5"], "NEFF-PARAMETER"),
+        (["--set", "dma.issue=5"], "did you mean dma.issue_ns"),
+        (["--set", "issue_ns=5"], "did you mean dma.issue_ns?"),
+        (["--set", "foo=5"], "names begin with "),
         (["--dma", "fast"], "NEFF-STATISTIC"),
         (["--statistic", "mean"], "NEFF-STATISTIC"),
     ):

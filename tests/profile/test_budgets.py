@@ -86,25 +86,25 @@ def test_an_annotation_at_the_costly_line(
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("words", "exit_code", "text"),
     [
-        ([], "NEFF-USAGE"),
-        (["--max-latency", "250"], "NEFF-BUDGET"),
-        (["--max-latency", "-1us"], "NEFF-BUDGET"),
-        (["--max-sbuf", "1us"], "NEFF-BUDGET"),
-        (["--min-utilisation", "wheel=3%"], "NEFF-BUDGET"),
-        (["--min-utilisation", "vector=101%"], "cannot be busy for 101% of the time"),
-        (["--max-latency", "5kg"], "write a number and ns, us, µs, ms or s"),
-        (["--max-latency", "5us", "--tolerance", "5kg"], "write a number and %"),
-        (["--baseline", "missing.json"], "NEFF-BUDGET"),
+        ([], 2, "NEFF-USAGE"),
+        (["--max-latency", "250"], 2, "NEFF-BUDGET"),
+        (["--max-latency", "-1us"], 2, "NEFF-BUDGET"),
+        (["--max-sbuf", "1us"], 2, "NEFF-BUDGET"),
+        (["--min-utilisation", "wheel=3%"], 2, "NEFF-BUDGET"),
+        (["--min-utilisation", "vector=101%"], 2, "cannot be busy for 101% of the time"),
+        (["--max-latency", "5kg"], 2, "write a number and ns, us, µs, ms or s"),
+        (["--max-latency", "5us", "--tolerance", "5kg"], 2, "write a number and %"),
+        (["--baseline", "missing.json"], 3, "NEFF-BASELINE"),
     ],
 )
 def test_refusals(
-    words: list[str], code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], exit_code: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(addition(), tmp_path / "a.neff")
-    assert main(["budget", str(tmp_path / "a.neff"), *words]) in (2, 3)
-    assert code in capsys.readouterr().err
+    assert main(["budget", str(tmp_path / "a.neff"), *words]) == exit_code
+    assert text in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "no", '{"schema": "nki-neff/profile/1"}'])
@@ -114,8 +114,8 @@ def test_a_baseline_that_is_none(
     write(addition(), tmp_path / "a.neff")
     (tmp_path / "b.json").write_text(text)
     words = ["budget", str(tmp_path / "a.neff"), "--baseline", str(tmp_path / "b.json")]
-    assert main(words) in (2, 3)
-    assert "NEFF-BUDGET" in capsys.readouterr().err
+    assert main(words) == 3
+    assert "NEFF-BASELINE" in capsys.readouterr().err
 
 
 PROJECT = """
@@ -185,7 +185,7 @@ def test_a_wrong_entry_of_a_project(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text(f"[tool.nki-neff.budgets]\n{entry}\n")
     write(addition(), tmp_path / "a.neff")
-    assert main(["budget", "a.neff"]) in (2, 3)
+    assert main(["budget", "a.neff"]) == 2
     assert "NEFF-BUDGET" in capsys.readouterr().err
 
 

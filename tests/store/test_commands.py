@@ -219,3 +219,12 @@ def test_a_file_is_no_store(
     assert nki_hlo(["cache", *words, "notes.txt"]) == 3
     assert "error[HLO-STORE] notes.txt: this is a file" in capsys.readouterr().err
     assert Path("notes.txt").read_text() == "kept"
+
+
+@pytest.mark.parametrize("verb", ["ls", "gc", "verify"])
+def test_a_missing_folder_is_no_store(
+    verb: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert nki_hlo(["cache", verb, "absent"]) == 3
+    assert "error[HLO-STORE] absent: there is no such folder" in capsys.readouterr().err
+    assert not Path("absent").exists()

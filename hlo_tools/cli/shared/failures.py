@@ -17,8 +17,8 @@ USAGE, UNUSABLE, INTERNAL = 2, 3, 4
 
 _USAGE_CODES = frozenset(
     {"HLO-ARGUMENT", "HLO-PIPELINE", "HLO-NO-PASS", "HLO-PASS-ARGUMENT", "NEFF-FLAG",
-     "HLO-RULE", "HLO-CONFIGURATION", "NKI-TARGET", "NEFF-GROUPING", "NEFF-INPUT",
-     "NEFF-ORDER", "NEFF-PARAMETER", "NEFF-STATISTIC", "NEFF-USAGE", "NEFF-WHAT-IF"}
+     "HLO-RULE", "HLO-CONFIGURATION", "HLO-FORMAT", "NKI-TARGET", "NEFF-BUDGET", "NEFF-GROUPING",
+     "NEFF-INPUT", "NEFF-ORDER", "NEFF-PARAMETER", "NEFF-STATISTIC", "NEFF-USAGE", "NEFF-WHAT-IF"}
 )  # fmt: skip
 """Codes of errors about an option's value that does not exist; the packages above have some."""
 _CODES = dict.fromkeys(_USAGE_CODES, USAGE) | {

@@ -16,6 +16,7 @@ from hlo_tools.errors import HloFileError
 from hlo_tools.evaluate import Value
 from hlo_tools.evaluate.arguments import filled
 from hlo_tools.evaluate.limits import Limits, check_inputs
+from hlo_tools.files.arrays import unusable_array
 from hlo_tools.files.content import check_readable
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
@@ -135,12 +136,8 @@ def _read(path: str) -> Array | dict[str, Array]:
         )
         return dict(content) if isinstance(content, Mapping) else content
     except Exception as error:  # the header's parser evaluates a literal: anything comes out of it
-        raise HloFileError(
-            f"not a usable .npy file: {error}",
-            code="HLO-NPY",
-            place=path,
-            remedy="write it with numpy.save or numpy.savez",
-        ) from error
+        reason, remedy = unusable_array(path, error)
+        raise HloFileError(reason, code="HLO-NPY", place=path, remedy=remedy) from error
 
 
 def _fitting(
