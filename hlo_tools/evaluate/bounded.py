@@ -27,12 +27,14 @@ _WORK_ON_CURRENT_SIZE = frozenset(
 
 
 def fits_bounds(array: Array, bounds: list[int], is_dynamic: list[bool]) -> bool:
-    """Return True if an array has a shape's extents, or fewer elements in dynamic dimensions."""
+    """Return True if an array has a shape's extents, or fewer elements in dynamic dimensions.
+
+    Marks that are not as many as the bounds, as in a damaged file, count as none.
+    """
+    marks = is_dynamic if len(is_dynamic) == len(bounds) else [False] * len(bounds)
     return array.ndim == len(bounds) and all(
         size == bound or (dynamic and size < bound)
-        for size, bound, dynamic in zip(
-            array.shape, bounds, is_dynamic or [False] * len(bounds), strict=True
-        )
+        for size, bound, dynamic in zip(array.shape, bounds, marks, strict=True)
     )
 
 

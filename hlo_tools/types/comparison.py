@@ -99,8 +99,7 @@ def spell_as_type(proto: HloModuleProto, *, clear: bool = False) -> bool:
 
 
 def _type_of(row: HloInstructionProto, computation: HloComputationProto) -> str:
-    operand = next(
-        (inst for inst in computation.instructions if inst.id == row.operand_ids[0]), None
-    )
+    first_id = next(iter(row.operand_ids), None)  # none in a damaged file
+    operand = next((inst for inst in computation.instructions if inst.id == first_id), None)
     default = default_comparison_type(operand.shape.element_type if operand else 0)
     return TOTAL_TYPE if default == "FLOAT" and row.comparison_order == TOTAL else default

@@ -116,3 +116,16 @@ def test_a_size_outside_the_bound_is_refused(size: int) -> None:
       ROOT d = f32[<=5] set-dimension-size(x, n), dimensions={0} }"""
     with pytest.raises(EvaluationError, match="not between 0 and its bound 5"):
         _run(program, np.ones(5, np.float32), np.int32(size))
+
+
+@pytest.mark.parametrize("marks", [[True], [True, False, True]])
+def test_marks_that_do_not_fit_the_bounds_count_as_none(marks: list[bool]) -> None:
+    module = load(
+        b"HloModule m\nENTRY e { x = f32[4,2] parameter(0)\n ROOT y = f32[4,2] negate(x) }"
+    )
+    module.entry.parameters[0].proto.shape.is_dynamic_dimension[:] = marks
+    module.touch()
+    array = np.ones((4, 2), np.float32)
+    np.testing.assert_array_equal(evaluate(module, [array])[0], -array)
+    with pytest.raises(EvaluationError, match="the input is"):
+        evaluate(module, [array[:3]])

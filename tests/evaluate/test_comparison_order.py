@@ -139,6 +139,11 @@ def test_older_readers_get_a_type() -> None:
     totally_ordered = compared(", order=TOTAL", "s32")
     to_dialect(totally_ordered, "2024")
     assert totally_ordered.proto.computations[0].instructions[2].comparison_type == "SIGNED"
+    damaged = compared()
+    row = damaged.proto.computations[0].instructions[2]
+    del row.operand_ids[:]
+    to_dialect(damaged, "2024")
+    assert row.comparison_type
 
 
 @pytest.mark.jax
