@@ -1,7 +1,8 @@
 """A plugin for pytest that checks kernels: the fixture ``nki_check`` and two options.
 
 ``nki_check(kernel, *arguments)`` simulates a kernel with checks and fails the test with what
-they find; ``nki_check.strict(kernel)`` reads it for what the vendor's compiler does not parse.
+they find; ``nki_check.strict(kernel)`` reads it for what the vendor's compiler refuses, in the version of NKI
+that ``NKI_HLO_NKI`` selects or the newest.
 ``nki_budget(kernel, *arguments, max_latency_us=40)`` fails the test when the timing model's estimate
 is beyond a limit.
 ``pytest --nki-checks all`` does the first to every kernel that a test calls or simulates, and
@@ -29,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption(
         "--nki-strict", action="store_true",
-        help="kernels that a test runs must be in the language that the vendor's compiler parses",
+        help="kernels that a test runs must be in the language that the vendor's compiler accepts",
     )  # fmt: skip
 
 
@@ -93,7 +94,7 @@ class KernelChecker:
         return result
 
     def strict(self, kernel: Any) -> None:
-        """Fail the test when the compiler's language does not have what the kernel uses."""
+        """Fail the test when the compiler refuses what the kernel uses."""
         __tracebackhide__ = True
         problems = _strict_errors(kernel)
         if problems:
@@ -101,9 +102,11 @@ class KernelChecker:
 
 
 def _strict_errors(kernel: Any) -> list[str]:
+    from nki_lang.base.versions import NEWEST_VERSION, selected_version
     from nki_lang.strict import check_kernel
 
-    return [str(violation) for violation in check_kernel(kernel) if violation.severity == "error"]
+    violations = check_kernel(kernel, version=selected_version() or NEWEST_VERSION)
+    return [str(violation) for violation in violations if violation.severity == "error"]
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from nki_lang.base.errors import NkiTypeError, fail, warn_at_caller
 from nki_lang.base.services import service
 from nki_lang.base.targets import Target, current_target, target_of
 from nki_lang.base.tracebacks import without_package_frames
+from nki_lang.base.versions import selected_version
 from nki_lang.frontend.builder import active
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.ir import KernelIR
@@ -312,10 +313,10 @@ class Kernel:
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the cache key of a call; None when a value in it cannot be compared."""
         target = self.target or current_target()
-        numbers = os.environ.get("NKI_PRECISE_FP"), has_wide_scales()
+        rules = os.environ.get("NKI_PRECISE_FP"), has_wide_scales(), selected_version()
         try:
             content, classes = call_key((args, kwargs, self._owner))
-            call = (target.name, self.grid, self.schedule, numbers, content)
+            call = (target.name, self.grid, self.schedule, rules, content)
             surroundings = self._surroundings(classes)
         except Unidentifiable:
             return None

@@ -20,9 +20,10 @@ from hlo_tools.extract import run_script
 from hlo_tools.verify import Finding, Severity
 from nki_lang.base.errors import NkiError
 from nki_lang.base.targets import target_of
+from nki_lang.base.versions import NEWEST_VERSION, selected_version
 from nki_lang.execute.checks import CHECKS, watch
 from nki_lang.kernel import simulate
-from nki_lang.strict import VERSIONS, Violation, check_file
+from nki_lang.strict import Violation, check_file
 
 __all__ = ["command"]
 
@@ -38,7 +39,7 @@ def command(
         typer.Argument(help="The script's own arguments, after --; with --strict more files."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Find what the vendor's compiler does not parse.")
+        bool, typer.Option("--strict", help="Find what the vendor's compiler refuses.")
     ] = False,
     nki: Annotated[
         str,
@@ -67,10 +68,10 @@ def command(
 ) -> int:
     """Run a script with every kernel checked as it runs, or one kernel on generated inputs.
 
-    With --strict nothing runs: the kernels of the file, and everything that they call, are checked
-    for Python that the vendor's compiler does not parse. --nki reads them in the same way for the
-    names and rules of one version; 0.7 takes any Python. With a format other than text, the script's
-    own output goes to stderr. Exit code 1 with findings other than warnings.
+    With --strict or --nki nothing runs: the kernels of the file, and everything that they call, are
+    read for what one version of NKI refuses: --nki, the setting nki, or 0.7. That one traces any
+    Python; for 0.6, Python that its compiler does not parse is found too. With a format other than
+    text, the script's own output goes to stderr. Exit code 1 with findings other than warnings.
 
     Example: nki-hlo check train.py --platform trn2
     Example: nki-hlo check kernels.py --kernel softmax --arg x=bfloat16[128,512] --checks all
@@ -78,26 +79,25 @@ def command(
     Example: nki-hlo check kernels.py --nki 0.7
     """
     form = "json" if as_json else form
-    _check_options(form, nki, kernel, values)
+    _check_options(form, kernel, values)
     chosen = _names(checks)
     target = checked_target(platform) or ""
     if strict or nki:
         names = [kernel] if kernel else []
-        return _strict([file, *(arguments or [])], names, form, nki, allow_none=allow_none)
+        version = nki or selected_version() or NEWEST_VERSION
+        return _strict([file, *(arguments or [])], names, form, version, allow_none=allow_none)
     if kernel:
         findings = _one_kernel(file, kernel, values or [], cores, chosen, target)
         return _report(file, findings, [kernel], form)
     return _script(file, arguments or [], chosen, target, form)
 
 
-def _check_options(form: str, nki: str, kernel: str, values: list[str] | None) -> None:
-    """Refuse a format or a version of NKI that does not exist, and --arg without --kernel."""
+def _check_options(form: str, kernel: str, values: list[str] | None) -> None:
+    """Refuse a format that does not exist, and --arg without --kernel."""
     if form not in FORMATS:
         raise typer.BadParameter(f"{form!r} is not one of {', '.join(FORMATS)}")
     if values and not kernel:
         raise typer.BadParameter("--arg is for --kernel")
-    if nki not in ("", *VERSIONS):
-        raise typer.BadParameter(f"--nki takes {' or '.join(VERSIONS)}, not {nki!r}")
 
 
 def _names(text: str) -> tuple[str, ...]:

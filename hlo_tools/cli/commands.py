@@ -28,6 +28,7 @@ LOOK, CHANGE, SCRIPTS, CHECK = "Inspect modules", "Change modules", "Run scripts
 
 _on_modules = partial(Command, takes_modules=True, shows_progress=True)
 _other = partial(Command, shows_progress=True)
+_on_scripts = partial(Command, traces_kernels=True)
 """Those that run scripts show no progress: a bar would be in the way of what the script prints."""
 PROGRAM: Final = Program(
     "nki-hlo",
@@ -62,13 +63,13 @@ PROGRAM: Final = Program(
         ),
         _on_modules("opt", "hlo_tools.cli.opt", "Run passes on modules, or list them.", CHANGE),
         _other("kernel", "hlo_tools.cli.kernel", "Embed, swap, replace, expand kernels.", CHANGE),
-        Command(
+        _on_scripts(
             "extract",
             "hlo_tools.cli.extract",
             "Extract the modules that a script compiles.",
             SCRIPTS,
         ),
-        Command(
+        _on_scripts(
             "run",
             "hlo_tools.cli.run",
             "Run a script on the simulated device.",
@@ -81,10 +82,10 @@ PROGRAM: Final = Program(
             "Rewrite kernels of earlier versions of NKI.",
             SCRIPTS,
         ),
-        Command("profile", "", "Estimate where a script's programs spend time.", SCRIPTS),
-        Command("grade", "", "Judge kernels against a reference.", SCRIPTS),
-        Command("tune", "", "Estimate a kernel with many parameters.", SCRIPTS),
-        Command("watch", "", "Check and estimate a script's kernels on each save.", SCRIPTS),
+        _on_scripts("profile", "", "Estimate where a script's programs spend time.", SCRIPTS),
+        _on_scripts("grade", "", "Judge kernels against a reference.", SCRIPTS),
+        _on_scripts("tune", "", "Estimate a kernel with many parameters.", SCRIPTS),
+        _on_scripts("watch", "", "Check and estimate a script's kernels on each save.", SCRIPTS),
         _on_modules("evaluate", "hlo_tools.cli.evaluate", "Evaluate a module.", CHECK),
         _on_modules(
             "bisect", "hlo_tools.cli.bisect", "Find where two evaluations first differ.", CHECK
@@ -92,7 +93,9 @@ PROGRAM: Final = Program(
         _on_modules(
             "reduce", "hlo_tools.cli.reduce", "Find the smallest module that shows a fault.", CHECK
         ),
-        _other("check", "hlo_tools.cli.check", "Check kernels for faults.", CHECK),
+        _other(
+            "check", "hlo_tools.cli.check", "Check kernels for faults.", CHECK, traces_kernels=True
+        ),
         _on_modules("verify", "hlo_tools.cli.verify", "Check that a module is valid.", CHECK),
         _on_modules("lint", "hlo_tools.cli.lint", "Report what the compiler would reject.", CHECK),
         _other(

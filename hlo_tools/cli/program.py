@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hlo_tools.cli.shared import console, failures
+from hlo_tools.cli.shared.nki_version import with_nki_version
 from hlo_tools.cli.shared.option_groups import with_groups
 from hlo_tools.cli.shared.program_help import help_text
 from hlo_tools.cli.shared.progress import with_progress
@@ -94,6 +95,7 @@ def load_command(entry: Command) -> Any:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         function = with_groups(module.command)
         function = with_selection(function) if entry.takes_modules else function
+        function = with_nki_version(function) if entry.traces_kernels else function
         app.command(entry.name, context_settings=getattr(module, "SETTINGS", None))(function)
     loaded = typer.main.get_command(app)
     loaded.name = entry.name

@@ -18,6 +18,7 @@ from nki_lang.base.dtypes import DType, dtype_of
 from nki_lang.base.errors import NkiValidationError
 from nki_lang.base.source import definition_of
 from nki_lang.base.targets import Target, current_target, target_of
+from nki_lang.base.versions import selected_version
 from nki_lang.kernel import Kernel, simulator_is_on
 from nki_lang.tracing.fingerprint import Unidentifiable, fingerprint
 
@@ -243,6 +244,7 @@ class FrameworkKernel:
                 self.func_name,
                 self.grid,
                 target.name,
+                selected_version(),
                 repr(sorted(self.attributes.items())),
                 arguments.describe(),
             )

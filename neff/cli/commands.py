@@ -20,6 +20,7 @@ PROGRAM: Final = Program(
             "Compile HLO modules with their kernels, each into one NEFF.",
             BUILD,
             takes_modules=True,
+            traces_kernels=True,
         ),
         Command("run", "neff.cli.run", "Run a NEFF that nki-neff built.", BUILD),
         Command(

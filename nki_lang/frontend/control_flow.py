@@ -94,7 +94,9 @@ def dynamic_range(
             nisa.tensor_copy(dst=out[:, nl.ds(i * 128, 128)], src=a[:, nl.ds(i * 128, 128)])
     """
     loop = _range(start, stop, step)
-    warn_deprecated("nl.dynamic_range is deprecated since NKI 0.6; write nl.fori_loop")
+    warn_deprecated(
+        "nl.dynamic_range is deprecated since NKI 0.6 and removed in 0.7; write nl.fori_loop"
+    )
     return loop
 
 

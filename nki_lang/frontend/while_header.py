@@ -14,6 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from nki_lang.base.errors import NkiTypeError, fail, warn_at_caller, warn_deprecated
+from nki_lang.base.versions import selects_since
 from nki_lang.frontend.builder import TraceBuilder, current, user_frame
 from nki_lang.ir import NoReorder, Register, WhileLoop, walk
 
@@ -51,7 +52,10 @@ def register_truth(register: Register) -> bool:
     holds = builder.register_value(register) != 0 if builder.eager else open_loop is None
     if open_loop is None and holds:
         forbid_no_reorder(builder)
-        warn_deprecated("`while register:` is deprecated since NKI 0.6; write nl.while_loop")
+        _require_while_register(register)
+        warn_deprecated(
+            "`while register:` is deprecated since NKI 0.6 and removed in 0.7; write nl.while_loop"
+        )
         loop = WhileLoop(register, [], builder.location())
         builder.loop_keys[id(loop)] = key_of_loop
         builder.enter_loop(loop)
@@ -61,6 +65,18 @@ def register_truth(register: Register) -> bool:
         del builder.loop_keys[id(open_loop)]
         builder.exit_loop(open_loop)
     return holds
+
+
+def _require_while_register(register: Register) -> None:
+    """Refuse ``while register:`` where the selected version of NKI has removed it."""
+    if selects_since("0.7"):
+        fail(
+            f"register {register.name} is the condition of a while loop, which NKI 0.7 removed",
+            "NKI-REGISTER-VALUE",
+            "write nl.while_loop(register, body)",
+            _LOOP_GUIDE,
+            NkiTypeError,
+        )
 
 
 def _require_progress(loop: Any, register: Register) -> None:

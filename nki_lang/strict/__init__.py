@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from nki_lang.base.versions import VERSIONS
 from nki_lang.strict.checker import Violation, check_file, check_kernel
 from nki_lang.strict.rules import RULES, Rule
-from nki_lang.strict.versions import SYMBOLS, VERSION_RULES, VERSIONS
+from nki_lang.strict.versions import SYMBOLS, VERSION_RULES
 
 __all__ = [
     "RULES",

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from nki_lang.base.errors import NkiFileError, NkiValidationError
+from nki_lang.base.versions import VERSIONS
 from nki_lang.strict.modules import Definition, Module, Modules
 from nki_lang.strict.reach import kernels_in, reachable
 from nki_lang.strict.rules import RULES
 from nki_lang.strict.syntax import Match, matches
-from nki_lang.strict.versions import VERSION_RULES, VERSIONS, parses, version_matches
+from nki_lang.strict.versions import VERSION_RULES, parses, version_matches
 
 __all__ = ["Violation", "check_file", "check_kernel"]
 
@@ -70,11 +71,7 @@ def check_file(
         NkiValidationError: code ``NKI-STRICT-NO-KERNEL``: there is no such function, or no
             kernel at all. Code ``NKI-VERSION``: an unknown version.
     """
-    if version not in ("", *VERSIONS):
-        raise NkiValidationError(
-            f"NKI version {version!r}", code="NKI-VERSION",
-            remedy=f"versions with rules are {', '.join(VERSIONS)}",
-        )  # fmt: skip
+    _require_version(version)
     modules = Modules()
     module = modules.open(Path(path))
     roots = [_function(module, name) for name in names] if names else kernels_in(module)
@@ -86,12 +83,26 @@ def check_file(
     return _check(roots, modules, str(path), version)
 
 
-def check_kernel(kernel: Any) -> list[Violation]:
+def _require_version(version: str) -> None:
+    if version not in ("", *VERSIONS):
+        raise NkiValidationError(
+            f"NKI version {version!r}", code="NKI-VERSION",
+            remedy=f"versions with rules are {', '.join(VERSIONS)}",
+        )  # fmt: skip
+
+
+def check_kernel(kernel: Any, *, version: str = "") -> list[Violation]:
     """Check a kernel object or function and everything that it calls.
 
+    Args:
+        kernel: a kernel or a plain function.
+        version: as for :func:`check_file`.
+
     Raises:
-        NkiValidationError: code ``NKI-STRICT-NO-SOURCE``; its source is not in a file.
+        NkiValidationError: code ``NKI-STRICT-NO-SOURCE``; its source is not in a file. Code
+            ``NKI-VERSION``: an unknown version.
     """
+    _require_version(version)
     func = inspect.unwrap(getattr(kernel, "func", kernel))
     func = getattr(func, "__func__", func)
     try:
@@ -116,7 +127,7 @@ def check_kernel(kernel: Any) -> list[Violation]:
             f"{func.__name__} is no longer in {path}", code="NKI-STRICT-NO-SOURCE",
             remedy="import it again",
         )  # fmt: skip
-    return _check([Definition(module, nodes[0])], modules, str(path))
+    return _check([Definition(module, nodes[0])], modules, str(path), version)
 
 
 def _function(module: Module, name: str) -> Definition:

@@ -10,21 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from nki_lang.base.versions import VERSIONS
 from nki_lang.strict.modules import Definition
 from nki_lang.strict.rules import Rule
 from nki_lang.strict.syntax import Match
 
 __all__ = [
     "SYMBOLS",
-    "VERSIONS",
     "VERSION_RULES",
     "SymbolVersions",
     "parses",
     "version_matches",
 ]
-
-VERSIONS = ("0.6", "0.7")
-"""The versions whose rules can be applied, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,7 @@ SYMBOLS: MappingProxyType[str, SymbolVersions] = MappingProxyType(
         )
     }
 )
-"""Names whose history differs between :data:`VERSIONS`."""
+"""Names whose history differs between the versions of :mod:`nki_lang.base.versions`."""
 
 _TABLE = (
     Rule("REMOVED", "the name {}", "NKI {} has no such name", "write {}"),

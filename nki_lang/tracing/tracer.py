@@ -25,6 +25,7 @@ from nki_lang.tracing.capacity import check_capacity
 from nki_lang.tracing.carried import begin_in_loops, name_before_loops
 from nki_lang.tracing.results import Structure, is_plain, take_apart
 from nki_lang.tracing.retarget import retarget
+from nki_lang.tracing.version import require_selected_version
 
 __all__ = [
     "Schedule",
@@ -170,7 +171,12 @@ def check_grid(grid: Any, target: Target) -> tuple[int, ...]:
 def bind_inputs(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], builder: TraceBuilder
 ) -> tuple[inspect.BoundArguments, tuple[Tensor, ...]]:
-    """Return the arguments with an HBM tensor for each tensor, and these tensors in order."""
+    """Return the arguments with an HBM tensor for each tensor, and these tensors in order.
+
+    Raises:
+        NkiValidationError: the version of NKI that the environment selects refuses the kernel.
+    """
+    require_selected_version(func)
     signature = inspect.signature(func)
     bound = bind_call(func, args, kwargs)
     bound.apply_defaults()

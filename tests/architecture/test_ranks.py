@@ -46,7 +46,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"plain_files", "unknown_fields", "visible_cores"},
         {"dtypes", "memory", "source", "atomic"},
         {"errors", "library_files", "tracebacks"},
-        {"services", "targets"},
+        {"services", "targets", "versions"},
     ],
     "neff": [
         {"errors", "in_place", "program", "version"},

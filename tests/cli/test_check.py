@@ -147,10 +147,10 @@ def test_a_script_that_fails_by_itself(tmp_path: Path, python_environment: dict[
 
 
 def test_strict(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", file, "--strict"]) == 1
+    assert main(["check", file, "--strict", "--nki", "0.6"]) == 1
     assert f"{file}:18:14: error[NKI-STRICT-COMPREHENSION]" in capsys.readouterr().out
     assert main(["check", file, "--strict", "--kernel", "clean"]) == 0
-    assert main(["check", file, "--strict", "--json"]) == 1
+    assert main(["check", file, "--nki", "0.6", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["strict"] and document["findings"][0]["line"] == 18
 
@@ -160,7 +160,7 @@ def test_warnings_of_strict_are_no_findings(
 ) -> None:
     path = tmp_path / "same.py"
     path.write_text("import nki\n@nki.jit\ndef same(a):\n    return a if a is True else a\n")
-    assert main(["check", str(path), "--strict"]) == 0
+    assert main(["check", str(path), "--strict", "--nki", "0.6"]) == 0
     printed = capsys.readouterr()
     assert "warning[NKI-STRICT-IDENTITY]" in printed.out
     assert "0 errors, 1 warning" in printed.err

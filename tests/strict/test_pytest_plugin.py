@@ -31,8 +31,8 @@ def clean(a):
 @nki.jit
 def wasteful(a):
     out = clean(a)
-    x = [nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf) for _ in range(1)]
-    nisa.memset(dst=x[0], value=0)
+    x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    x[...] = 0.0
     return out
 
 A = np.ones((4, 8), np.float32)
@@ -68,7 +68,7 @@ def test_fixture(folder: pytest.Pytester) -> None:
     result = run(folder)
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(
-        ["*checked_kernels.py:16: *NKI-UNUSED*", "*NKI-STRICT-COMPREHENSION*"]
+        ["*checked_kernels.py:16: *NKI-UNUSED*", "*NKI-STRICT-TILE-ASSIGN*"]
     )
 
 

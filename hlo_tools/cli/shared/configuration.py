@@ -19,6 +19,7 @@ from hlo_tools.errors import HloError
 from hlo_tools.files.plain import MAX_RECORD_BYTES, read_plain
 from nki_lang.base.errors import NkiError
 from nki_lang.base.targets import target_of
+from nki_lang.base.versions import VERSIONS
 
 __all__ = ["ALL_SETTINGS", "Configuration", "Setting", "Value", "read_configuration"]
 
@@ -47,6 +48,7 @@ ALL_SETTINGS: tuple[Setting, ...] = (
     Setting("select", True, False, "rules to report, by prefixes of their codes"),
     Setting("ignore", True, False, "rules not to report"),
     Setting("target", False, False, "target that modules are compiled for: trn1, trn2, trn3"),
+    Setting("nki", False, False, "version of NKI whose rules hold for kernels: 0.6, 0.7"),
     Setting("baseline", False, True, "the file of known findings"),
     Setting("build_cache", False, False, "store of NEFFs: a folder, s3://BUCKET/PREFIX, gs://..."),
     Setting("build_cache_size", False, False, "how much cache gc keeps, 10GiB for instance"),
@@ -106,6 +108,8 @@ def read_configuration(
             value = Value([] if setting.is_list else "", "default")
         if setting.name == "target" and value.value and not flag:
             _check_target(str(value.value), value.origin)
+        if setting.name == "nki":
+            _check_version(str(value.value), value.origin)
         values[setting.name] = value
     return Configuration(values)
 
@@ -173,6 +177,11 @@ def _check_target(name: str, origin: str) -> None:
         target_of(name)
     except NkiError as error:
         raise _wrong(origin, f"target: {error.message}; {error.remedy}") from error
+
+
+def _check_version(version: str, origin: str) -> None:
+    if version not in ("", *VERSIONS):
+        raise _wrong(origin, f"nki is {version!r}; versions with rules are {', '.join(VERSIONS)}")
 
 
 def _wrong(location: str, reason: str) -> HloError:
