@@ -88,6 +88,13 @@ def _in_pairs(x: Any) -> Any:
     return jnp.stack([-pairs[..., 1], pairs[..., 0]], -1).reshape(-1, 16) * x[:, :16]
 
 
+def _attended(x: Any, y: Any, *, sees: Callable[[Any, Any], Any]) -> Any:
+    q, k = (jnp.tile(value, (8, 1)) for value in (x, y))
+    rows, columns = (jax.lax.broadcasted_iota(jnp.int32, (len(q), len(k)), dim) for dim in (0, 1))
+    scores = jnp.where(sees(rows, columns), q @ k.T * 0.125, -1e9)
+    return jax.nn.softmax(scores, -1) @ k
+
+
 def _dispatched(x: Any, y: Any) -> Any:
     return jnp.einsum("te,etd->td", x[:, :8], jnp.stack([y * number for number in range(8)]))
 
@@ -109,6 +116,10 @@ CASES = {
     ),
     "transposed-outer-product": Case(
         lambda x, y: jnp.einsum("te,td->etd", x, y), lambda x, y: jnp.exp(x + y).T, 2
+    ),
+    "attention": Case(
+        lambda x, y: _attended(x, y, sees=lambda row, column: column <= row + 3),
+        lambda x, y: _attended(x, y, sees=lambda row, column: column % 7 <= row), 2, 3e-5
     ),
     "outer-product": Case(
         lambda x, y: jnp.einsum("te,td->ted", x, y), lambda x, y: x @ y.T, 2

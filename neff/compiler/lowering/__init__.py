@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from neff.compiler.graph.nodes import Node
+from neff.compiler.lowering.attention import attention
 from neff.compiler.lowering.collectives import (
     all_gather,
     all_reduce,
@@ -46,6 +47,7 @@ LOWERINGS: dict[str, Callable[[Lowerer, Node], None]] = {
     "all-gather": all_gather,
     "all-reduce": all_reduce,
     "all-to-all": all_to_all,
+    "attention": attention,
     "collective-permute": permute,
     "concatenate": concatenate,
     "convolution": convolution,

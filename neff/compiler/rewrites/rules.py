@@ -15,6 +15,7 @@ from neff.compiler.expansions import dense_scatters, row_scatters
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import HELD
 from neff.compiler.rewrites import idioms, products_moved
+from neff.compiler.rewrites.attention import attention
 from neff.compiler.rewrites.gathers_moved import gather_of_operands
 from neff.compiler.rewrites.narrow_products import narrow_product
 from neff.compiler.rewrites.one_hot_sums import sum_of_one_hot
@@ -85,6 +86,9 @@ RULES: tuple[Rule, ...] = (
     Rule("transposed-outer-product", "transpose",
          "a transposed product of two broadcasts is their product in the other order",
          products_moved.transposed_outer_product, level=2),
+    Rule("attention", "dot",
+         "attention with a causal or windowed mask is one kernel that skips masked blocks",
+         attention, level=2),
     Rule("outer-product", "dot", "a product without a sum is an elementwise product",
          products_moved.outer_product, level=2),
     Rule("narrow-product", "dot",
