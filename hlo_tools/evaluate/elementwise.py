@@ -413,12 +413,12 @@ def _copy(call: Call) -> Value:
 def convert(value: Array, dtype: DType) -> Array:
     """Another element type: floats to integers towards zero, NaN to 0, too large to the limit."""
     source, target = element_of(value.dtype), element_of(dtype)
+    if source.kind == "complex" and target.kind not in ("complex", "pred"):
+        return convert(np.ascontiguousarray(value.real), dtype)
     if target.kind in ("int", "uint") and source.kind == "float":
         return _to_integer(value, dtype)
     if target.kind == "pred":
         return value.astype(np.float64) != 0 if source.kind != "complex" else value != 0
-    if source.kind == "complex" and target.kind != "complex":
-        value = value.real
     if target.kind in ("int", "uint") and target.bits < 8:
         return (value.astype(np.int64) & ((1 << target.bits) - 1)).astype(np.int8).astype(dtype)
     return value.astype(dtype)

@@ -41,6 +41,7 @@ def undefined(extents: Sequence[int], dtype: DType) -> Array:
 
 def wide(value: Array) -> Array:
     """Small floats as float32: what XLA computes them in."""
-    if value.dtype.kind in "biufc" and value.dtype != np.float16:
+    kind = value.dtype.kind
+    if kind in "biuc" or (kind == "f" and value.dtype.itemsize >= 4):  # float8_e5m2 is an "f", too
         return value
     return value.astype(np.float32)

@@ -27,7 +27,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"ir"},
         {"rewrite", "verify", "slicing", "kernels", "trace"},
         {"evaluate", "lint", "extract", "frameworks"},
-        {"kernel_calls", "diff", "doctor", "migrate"},
+        {"kernel_calls", "diff", "doctor", "migrate", "python_source"},
         {"passes", "stats"},
         {"graph"},
         {"cli", "pytest_plugin"},
