@@ -15,7 +15,7 @@ MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 """Lines without the docstring: signatures count, as a reader has to know them."""
 
-LONGER_FILES = {"neff/compiler/lowering/rows.py": 642}
+LONGER_FILES: dict[str, int] = {}
 """Files above the limit, which may only become shorter."""
 
 FOLDERS = ("nki_lang", "hlo_tools", "neff", "compat", "scripts", "tests")

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from neff.options import CompileOptions
 from tests.compiler.compiling import TARGETS, check, compile, lowered
 
 pytestmark = pytest.mark.jax
@@ -55,3 +56,24 @@ def test_a_transfer_loads_several_operands() -> None:
     shapes = [jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in ((64, 128, 64), (64, 64, 64))]
     program = compile(lowered(jnp.matmul, *shapes), target="trn2")
     assert program.metadata["statistics"]["instructions"] < 64 * 4  # five each, with own transfers
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("shape", [(23, 128, 64, 16), (9, 200, 40, 24), (64, 33, 128, 200)])
+def test_a_transfer_stores_several_results(shape: tuple[int, int, int, int], cores: int) -> None:
+    """Transfers of fewer matrices are left at the end, and tiles of fewer rows stored alone."""
+    batch, rows, depth, columns = shape
+    extents = {"b": batch, "m": rows, "k": depth, "n": columns}
+    for seed in (1, 2):
+        arrays = operands("bmk,bkn->bmn", extents, "bfloat16", seed)
+        options = CompileOptions(lnc=cores)
+        program = check(jnp.matmul, *arrays, tolerance=3e-2, options=options)
+    is_even = rows <= 128  # tiles of 128 and 72 rows in turn are stored alone
+    assert (stores_of(program) < batch / 2) == is_even
+
+
+def stores_of(program: Any) -> int:
+    """Transfers to HBM on all cores."""
+    steps = [step for graph in program.subgraphs for row in graph.engines.values() for step in row]
+    instructions = [step.instruction for step in steps if step.instruction.op == "dma_copy"]
+    return sum(not inst.operands["dst"].tensor.on_chip for inst in instructions)

@@ -20,7 +20,7 @@ from neff.compiler.lowering.reduction import (
     is_neutral,
     reduction_task,
 )
-from neff.compiler.lowering.rows import RowProduct, batch_extents
+from neff.compiler.lowering.row_products import RowProduct, batch_extents
 from neff.compiler.lowering.task import Port
 from nki_lang.base.dtypes import BY_NAME, DType
 

@@ -25,7 +25,8 @@ from neff.compiler.lowering.emitter import Constants, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.reaches import Reach
 from neff.compiler.lowering.reduction import REDUCERS, is_neutral
-from neff.compiler.lowering.rows import RowGroup, RowKernel, interleaved
+from neff.compiler.lowering.row_groups import RowGroup
+from neff.compiler.lowering.rows import RowKernel, interleaved
 from neff.compiler.lowering.spreads import RowEmitter, Spread
 from neff.compiler.lowering.task import Port, Task, core_share, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable

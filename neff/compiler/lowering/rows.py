@@ -25,7 +25,6 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.assembly.budget import Budget
 from neff.compiler.graph.nodes import Node
-from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import Dim, merge
 from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
@@ -33,147 +32,22 @@ from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.loads import Loads
 from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, transposed_blocks
 from neff.compiler.lowering.origins import computing
-from neff.compiler.lowering.over_rows import Contraction, OverRows
+from neff.compiler.lowering.over_rows import Contraction
 from neff.compiler.lowering.reaches import Reach, tight
 from neff.compiler.lowering.right_batches import RightBatches
-from neff.compiler.lowering.row_products import RowProduct, batch_extents
+from neff.compiler.lowering.row_groups import DMA_DIMENSIONS, MAX_MOVING_COLUMNS, RowGroup
+from neff.compiler.lowering.row_products import RowProduct
 from neff.compiler.lowering.spreads import RowEmitter, Spread
+from neff.compiler.lowering.stores import Stores
 from neff.compiler.lowering.task import Port, Task, core_share, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable, tiles
 from neff.compiler.plans import Tuning
 from nki_lang.base.targets import Target
 
-__all__ = [
-    "RowGroup", "RowKernel", "RowProduct", "batch_extents", "fits", "interleaved", "rows_task",
-]  # fmt: skip
+__all__ = ["RowKernel", "interleaved", "rows_task"]
 
 _MIN_LONG_ROW_ELEMENTS = 512
 """Rows at least this long get a tile of their own: row values are then operands of instructions."""
-
-_MAX_TEMPORARIES = 6
-_DMA_DIMENSIONS = 5
-"""Dimensions of a DMA (arch guide trainium_inferentia2, access patterns)."""
-
-_MAX_MOVING_COLUMNS = 512
-"""Columns of one product instruction: a bank of PSUM."""
-
-
-@dataclass(slots=True)
-class RowGroup:
-    """The data of a unit over rows, for its kernel.
-
-    Attributes:
-        nodes: the nodes, operands first.
-        rows: the extents that all values share, without ones.
-        inputs: ``id`` of an operand -> its port, or its number.
-        outputs: stored nodes, each with its port.
-        sources: ``id`` of an operand -> (``id`` of a member or input, ``same`` or ``row``).
-        products: ``id`` of the node -> its product.
-        sums: ``id`` of the nodes that are sums over all rows.
-        over: ``id`` of the products that contract the rows.
-        contractions: ``id`` of such a product -> its data.
-        block: columns of a tile if rows are cut into blocks, else 0.
-    """
-
-    nodes: list[Node]
-    rows: tuple[int, ...]
-    inputs: dict[int, Port | np.generic]
-    outputs: list[tuple[Node, Port]]
-    sources: dict[int, tuple[int, str]]
-    products: dict[int, RowProduct] = field(default_factory=dict[int, RowProduct])
-    sums: frozenset[int] = frozenset()
-    over: frozenset[int] = frozenset()
-    contractions: dict[int, OverRows] = field(default_factory=dict[int, OverRows])
-    block: int = 0
-
-    def columns(self, shape: tuple[int, ...]) -> int:
-        """Return the elements of a value's row; 1 for a row value."""
-        return prod(shape) // max(1, prod(self.rows))
-
-    @property
-    def batch(self) -> int:
-        """Return the number of the rows' extents that are batch dimensions of a product."""
-        products = (*self.products.values(), *self.contractions.values())
-        return max((product.batch for product in products), default=0)
-
-    @property
-    def widest(self) -> int:
-        """Return the elements of the longest row."""
-        return max(self.columns(node.shape) for node in self._values())
-
-    def _values(self) -> Iterator[Node]:
-        for node in self.nodes:
-            if id(node) not in self.sums | self.over:
-                yield node
-            if node.opcode in ("reduce", "dot"):
-                yield from self._read_by_rows(node)[: 2 if id(node) in self.over else 1]
-
-    def fits_one_dma(self, port: Port, max_dims: int | None = None) -> bool:
-        """Return True if one transfer can load rows of a port: within the limit on dimensions."""
-        return len(Reach(self.rows, port).columns) <= (max_dims or _DMA_DIMENSIONS - 1)
-
-    def alive(self) -> int:
-        """Return the largest number of bytes of a partition that one row of a tile occupies."""
-        last: dict[int, int] = {}
-        size: dict[int, int] = {}
-        for number, node in enumerate(self.nodes):
-            for operand in self._read_by_rows(node):
-                key = self.sources[id(operand)][0]
-                last[key] = number
-                size.setdefault(key, self._cut(operand.shape) * held_as(operand).tile.itemsize)
-            columns = 0 if id(node) in self.sums | self.over else self._cut(node.shape)
-            size[id(node)] = columns * held_as(node).tile.itemsize
-            last.setdefault(id(node), number)
-        live: set[int] = set()
-        max_bytes = 0
-        for number, node in enumerate(self.nodes):
-            live |= {self.sources[id(operand)][0] for operand in self._read_by_rows(node)} | {
-                id(node)
-            }
-            max_bytes = max(max_bytes, sum(size[key] for key in live))
-            live = {key for key in live if last.get(key, -1) > number}
-        if any(node.opcode not in _NO_TEMPORARY_OPCODES for node in self.nodes):
-            max_bytes += _MAX_TEMPORARIES * 4 * min(self.widest, self.block or self.widest)
-        return max_bytes
-
-    def _read_by_rows(self, node: Node) -> tuple[Node, ...]:
-        """Return the operands of which a tile has its own rows."""
-        is_right_whole = node.opcode == "dot" and id(node) not in self.over
-        return node.operands[:1] if is_right_whole else node.operands
-
-    def _cut(self, shape: tuple[int, ...]) -> int:
-        """Return the elements of a value's row in a block of columns."""
-        return min(self.columns(shape), self.block or self.columns(shape))
-
-
-def column_block(group: RowGroup, blocked: int) -> int:
-    """Return the columns of a tile if the right operand does not fit: a multiple of a bank.
-
-    Args:
-        group: a group with one product.
-        blocked: bytes of each partition for the right operand's columns.
-    """
-    (product,) = group.products.values()
-    depth = product.right.view.shape[-2]
-    rows = -(-depth // PARTITIONS) * product.dtype.itemsize
-    return (
-        max(1, min(PSUM_COLUMNS // _MAX_MOVING_COLUMNS, blocked // (rows * _MAX_MOVING_COLUMNS)))
-        * _MAX_MOVING_COLUMNS
-    )
-
-
-_NO_TEMPORARY_OPCODES = frozenset(
-    {"add", "subtract", "multiply", "divide", "maximum", "minimum", "negate", "exponential",
-     "tanh", "log", "logistic", "sqrt", "rsqrt", "erf", "abs", "and", "or", "xor", "not", "select",
-     "clamp", "convert", "compare", "reduce", "dot", "gelu", "gelu-tanh", "silu", "rearranged-row"}
-)  # fmt: skip
-
-
-def fits(group: RowGroup, target: Target, resident: int = 0) -> bool:
-    """Return True if tiles of full rows fit into SBUF, with ``resident`` bytes of a partition in
-    use.
-    """
-    return group.alive() <= Budget(target).working_bytes(resident)
 
 
 def rows_task(name: str, group: RowGroup, target: Target, tuning: Tuning) -> Task:
@@ -235,7 +109,7 @@ class RowKernel:
         max_row_bytes = Budget(self.target).working_bytes() // 4
         inner = max((len(reach.columns) for reach in self.reaches.values()), default=1)
         inner = max([inner, *(len(reach.columns) for _, reach in self.stored)])
-        if inner + 4 > _DMA_DIMENSIONS and len(self.dims) > 1:
+        if inner + 4 > DMA_DIMENSIONS and len(self.dims) > 1:
             return 1
         return max(1, min(self.tuning.wide // columns, max_row_bytes // max(1, self.group.alive())))
 
@@ -251,19 +125,21 @@ class RowKernel:
         affordable(prod(group.rows) // PARTITIONS // self.together)
         widest = max((group.columns(node.shape) for node in group.nodes), default=1)
         block = self._even(widest)
-        shared = _Shared(tensors, Balance(self.target.generation >= 3))
         column_starts = range(0, widest, block) if self.block else range(1)
         pieces = list(self._pieces())
         if len(column_starts) > 1:  # cores that take columns load no right operand twice
             column_starts = core_share(column_starts)
         else:
             pieces = self._own(pieces)
-        shared.loads = loads = self._loads(tensors, [piece for piece, _ in pieces])
+        tiles_in_order = [piece for piece, _ in pieces]
+        stores = Stores(tensors, self._alone(), tiles_in_order)
+        shared = _Shared(tensors, Balance(self.target.generation >= 3), stores)
+        shared.loads = loads = self._loads(tensors, tiles_in_order)
         shared.right_batches = {
             key: RightBatches(product.right, product.dtype, 0 if self.block else product.batch)
             for key, product in group.products.items()
         }
-        resident = sum(map(self._resident, group.products)) + loads.resident
+        resident = sum(map(self._resident, group.products)) + loads.resident + stores.resident
         resident += sum(batches.resident for batches in shared.right_batches.values())
         free_bytes = Budget(self.target).working_bytes(resident)
         depth = max(
@@ -283,6 +159,19 @@ class RowKernel:
             if id(node) in group.sums:
                 with computing(node):
                     self._store_sum(shared, node, port)
+
+    def _alone(self) -> dict[int, tuple[int, Reach]]:
+        """Return the results whose rows are collected: products that nothing else reads.
+
+        On trn1 the descriptors of stores are in the program, so short stores cost nothing more.
+        """
+        if self.block or self.target.generation < 3:
+            return {}
+        reaches: dict[int, list[tuple[int, Reach]]] = {}
+        for node, reach in self.stored:
+            if node.opcode == "dot" and not self.facts.users.get(id(node)):
+                reaches.setdefault(id(node), []).append((self.number[id(reach)], reach))
+        return {key: stored[0] for key, stored in reaches.items() if len(stored) == 1}
 
     def _loads(self, tensors: dict[str, Tile], pieces: list[Piece]) -> Loads:
         row_reaches = [reach for reach in self.reaches.values() if reach.kind != "column"]
@@ -318,7 +207,7 @@ class RowKernel:
         blocks_per_core = -(-widest // (cores * self.block))
         return min(
             self.block,
-            -(-widest // (cores * blocks_per_core * _MAX_MOVING_COLUMNS)) * _MAX_MOVING_COLUMNS,
+            -(-widest // (cores * blocks_per_core * MAX_MOVING_COLUMNS)) * MAX_MOVING_COLUMNS,
         )
 
     def _store_sum(self, shared: _Shared, node: Node, port: Port) -> None:
@@ -367,10 +256,12 @@ class _Shared:
         cut: (first, count) of the columns of this pass; None for all.
         loads: rows of operands in SBUF.
         lefts: rows of left operands in SBUF, by product.
+        stores: rows of results on their way to HBM.
     """
 
     tensors: dict[str, Tile]
     balance: Balance
+    stores: Stores
     constants: Constants = field(default_factory=Constants)
     fixed: dict[int, Tile] = field(default_factory=dict[int, Tile])
     rights: dict[int, tuple[Tile, list[Tile]]] = field(
@@ -447,6 +338,10 @@ class _RowTile:
                 continue
             if node.opcode == "dot" and self._transposes_left(node):
                 yield
+            if self._shared.stores.collects(id(node), self._piece):
+                self._collect(node)
+                yield
+                continue
             self._values.compute(node)
             self._store(node, stores.get(id(node), ()))
             if always or node.opcode == "reduce" or self._values.is_done(node):
@@ -456,6 +351,17 @@ class _RowTile:
         with computing(node):
             for reach in reaches:
                 nisa.dma_copy(self._window(reach), self._values.result(node))
+                self._shared.balance.spend_store()
+
+    def _collect(self, node: Node) -> None:
+        """Copy a product, which only its result reads, from PSUM to the tiles of its transfer."""
+        (reach,) = (reach for stored, reach in self._kernel.stored if stored is node)
+        number = self._kernel.number[id(reach)]
+        with computing(node):
+            target = self._shared.stores.tile(number, reach, self._piece)
+            for begin, total in self._product(node):
+                nisa.tensor_copy(target[:, begin : begin + total.shape[1]], total)
+            if self._shared.stores.store(number, reach, self._piece):
                 self._shared.balance.spend_store()
 
     def _transposes_left(self, node: Node) -> bool:
@@ -535,8 +441,8 @@ class _RowTile:
             self._shared.sums[id(node)] = total
         e = Emitter(PARTITIONS, 1, self._shared.constants)
         ones = e.filled(np.float32(1), tile.dtype)[0 : self._partitions]
-        for first in range(0, total.shape[1], _MAX_MOVING_COLUMNS):
-            last = min(first + _MAX_MOVING_COLUMNS, total.shape[1])
+        for first in range(0, total.shape[1], MAX_MOVING_COLUMNS):
+            last = min(first + MAX_MOVING_COLUMNS, total.shape[1])
             with computing(node):
                 nisa.nc_matmul(
                     total[:, first:last], ones, tile[:, first:last], accumulate=not is_first
@@ -568,8 +474,8 @@ class _RowTile:
         for begin in range(0, columns, PSUM_COLUMNS):
             count = min(PSUM_COLUMNS, columns - begin)
             total = nl.ndarray((self._partitions, count), dtype=nl.float32, buffer=nl.psum)
-            for first in range(0, count, _MAX_MOVING_COLUMNS):
-                column_count = min(_MAX_MOVING_COLUMNS, count - first)
+            for first in range(0, count, MAX_MOVING_COLUMNS):
+                column_count = min(MAX_MOVING_COLUMNS, count - first)
                 target = total[:, first : first + column_count]
                 for number, (a, b) in enumerate(zip(lefts, rights, strict=True)):
                     moving = b[:, begin + first : begin + first + column_count]

@@ -12,7 +12,9 @@ from neff.compiler.lowering.elementwise import Group, group_task
 from neff.compiler.lowering.long_rows import has_passes, long_rows_task, stays_resident
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.pricing import Variant, smaller_variants, variants
-from neff.compiler.lowering.rows import RowGroup, batch_extents, column_block, fits, rows_task
+from neff.compiler.lowering.row_groups import RowGroup, column_block, fits
+from neff.compiler.lowering.row_products import batch_extents
+from neff.compiler.lowering.rows import rows_task
 from neff.compiler.lowering.task import Port, Task
 from neff.compiler.plans import Tuning
 from neff.compiler.units.fuse import Unit, is_column_sum

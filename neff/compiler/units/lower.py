@@ -22,10 +22,7 @@ from neff.compiler.lowering.elementwise import Group
 from neff.compiler.lowering.families import row_contraction, row_product
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.reaches import best_rows
-from neff.compiler.lowering.rows import (
-    RowGroup,
-    fits,
-)
+from neff.compiler.lowering.row_groups import RowGroup, fits
 from neff.compiler.lowering.task import Port
 from neff.compiler.plans import PLANS, Plan, Tuning
 from neff.compiler.record import Record
