@@ -12,7 +12,8 @@ import typer
 from hlo_tools.cli.shared import console
 from hlo_tools.cli.shared.findings import checkout_path
 from hlo_tools.cli.shared.options import AsJson
-from neff.cli.options import Settings
+from neff.cli.estimates import EstimateOptions
+from neff.cli.options import ChipFile, Settings
 from neff.errors import NeffError
 from neff.profile import Budget, Check, budget_of, check_budget, profile_of
 from neff.profile.project_budgets import ProjectBudgets, project_budgets
@@ -40,6 +41,7 @@ def command(
         str, typer.Option(help="How much slower than the baseline it may be: 5%.", metavar="SHARE")
     ] = "",
     settings: Settings = None,
+    chip: ChipFile = None,
     as_github: Annotated[
         bool, typer.Option("--github", help="Also annotations for GitHub at the costly lines.")
     ] = False,
@@ -60,15 +62,21 @@ def command(
         baseline=baseline,
         tolerance=tolerance,
     )
-    return _check(paths, budget, settings or [], as_json=as_json, as_github=as_github)
+    options = EstimateOptions(settings=settings, chip=chip)
+    return _check(paths, budget, options, as_json=as_json, as_github=as_github)
 
 
 def _check(
-    paths: Sequence[Path], budget: Budget, settings: list[str], *, as_json: bool, as_github: bool
+    paths: Sequence[Path],
+    budget: Budget,
+    options: EstimateOptions,
+    *,
+    as_json: bool,
+    as_github: bool,
 ) -> int:
     is_given = budget != Budget(tolerance=budget.tolerance)
     project = None if is_given else project_budgets(Path.cwd())
-    checks_by_file = {file: _checks(file, budget, project, settings) for file in _files(paths)}
+    checks_by_file = {file: _checks(file, budget, project, options) for file in _files(paths)}
     if not any(checks_by_file.values()):
         raise NeffError(
             "there is no limit to check",
@@ -102,14 +110,12 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _checks(
-    file: Path, budget: Budget, project: ProjectBudgets | None, settings: list[str]
+    file: Path, budget: Budget, project: ProjectBudgets | None, options: EstimateOptions
 ) -> list[Check]:
     from neff.container import read
-    from neff.timing import Parameters, overrides_of
 
     program = read(file)
-    parameters = Parameters(program.target, overrides_of(settings, Path.cwd()))
-    profile = profile_of(program, parameters=parameters)
+    profile = profile_of(program, **options.keywords(program, file))
     if project is None:
         return check_budget(program, profile, budget)
     return project.check(program, profile, (program.name, file.stem))

@@ -41,6 +41,12 @@ PROGRAM: Final = Program(
         Command("time", "neff.cli.time", "Estimate how long a NEFF takes on its target.", ESTIMATE),
         Command("profile", "neff.cli.profile", "Show where the time of a NEFF would go.", ESTIMATE),
         Command("budget", "neff.cli.budget", "Check estimates against limits.", ESTIMATE),
+        Command(
+            "calibrate",
+            "neff.cli.calibrate",
+            "Fit the timing model's parameters to captures of a device.",
+            ESTIMATE,
+        ),
         Command("verify", "neff.cli.verify", "Check a NEFF in full, and its provenance.", CHECK),
         Command(
             "explain", "hlo_tools.cli.explain", "Explain the code of an error or finding.", CHECK

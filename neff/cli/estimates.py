@@ -9,11 +9,12 @@ from typing import TypedDict
 from hlo_tools.cli.shared.fills import Fill
 from hlo_tools.cli.shared.option_groups import OptionGroup
 from neff.cli.arrays import read_inputs
-from neff.cli.options import Descriptors, Inputs, Settings, Statistic
+from neff.cli.options import ChipFile, Descriptors, Inputs, Settings, Statistic
 from neff.cli.options import Trips as TripCount
 from neff.errors import NeffError
 from neff.program import Program
 from neff.timing import Parameters, Trips, overrides_of
+from neff.timing.chip import parameters_of, read_chip
 
 __all__ = ["EstimateOptions", "Keywords"]
 
@@ -37,6 +38,7 @@ class EstimateOptions(OptionGroup):
     trips: TripCount = None
     inputs: Inputs = None
     fill: Fill = None
+    chip: ChipFile = None
 
     def keywords(self, program: Program, file: Path) -> Keywords:
         """The same for a program; ``--input`` runs it to count the iterations of its loops.
@@ -44,7 +46,9 @@ class EstimateOptions(OptionGroup):
         Raises:
             NeffError: an option names nothing, or the run fails.
         """
-        parameters = Parameters(program.target, overrides_of(self.settings or [], Path.cwd()))
+        chip = read_chip(self.chip) if self.chip is not None else None
+        overrides = overrides_of(self.settings or [], Path.cwd())
+        parameters = parameters_of(program.target, overrides, chip)
         return {
             "parameters": parameters,
             "statistic": self.statistic,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 __all__ = [
-    "Cores", "Descriptors", "File", "IgnoreHash", "Inputs", "Jobs", "Order", "Settings", "Statistic",
+    "ChipFile", "Cores", "Descriptors", "File", "IgnoreHash", "Inputs", "Jobs", "Order", "Settings", "Statistic",
     "Trips",
 ]  # fmt: skip
 
@@ -41,6 +41,12 @@ Order = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="A parameter of the model: dma.issue_ns=550.", metavar="NAME=X"),
+]
+ChipFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--chip", help="Parameters of one chip, as nki-neff calibrate writes them.", metavar="FILE"
+    ),
 ]
 Trips = Annotated[
     int | None,

@@ -8,7 +8,7 @@ from hlo_tools.cli.shared import console
 from hlo_tools.cli.shared.fills import Fill
 from hlo_tools.cli.shared.options import AsJson
 from neff.cli.estimates import EstimateOptions
-from neff.cli.options import Descriptors, File, Inputs, Order, Settings, Statistic, Trips
+from neff.cli.options import ChipFile, Descriptors, File, Inputs, Order, Settings, Statistic, Trips
 
 if TYPE_CHECKING:
     from neff.timing import Estimate
@@ -32,6 +32,7 @@ def command(
     statistic: Statistic = "body",
     dma: Descriptors = "",
     settings: Settings = None,
+    chip: ChipFile = None,
     order: Order = "",
     trips: Trips = None,
     inputs: Inputs = None,
@@ -45,7 +46,7 @@ def command(
     from neff.container import read
     from neff.profile.scheduled import ORDERS, default_order, estimate_in_order
 
-    options = EstimateOptions(statistic, dma, settings, trips, inputs, fill)
+    options = EstimateOptions(statistic, dma, settings, trips, inputs, fill, chip)
     program = read(file)
     keywords = options.keywords(program, file)
     first_order = order or default_order(program)

@@ -112,10 +112,11 @@ TOOLCHAINS: Mapping[str, Mapping[str, Mapping[str, Value]]] = MappingProxyType(
 
 
 class Parameters:
-    """The parameters of one ``target`` and ``toolchain``, some perhaps overridden; immutable.
+    """The parameters of one ``target`` and ``toolchain``, some perhaps replaced; immutable.
 
     ``overrides`` gives a number for a parameter's name, in the unit of the table.
-    An overridden parameter has no range: the user is sure of it.
+    An overridden parameter has no range: the user is sure of it. ``calibrated`` has values and ranges
+    of captures (:mod:`neff.timing.chip`), which replace those of the table.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class Parameters:
         overrides: Mapping[str, float] | None = None,
         *,
         toolchain: str = "current",
+        calibrated: Mapping[str, Value] | None = None,
     ) -> None:
         """Take the table's values for ``target``.
 
@@ -136,6 +138,7 @@ class Parameters:
         self._values = {name: row.values[self.target] for name, row in PARAMETERS.items()}
         for name, values in _of_toolchain(toolchain).items():
             self._values[name] = values[self.target]
+        self._values |= calibrated or {}
         for name, number in self.overrides.items():
             _check(name, number)
             self._values[name] = Value(number, number, number, "overridden", "the user")

@@ -53,7 +53,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"encoding", "options"},
         {"timing"},
         {"compiler", "container"},
-        {"profile"},
+        {"profile", "calibration"},
         {"runtime"},
         {"device", "nkipy_runtime", "builds"},
         {"torch_graph"},
