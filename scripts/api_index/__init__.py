@@ -1,0 +1,1 @@
+"""An API index of the vendor's documentation, read and compared with our public names."""
