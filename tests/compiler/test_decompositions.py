@@ -6,6 +6,8 @@ from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -94,3 +96,27 @@ def test_qr(rows: int, columns: int) -> None:
     np.testing.assert_allclose(factor.transpose(0, 2, 1) @ factor, identity, atol=1e-5)
     expected = np.linalg.qr(matrix.astype(np.float64))[1]
     np.testing.assert_allclose(np.abs(upper), np.abs(expected), rtol=1e-4, atol=1e-5)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "determinant": np.linalg.det,
+    "inverse": np.linalg.inv,
+    "solution": lambda a: np.linalg.solve(a, a[:, :, :3]),
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_lu_factors(name: str, seed: int) -> None:
+    """JAX writes LU in HLO where it has no LAPACK, as on the device."""
+    functions: dict[str, Any] = {
+        "determinant": jnp.linalg.det,
+        "inverse": jnp.linalg.inv,
+        "solution": lambda a: jnp.linalg.solve(a, a[:, :, :3]),
+    }
+    a = np.random.default_rng(seed).normal(size=(2, 6, 6)).astype(np.float32)
+    traced = jax.jit(functions[name]).trace(a)
+    text = traced.lower(lowering_platforms=("neuron",)).compiler_ir("hlo")
+    module = hlo_tools.load(text.as_serialized_hlo_module_proto())
+    (actual,) = run(compile(module, target="trn2"), [a])
+    np.testing.assert_allclose(actual, FUNCTIONS[name](a), rtol=2e-3, atol=2e-4)

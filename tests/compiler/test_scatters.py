@@ -221,3 +221,17 @@ def test_sums_of_very_many_updates_are_a_loop() -> None:
     positions = _drawn(1, 0, 6000, 9000).astype(np.int32)
     program = check(lambda x, i, u: x.at[i].add(u), _normal(6001), positions, _normal(9000))
     assert sum(len(rows) for graph in program.subgraphs for rows in graph.engines.values()) < 1000
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", ["gather", "set", "add"])
+def test_windows_as_large_as_the_operand(name: str, seed: int) -> None:
+    """No component of an index says where the window is: XLA makes such a scatter of ``at[:n]``."""
+    x = np.random.default_rng(seed).normal(size=(6, 5)).astype(np.float32)
+    y = np.random.default_rng(seed + 9).normal(size=(6, 5)).astype(np.float32)
+    functions: dict[str, Any] = {
+        "gather": lambda x, y: jnp.exp(x)[:6, :5] + y,
+        "set": lambda x, y: jnp.exp(x).at[:6, :5].set(y) * 2,
+        "add": lambda x, y: jnp.exp(x).at[:6].add(y) * 2,
+    }
+    check(functions[name], x, y, tolerance=2e-5)

@@ -211,7 +211,8 @@ def _index_rows(
 ) -> tuple[View, tuple[int, ...]]:
     """Return (components, N), and the batch dimensions whose product is N.
 
-    Batching dimensions of the indices are components that count through their extent.
+    Batching dimensions of the indices are components that count through their extent. Without any
+    component there is a row of zeros, which the kernels read all the same.
     """
     _require_words(starts, node)
     vector_dim: int = node.attributes["index_vector"]
@@ -221,6 +222,8 @@ def _index_rows(
     batch = view.shape[:vector_dim] + view.shape[vector_dim + 1 :]
     count = view.shape[vector_dim]
     indices = lowerer.scratch((max(1, count + len(batching)), prod(batch)), I32)
+    if not count + len(batching):  # windows as large as the operand: no component says where
+        lowerer.fill(indices, 0, node)
     for row in range(count):
         offset = view.offset + row * view.strides[vector_dim]
         strides = view.strides[:vector_dim] + view.strides[vector_dim + 1 :]
