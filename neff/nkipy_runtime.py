@@ -75,17 +75,17 @@ class DeviceKernel(SpikeModel):
     def compile_and_load(
         cls,
         kernel: Callable[..., Any] | NKIPyKernel,
-        *args: Any,
+        *args: object,
         name: str | None = None,
         additional_compiler_args: str | None = None,
         use_cached_if_exists: bool = True,
         build_dir: str | None = None,
-        target: Any = None,
+        target: object = None,
         is_spmd: bool = True,
         cc_enabled: bool | None = None,
         rank_id: int | None = None,
         world_size: int | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> DeviceKernel:
         """Trace, compile and load.
 
@@ -136,7 +136,7 @@ def baremetal_jit(
     *,
     backend: str = "hlo",
     additional_compiler_args: str = "",
-    target: Any = None,
+    target: object = None,
 ) -> Any:
     """A NumPy function that is compiled to a NEFF and run from it at each call.
 
@@ -147,7 +147,7 @@ def baremetal_jit(
         kernel = NKIPyKernel.trace(func, backend)
 
         @functools.wraps(func)
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: object, **kwargs: Any) -> Any:
             return baremetal_run_traced_kernel(
                 kernel, *args, additional_compiler_args=additional_compiler_args, **kwargs
             )
@@ -159,11 +159,11 @@ def baremetal_jit(
 
 def baremetal_run_traced_kernel(
     kernel: NKIPyKernel,
-    *args: Any,
+    *args: object,
     artifacts_dir: str | None = None,
     additional_compiler_args: str = "",
-    target: Any = None,
-    **kwargs: Any,
+    target: object = None,
+    **kwargs: object,
 ) -> Any:
     """Compile a kernel for its arguments and run it.
 

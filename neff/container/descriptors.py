@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from neff.container import strict_json
 from neff.program import EngineLoop, EngineStep
@@ -45,8 +44,8 @@ class Transfers:
         descriptors: the ``dma`` list of the engine's JSON.
     """
 
-    queues: dict[str, dict[str, Any]]
-    descriptors: list[dict[str, Any]]
+    queues: dict[str, dict[str, object]]
+    descriptors: list[dict[str, object]]
 
 
 def describe_transfers(
@@ -60,8 +59,8 @@ def describe_transfers(
         target: the family.
         kinds: kind of each HBM variable by name.
     """
-    queues: dict[str, dict[str, Any]] = {}
-    descriptors: list[dict[str, Any]] = []
+    queues: dict[str, dict[str, object]] = {}
+    descriptors: list[dict[str, object]] = []
     for instruction in _copies(steps):
         dst, src = instruction.operands["dst"], instruction.operands["src"]
         pieces = _pieces(dst, src, target)
@@ -69,12 +68,11 @@ def describe_transfers(
         name, kind = _queue(engine, sides, dynamic=pieces is None)
         queues.setdefault(name, {"type": kind, "owner": engine_key(engine), "num_queues": 1})
         if pieces is not None:
-            row = {"id": len(descriptors), "queue": name, "desc": pieces}
-            descriptors.append(row)
+            descriptors.append({"id": len(descriptors), "queue": name, "desc": pieces})
     return Transfers(queues, descriptors)
 
 
-def ring_bytes(descriptor: dict[str, Any]) -> int:
+def ring_bytes(descriptor: dict[str, object]) -> int:
     """Bytes that a descriptor takes in its ring: 16 for each element of either side, 32 extra.
 
     Source: a published memory estimator that was checked against the runtime to ten percent
@@ -91,7 +89,7 @@ def ring_bytes(descriptor: dict[str, Any]) -> int:
     return total
 
 
-def pieces_of(descriptor: dict[str, Any]) -> list[Any]:
+def pieces_of(descriptor: dict[str, object]) -> list[object]:
     """The rows of a descriptor; a single one may be written without a list."""
     rows: object = descriptor.get("desc", [])
     return rows if strict_json.is_list(rows) else [rows]
@@ -111,7 +109,7 @@ _KEYS = {
 }
 
 
-def _elements(sizes: Any) -> int:
+def _elements(sizes: object) -> int:
     count = 1
     for extent in sizes[1:] if strict_json.is_list(sizes) else ():
         count *= extent if type(extent) is int else 1
@@ -139,7 +137,7 @@ def _queue(engine: Engine, sides: set[str], *, dynamic: bool) -> tuple[str, str]
     return f"q{owner}SpillReload0", "data"
 
 
-def _pieces(dst: Access, src: Access, target: Target) -> list[dict[str, Any]] | None:
+def _pieces(dst: Access, src: Access, target: Target) -> list[dict[str, object]] | None:
     """Descriptor rows, or None when the elements are only known while the program runs."""
     if dst.is_dynamic or src.is_dynamic:
         return None
@@ -153,9 +151,9 @@ def _pieces(dst: Access, src: Access, target: Target) -> list[dict[str, Any]] | 
         "to_dtype": dst.element_type.name,
     }
     same = src.element_type == dst.element_type
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for (from_offset, from_run), (to_offset, to_run) in cut:
-        row: dict[str, Any] = {} if same else {"op": "cast", **types}
+        row: dict[str, object] = {} if same else {"op": "cast", **types}
         row |= _side("from", names["from"], from_offset, from_run)
         row |= _side("to", names["to"], to_offset, to_run)
         rows.append(row)
@@ -168,7 +166,7 @@ def _place(tensor: Tensor) -> str:
     return "PSUM" if tensor.buffer is MemoryRegion.psum else tensor.name
 
 
-def _side(side: str, name: str, offset: int, run: list[tuple[int, int]]) -> dict[str, Any]:
+def _side(side: str, name: str, offset: int, run: list[tuple[int, int]]) -> dict[str, object]:
     return {
         side: name,
         f"{side}_off": offset,

@@ -6,8 +6,6 @@ observations of kelf-0.json; ``docs/neff-format.md`` tells them apart.
 
 from __future__ import annotations
 
-from typing import Any
-
 from neff.container.descriptors import describe_transfers
 from neff.program import Program, SubGraph, Variable
 from neff.version import __version__
@@ -28,7 +26,7 @@ ENGINE_FILES = {
 _TYPES = {"input": "input", "output": "output", "constant": "file", "scratch": "virtual"}
 
 
-def info(program: Program) -> dict[str, Any]:
+def info(program: Program) -> dict[str, object]:
     """``info.json``: ``tool_version`` and ``num_tpb`` are the fields whose meaning is public."""
     return {
         "tool_version": f"nki-hlo {__version__}",
@@ -37,7 +35,7 @@ def info(program: Program) -> dict[str, Any]:
     }
 
 
-def graph_list(program: Program) -> dict[str, Any]:
+def graph_list(program: Program) -> dict[str, object]:
     """``kelf-0.json``: one graph a physical core."""
     graphs = [
         {"name": f"sg{core:02d}", "definition": f"sg{core:02d}/def.json"}
@@ -46,7 +44,7 @@ def graph_list(program: Program) -> dict[str, Any]:
     return {"graphs": graphs, "version": "0.5"}
 
 
-def network(program: Program) -> dict[str, Any]:
+def network(program: Program) -> dict[str, object]:
     """``neff.json``: a TVM graph with one node for each input and one for the accelerator."""
     inputs = [program.variables[name] for name in program.inputs]
     outputs = [program.variables[name] for name in program.outputs]
@@ -56,7 +54,7 @@ def network(program: Program) -> dict[str, Any]:
         "num_outputs": str(len(outputs)),
         "flatten_data": "0",
     }
-    nodes: list[dict[str, Any]] = [
+    nodes: list[dict[str, object]] = [
         {"op": "null", "name": variable.name, "inputs": [], "output_names": [variable.name]}
         for variable in inputs
     ]
@@ -89,7 +87,7 @@ def network(program: Program) -> dict[str, Any]:
     }
 
 
-def _signature(variables: list[Variable]) -> dict[str, Any]:
+def _signature(variables: list[Variable]) -> dict[str, object]:
     return {
         variable.name: {"id": index, "dtype": variable.dtype.name, "shape": list(variable.shape)}
         for index, variable in enumerate(variables)
@@ -97,8 +95,8 @@ def _signature(variables: list[Variable]) -> dict[str, Any]:
 
 
 def definition(
-    program: Program, core: int, files: dict[str, str], queues: dict[str, dict[str, Any]]
-) -> dict[str, Any]:
+    program: Program, core: int, files: dict[str, str], queues: dict[str, dict[str, object]]
+) -> dict[str, object]:
     """``sgNN/def.json``.
 
     Args:
@@ -107,7 +105,7 @@ def definition(
         files: member that holds each constant, by the constant's name.
         queues: queue sets of all engines of the core.
     """
-    document: dict[str, Any] = {"name": "definition"}
+    document: dict[str, object] = {"name": "definition"}
     for key, stem in ENGINE_FILES.values():
         document[key] = f"{stem}.json"
         document[f"{key}_instr"] = f"{stem}.bin"
@@ -116,12 +114,12 @@ def definition(
     return document
 
 
-def _variables(program: Program, core: int, files: dict[str, str]) -> dict[str, Any]:
-    table: dict[str, Any] = {}
+def _variables(program: Program, core: int, files: dict[str, str]) -> dict[str, object]:
+    table: dict[str, object] = {}
     for number, variable in enumerate(program.variables.values()):
         if variable.core not in (-1, core):
             continue
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "type": _TYPES[variable.kind],
             "var_id": number,
             "size": variable.nbytes,
@@ -155,7 +153,7 @@ def _variables(program: Program, core: int, files: dict[str, str]) -> dict[str, 
 
 def engine_document(
     program: Program, graph: SubGraph, engine: Engine
-) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+) -> tuple[dict[str, object], dict[str, dict[str, object]]]:
     """An engine's JSON and the queue sets that it owns."""
     kinds = {name: variable.kind for name, variable in program.variables.items()}
     steps = graph.engines.get(engine, [])

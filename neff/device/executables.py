@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from ctypes import c_int, c_int64, c_size_t, c_void_p
-from typing import Any, Protocol
+from ctypes import Structure, c_int, c_int64, c_size_t, c_void_p
+from typing import Protocol
 
 from hlo_tools.errors import HloError
 from neff.device.executors.executor import LoadedProgram
@@ -139,7 +139,7 @@ def _of_one_device(program: Program, options: CompileOptions) -> bytes:
     return with_assignment(module, options.numbered().assignment)
 
 
-def _from_program(host: ProgramHost, arguments: Any) -> Executable:
+def _from_program(host: ProgramHost, arguments: Structure) -> Executable:
     program = abi.Program.from_address(arguments.program)
     return _compile(
         host,
@@ -155,13 +155,13 @@ def _loaded(host: ProgramHost, executable: Executable) -> LoadedExecutable:
 
 
 @slot
-def client_compile(host: ProgramHost, arguments: Any) -> None:
+def client_compile(host: ProgramHost, arguments: Structure) -> None:
     executable = _from_program(host, arguments)
     arguments.executable = host.handles.add(_loaded(host, executable))
 
 
 @slot(name="Compile")
-def compile_ahead(host: ProgramHost, arguments: Any) -> None:
+def compile_ahead(host: ProgramHost, arguments: Structure) -> None:
     arguments.executable = host.handles.add(_from_program(host, arguments))
 
 
@@ -169,14 +169,14 @@ def compile_ahead(host: ProgramHost, arguments: Any) -> None:
 _SERIAL_MODULE, _SERIAL_OPTIONS = 1, 2
 
 
-def _hand_out(host: ProgramHost, arguments: Any, data: bytes) -> None:
+def _hand_out(host: ProgramHost, arguments: Structure, data: bytes) -> None:
     serialized = Serialized(data)
     arguments.bytes, arguments.bytes_size = ctypes.addressof(serialized.buffer), serialized.size
     arguments.owner, arguments.deleter = host.handles.add(serialized), host.drop_function
 
 
 @slot
-def executable_serialize(host: ProgramHost, arguments: Any) -> None:
+def executable_serialize(host: ProgramHost, arguments: Structure) -> None:
     executable = host.handles.get(arguments.executable, Executable)
     module = message_bytes.bytes_field(_SERIAL_MODULE, executable.program.module)
     options = message_bytes.bytes_field(_SERIAL_OPTIONS, executable.options.serialized)
@@ -184,13 +184,13 @@ def executable_serialize(host: ProgramHost, arguments: Any) -> None:
 
 
 @slot
-def executable_get_compile_options(host: ProgramHost, arguments: Any) -> None:
+def executable_get_compile_options(host: ProgramHost, arguments: Structure) -> None:
     executable = host.handles.get(arguments.executable, Executable)
     _hand_out(host, arguments, executable.options.serialized)
 
 
 @slot
-def executable_deserialize_and_load(host: ProgramHost, arguments: Any) -> None:
+def executable_deserialize_and_load(host: ProgramHost, arguments: Structure) -> None:
     parts: dict[int, bytes] = {}
     try:
         for field in message_bytes.fields(data_at(arguments.bytes, arguments.bytes_size)):
@@ -211,64 +211,64 @@ def executable_deserialize_and_load(host: ProgramHost, arguments: Any) -> None:
 
 
 @slot(name="Executable_Destroy LoadedExecutable_Destroy")
-def executable_destroy(host: ProgramHost, arguments: Any) -> None:
+def executable_destroy(host: ProgramHost, arguments: Structure) -> None:
     host.handles.drop(arguments.executable)
 
 
 @slot
-def loaded_executable_get_executable(host: ProgramHost, arguments: Any) -> None:
+def loaded_executable_get_executable(host: ProgramHost, arguments: Structure) -> None:
     loaded = host.handles.get(arguments.loaded, LoadedExecutable)
     arguments.executable = host.handles.add(loaded.executable)
 
 
 @slot
-def executable_name(host: ProgramHost, arguments: Any) -> None:
+def executable_name(host: ProgramHost, arguments: Structure) -> None:
     buffer, size = host.handles.get(arguments.executable, Executable).name
     arguments.text, arguments.text_size = ctypes.addressof(buffer), size
 
 
 @slot
-def executable_fingerprint(host: ProgramHost, arguments: Any) -> None:
+def executable_fingerprint(host: ProgramHost, arguments: Structure) -> None:
     buffer, size = host.handles.get(arguments.executable, Executable).fingerprint
     arguments.text, arguments.text_size = ctypes.addressof(buffer), size
 
 
 @slot
-def loaded_executable_fingerprint(host: ProgramHost, arguments: Any) -> None:
+def loaded_executable_fingerprint(host: ProgramHost, arguments: Structure) -> None:
     loaded = host.handles.get(arguments.executable, LoadedExecutable)
     buffer, size = loaded.executable.fingerprint
     arguments.text, arguments.text_size = ctypes.addressof(buffer), size
 
 
 @slot
-def executable_num_replicas(host: ProgramHost, arguments: Any) -> None:
+def executable_num_replicas(host: ProgramHost, arguments: Structure) -> None:
     executable = host.handles.get(arguments.executable, Executable)
     arguments.count = executable.options.num_replicas
 
 
 @slot
-def executable_num_partitions(host: ProgramHost, arguments: Any) -> None:
+def executable_num_partitions(host: ProgramHost, arguments: Structure) -> None:
     executable = host.handles.get(arguments.executable, Executable)
     arguments.count = executable.options.num_partitions
 
 
 @slot
-def executable_num_outputs(host: ProgramHost, arguments: Any) -> None:
+def executable_num_outputs(host: ProgramHost, arguments: Structure) -> None:
     arguments.count = len(host.handles.get(arguments.executable, Executable).results)
 
 
 @slot
-def executable_size_of_generated_code_in_bytes(host: ProgramHost, arguments: Any) -> None:
+def executable_size_of_generated_code_in_bytes(host: ProgramHost, arguments: Structure) -> None:
     arguments.size = len(host.handles.get(arguments.executable, Executable).program.module)
 
 
 @slot
-def executable_get_cost_analysis(host: ProgramHost, arguments: Any) -> None:
+def executable_get_cost_analysis(host: ProgramHost, arguments: Structure) -> None:
     arguments.properties, arguments.num_properties = None, 0
 
 
 @slot
-def executable_output_memory_kinds(host: ProgramHost, arguments: Any) -> None:
+def executable_output_memory_kinds(host: ProgramHost, arguments: Structure) -> None:
     executable = host.handles.get(arguments.executable, Executable)
     arguments.num_outputs = len(executable.results)
     arguments.kinds = ctypes.addressof(executable.kinds)
@@ -276,14 +276,14 @@ def executable_output_memory_kinds(host: ProgramHost, arguments: Any) -> None:
 
 
 @slot
-def executable_output_element_types(host: ProgramHost, arguments: Any) -> None:
+def executable_output_element_types(host: ProgramHost, arguments: Structure) -> None:
     executable = host.handles.get(arguments.executable, Executable)
     arguments.types = ctypes.addressof(executable.types)
     arguments.num_types = len(executable.results)
 
 
 @slot
-def executable_output_dimensions(host: ProgramHost, arguments: Any) -> None:
+def executable_output_dimensions(host: ProgramHost, arguments: Structure) -> None:
     executable = host.handles.get(arguments.executable, Executable)
     arguments.num_outputs = len(executable.results)
     arguments.dims = ctypes.addressof(executable.extents)
@@ -291,7 +291,7 @@ def executable_output_dimensions(host: ProgramHost, arguments: Any) -> None:
 
 
 @slot
-def executable_get_compiled_memory_stats(host: ProgramHost, arguments: Any) -> None:
+def executable_get_compiled_memory_stats(host: ProgramHost, arguments: Structure) -> None:
     executable = host.handles.get(arguments.executable, Executable)
     inputs, outputs = _nbytes(executable.program.parameters), _nbytes(executable.results)
     stats = {"generated_code": len(executable.program.module), "arguments": inputs}
@@ -306,7 +306,7 @@ def _nbytes(specs: list[TensorSpec]) -> int:
 
 
 @slot
-def executable_optimized_program(host: ProgramHost, arguments: Any) -> None:
+def executable_optimized_program(host: ProgramHost, arguments: Structure) -> None:
     printed = host.handles.get(arguments.executable, Executable).printed
     program = abi.Program.from_address(arguments.program)
     if not program.code:
@@ -322,24 +322,24 @@ def executable_optimized_program(host: ProgramHost, arguments: Any) -> None:
 
 
 @slot
-def loaded_executable_addressable_devices(host: ProgramHost, arguments: Any) -> None:
+def loaded_executable_addressable_devices(host: ProgramHost, arguments: Structure) -> None:
     loaded = host.handles.get(arguments.executable, LoadedExecutable)
     arguments.devices = ctypes.addressof(loaded.device_list)
     arguments.num_devices = len(loaded.devices)
 
 
 @slot
-def loaded_executable_get_device_assignment(host: ProgramHost, arguments: Any) -> None:
+def loaded_executable_get_device_assignment(host: ProgramHost, arguments: Structure) -> None:
     loaded = host.handles.get(arguments.executable, LoadedExecutable)
     _hand_out(host, arguments, loaded.executable.options.assignment)
 
 
 @slot
-def loaded_executable_delete(host: ProgramHost, arguments: Any) -> None:
+def loaded_executable_delete(host: ProgramHost, arguments: Structure) -> None:
     host.handles.get(arguments.executable, LoadedExecutable).deleted = True
 
 
 @slot
-def loaded_executable_is_deleted(host: ProgramHost, arguments: Any) -> None:
+def loaded_executable_is_deleted(host: ProgramHost, arguments: Structure) -> None:
     loaded = host.handles.get(arguments.executable, LoadedExecutable)
     arguments.is_deleted = loaded.deleted

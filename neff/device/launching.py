@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import POINTER, c_void_p, cast
-from typing import Any
+from ctypes import POINTER, Structure, c_void_p, cast
 
 import numpy as np
 
@@ -22,7 +21,7 @@ __all__ = ["loaded_executable_execute"]
 
 
 @slot
-def loaded_executable_execute(host: ProgramHost, arguments: Any) -> None:
+def loaded_executable_execute(host: ProgramHost, arguments: Structure) -> None:
     loaded = host.handles.get(arguments.executable, LoadedExecutable)
     if loaded.deleted:
         raise StatusError(
@@ -53,13 +52,15 @@ def loaded_executable_execute(host: ProgramHost, arguments: Any) -> None:
             events[position] = host.handles.add(Event(error=failure))
 
 
-def _devices_of_launch(host: ProgramHost, loaded: LoadedExecutable, arguments: Any) -> list[Device]:
+def _devices_of_launch(
+    host: ProgramHost, loaded: LoadedExecutable, arguments: Structure
+) -> list[Device]:
     if not arguments.execute_device:
         return loaded.devices
     return [host.handles.get(arguments.execute_device, Device)]
 
 
-def _argument_rows(host: ProgramHost, arguments: Any) -> list[list[Buffer]]:
+def _argument_rows(host: ProgramHost, arguments: Structure) -> list[list[Buffer]]:
     if not arguments.num_args:
         return [[] for _ in range(arguments.num_devices)]
     lists = cast(arguments.argument_lists, POINTER(POINTER(c_void_p)))

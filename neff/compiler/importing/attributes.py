@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hlo_tools.types.literal import Literal
 from neff.compiler.expansions.spans import spans_of
 
+if TYPE_CHECKING:
+    from hlo_tools.schema.messages import HloInstructionProto
+
 __all__ = ["ATTRIBUTES"]
 
 
-def _dimensions(row: Any) -> dict[str, Any]:
+def _dimensions(row: HloInstructionProto) -> dict[str, Any]:
     return {"dimensions": tuple(row.dimensions)}
 
 
-def _constant(row: Any) -> dict[str, Any]:
+def _constant(row: HloInstructionProto) -> dict[str, Any]:
     return {"value": Literal(row.literal).numpy()}
 
 
-def _slice(row: Any) -> dict[str, Any]:
+def _slice(row: HloInstructionProto) -> dict[str, Any]:
     return {
         "starts": tuple(dimension.start for dimension in row.slice_dimensions),
         "limits": tuple(dimension.limit for dimension in row.slice_dimensions),
@@ -27,7 +30,7 @@ def _slice(row: Any) -> dict[str, Any]:
     }
 
 
-def _pad(row: Any) -> dict[str, Any]:
+def _pad(row: HloInstructionProto) -> dict[str, Any]:
     return {
         "padding": tuple(
             (dimension.edge_padding_low, dimension.edge_padding_high, dimension.interior_padding)
@@ -36,7 +39,7 @@ def _pad(row: Any) -> dict[str, Any]:
     }
 
 
-def _dot(row: Any) -> dict[str, Any]:
+def _dot(row: HloInstructionProto) -> dict[str, Any]:
     numbers = row.dot_dimension_numbers
     return {
         "lhs_contracting": tuple(numbers.lhs_contracting_dimensions),
@@ -46,7 +49,7 @@ def _dot(row: Any) -> dict[str, Any]:
     }
 
 
-def _gather(row: Any) -> dict[str, Any]:
+def _gather(row: HloInstructionProto) -> dict[str, Any]:
     numbers = row.gather_dimension_numbers
     return {
         "offset_dims": tuple(numbers.offset_dims),
@@ -59,7 +62,7 @@ def _gather(row: Any) -> dict[str, Any]:
     }
 
 
-def _scatter(row: Any) -> dict[str, Any]:
+def _scatter(row: HloInstructionProto) -> dict[str, Any]:
     numbers = row.scatter_dimension_numbers
     return {
         "window_dims": tuple(numbers.update_window_dims),
@@ -71,7 +74,7 @@ def _scatter(row: Any) -> dict[str, Any]:
     }
 
 
-def _convolution(row: Any) -> dict[str, Any]:
+def _convolution(row: HloInstructionProto) -> dict[str, Any]:
     numbers = row.convolution_dimension_numbers
     return {
         "spans": spans_of(row.window),
@@ -92,7 +95,7 @@ def _convolution(row: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _triangular(row: Any) -> dict[str, Any]:
+def _triangular(row: HloInstructionProto) -> dict[str, Any]:
     options = row.triangular_solve_options
     return {
         "left": options.left_side,
@@ -102,7 +105,7 @@ def _triangular(row: Any) -> dict[str, Any]:
     }
 
 
-ATTRIBUTES: dict[str, Callable[[Any], dict[str, Any]]] = {
+ATTRIBUTES: dict[str, Callable[[HloInstructionProto], dict[str, Any]]] = {
     "cholesky": lambda row: {"lower": row.cholesky_options.lower},
     "triangular-solve": _triangular,
     "convolution": _convolution,

@@ -7,7 +7,6 @@ operations that IEEE 754 defines to the last bit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -36,15 +35,15 @@ def fold(node: Node) -> Node:
     return node.like("constant", value=np.ascontiguousarray(value).reshape(node.shape))
 
 
-def _binary(function: Callable[[Array, Array], Any]) -> Callable[..., Any]:
-    def apply(node: Node, a: Array, b: Array) -> Any:
+def _binary(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    def apply(node: Node, a: Array, b: Array) -> Array:
         return function(a, b)
 
     return apply
 
 
-def _unary(function: Callable[[Array], Any]) -> Callable[..., Any]:
-    def apply(node: Node, a: Array) -> Any:
+def _unary(function: Callable[[Array], Array]) -> Callable[..., Array]:
+    def apply(node: Node, a: Array) -> Array:
         return function(a)
 
     return apply
@@ -87,11 +86,11 @@ def _slice(node: Node, value: Array) -> Array:
     return value[tuple(slice(*bounds) for bounds in cut)]
 
 
-def _compare(node: Node, a: Array, b: Array) -> Any:
+def _compare(node: Node, a: Array, b: Array) -> Array:
     return COMPARISONS[node.attributes["direction"]](a, b)
 
 
-def _shift(function: Callable[[Array, Array], Array], fill: bool) -> Callable[..., Any]:
+def _shift(function: Callable[[Array, Array], Array], fill: bool) -> Callable[..., Array]:
     def apply(node: Node, a: Array, b: Array) -> Array:
         bits = a.dtype.itemsize * 8
         over = (b < 0) | (b >= bits)
@@ -108,13 +107,13 @@ def _logical_right(a: Array, b: Array) -> Array:
     return (a.view(unsigned) >> b.astype(unsigned)).view(a.dtype)
 
 
-def _divide(node: Node, a: Array, b: Array) -> Any:
+def _divide(node: Node, a: Array, b: Array) -> Array | None:
     if node.element.kind == "float":
         return a / b
     return None
 
 
-def _convert(node: Node, value: Array) -> Any:
+def _convert(node: Node, value: Array) -> Array | None:
     assert node.element.dtype is not None
     if value.dtype.kind in "fV" and node.element.kind in ("int", "uint"):
         return None
@@ -125,7 +124,7 @@ def _convert(node: Node, value: Array) -> Any:
     return value.astype(node.element.dtype)
 
 
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "EQ": np.equal,
     "NE": np.not_equal,
     "LT": np.less,
@@ -134,7 +133,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "GE": np.greater_equal,
 }
 
-_RULES: dict[str, Callable[..., Any]] = {
+_RULES: dict[str, Callable[..., Array | None]] = {
     "add": _binary(np.add),
     "subtract": _binary(np.subtract),
     "multiply": _binary(np.multiply),

@@ -7,13 +7,11 @@ pieces are so short that each product is exact, and full revolutions are dropped
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import held_as
-from neff.compiler.lowering.emitter import Emitter, Value
+from neff.compiler.lowering.emitter import Emitter, Tile, Value
 from nki_lang.base.dtypes import DType, dtype_of
 
 __all__ = ["cosine", "sine", "tangent"]
@@ -64,7 +62,7 @@ _FRACTION_BITS = 30
 """Bits of the fraction of a revolution that are computed."""
 
 
-def _revolutions(e: Emitter, parts: list[Any], max_exponent: int) -> Any:
+def _revolutions(e: Emitter, parts: list[Tile], max_exponent: int) -> Tile:
     """Return ``x / (2 pi)`` minus the nearest integer, in [-1/2, 1/2].
 
     Args:
@@ -75,7 +73,7 @@ def _revolutions(e: Emitter, parts: list[Any], max_exponent: int) -> Any:
     steps = min((max_exponent + _FRACTION_BITS) // _PIECE_BITS + 1, len(_PIECES))
     if steps > _FIRST_SCALED_PIECE:
         halves[1] = [e.binary("multiply", value, 1 / _SCALE, F32) for value in parts]
-    fraction: Any = None
+    fraction: Value = None
     for step in range(steps):
         scale = _SCALE if step >= _FIRST_SCALED_PIECE else 1.0
         total = fraction
@@ -91,7 +89,7 @@ def _revolutions(e: Emitter, parts: list[Any], max_exponent: int) -> Any:
     return fraction
 
 
-def _fraction(e: Emitter, value: Any, max_exponent: int) -> Any:
+def _fraction(e: Emitter, value: Tile, max_exponent: int) -> Tile:
     """Return ``value`` (below 2 to the power ``max_exponent``) minus the nearest integer."""
     if max_exponent < -1:
         return value
@@ -101,7 +99,7 @@ def _fraction(e: Emitter, value: Any, max_exponent: int) -> Any:
     return e.binary("subtract", value, integer, F32)
 
 
-def _angle(e: Emitter, a: Value) -> Any:
+def _angle(e: Emitter, a: Value) -> Tile:
     """Return the angle in [-pi, pi] (float32) with the same sine and cosine; NaN for infinity."""
     x = e.tile(a, F32)
     max_exponent = _MAX_EXPONENTS.get(x.dtype.name, 128)
@@ -118,7 +116,7 @@ def _angle(e: Emitter, a: Value) -> Any:
     return e.select(near, x, angle, F32)
 
 
-def _sine_of(e: Emitter, angle: Any, dtype: DType) -> Any:
+def _sine_of(e: Emitter, angle: Tile, dtype: DType) -> Tile:
     """Return sin(r) = sin(pi - |r|) with the sign of r, for an angle in [-pi, pi]."""
     size = e.activation("abs", angle, F32)
     supplement = e.twice(size, "subtract", _PI, "add", _PI_LOW, reverse=True)
@@ -128,7 +126,7 @@ def _sine_of(e: Emitter, angle: Any, dtype: DType) -> Any:
     return e.copy(e.bits("bitwise_xor", sine_bits, sign, U32).view(F32), dtype)
 
 
-def _cosine_of(e: Emitter, angle: Any, dtype: DType) -> Any:
+def _cosine_of(e: Emitter, angle: Tile, dtype: DType) -> Tile:
     """Return cos(r) = sin(pi/2 - |r|) for an angle in [-pi, pi]."""
     size = e.activation("abs", angle, F32)
     complement = e.twice(size, "subtract", _QUARTER, "add", _QUARTER_LOW, reverse=True)

@@ -8,7 +8,7 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.views import Dim, View, merge, row_major
-from neff.compiler.lowering.emitter import Constants, Emitter, Tile
+from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import tiles
@@ -61,7 +61,7 @@ def _task(source: Port, target: Port, op: str, start: float) -> Task:
         read, write = tensors[views[0].buffer], tensors[views[1].buffer]
         for piece in tiles(dims, 1, 2, least=1):
             rows = piece.partition.extent
-            before: Tile = start
+            before: Value = start
             for begin in range(0, extent, _MAX_COLUMNS):
                 count = min(_MAX_COLUMNS, extent - begin)
                 steps = [[view.strides[-1], count] for view in views]

@@ -5,9 +5,7 @@ The engines have no float64. A module may have it as an input or output, and con
 
 from __future__ import annotations
 
-from typing import Any
-
-from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.emitter import Emitter, Tile
 from nki_lang.base.dtypes import BY_NAME
 
 __all__ = ["from_words", "to_words"]
@@ -24,7 +22,7 @@ _DROPPED_BITS = 0x1FFF_FFFF
 _BIAS_DIFFERENCE = 1023 - 127
 
 
-def from_words(e: Emitter, low: Any, high: Any) -> Any:
+def from_words(e: Emitter, low: Tile, high: Tile) -> Tile:
     """Return the nearest float32 (ties to even); numbers below 2^-126 become zero."""
     exponent = e.bits("bitwise_and", e.bits("right_shift", high, 20, U32), 0x7FF, U32)
     fraction = e.bits("bitwise_and", high, _FRACTION_BITS, U32)
@@ -45,7 +43,7 @@ def from_words(e: Emitter, low: Any, high: Any) -> Any:
     return e.bits("bitwise_or", bits, sign, U32).view(F32)
 
 
-def _rounding(e: Emitter, low: Any, top: Any) -> Any:
+def _rounding(e: Emitter, low: Tile, top: Tile) -> Tile:
     """Return 1 where the dropped bits round the number up."""
     half = (_DROPPED_BITS + 1) // 2
     dropped = e.bits("bitwise_and", low, _DROPPED_BITS, U32)
@@ -53,13 +51,13 @@ def _rounding(e: Emitter, low: Any, top: Any) -> Any:
     return e.bits("bitwise_or", e.words("greater", dropped, half, U32), tie, U32)
 
 
-def _is_nan(e: Emitter, exponent: Any, fraction: Any, low: Any) -> Any:
+def _is_nan(e: Emitter, exponent: Tile, fraction: Tile, low: Tile) -> Tile:
     has_fraction = e.words("not_equal", e.bits("bitwise_or", fraction, low, U32), 0, U32)
     last = e.words("equal", exponent, 0x7FF, U32)
     return e.copy(e.bits("bitwise_and", has_fraction, last, U32), U8)
 
 
-def to_words(e: Emitter, value: Any) -> tuple[Any, Any]:
+def to_words(e: Emitter, value: Tile) -> tuple[Tile, Tile]:
     """Return (low, high) of a float32 tile, exact; numbers below 2^-126 become zero."""
     bits = value.view(U32)
     exponent = e.bits("bitwise_and", e.bits("right_shift", bits, 23, U32), 0xFF, U32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from neff.compiler.assembly.budget import Budget
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.views import View
 from neff.compiler.lowering.balance import Balance
-from neff.compiler.lowering.emitter import Emitter, Value
+from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
 from neff.compiler.lowering.origins import computing
 from neff.compiler.lowering.spreads import RowEmitter
@@ -79,8 +78,8 @@ def group_task(
     facts = Facts(group.nodes, {id(node) for node, _ in group.outputs}, group.sources)
     numbers = target.generation >= 3
 
-    def body(tensors: dict[str, Any]) -> None:
-        constants: dict[Any, Any] = {}
+    def body(tensors: dict[str, Tile]) -> None:
+        constants: Constants = {}
         balance = Balance(target.generation >= 3)
         pieces = tiles(dims, limit, len(views))
         for piece in core_share(pieces if in_place else stacked(pieces)):
@@ -96,7 +95,7 @@ def copy_task(name: str, source: Port, target: Port) -> Task:
     dims = nest(views)
     reads, writes = [source.view.buffer], [target.view.buffer]
 
-    def body(tensors: dict[str, Any]) -> None:
+    def body(tensors: dict[str, Tile]) -> None:
         for piece in tiles(dims, _MAX_COPY_ELEMENTS, 2):
             emitter = Emitter(piece.partition.extent, piece.elements, {})
             tile = load_value(emitter, tensors[source.view.buffer], source, piece, 0, target.dtype)
@@ -112,7 +111,7 @@ class _Tile:
         self,
         group: Group,
         piece: Piece,
-        tensors: dict[str, Any],
+        tensors: dict[str, Tile],
         order: list[int],
         emitter: RowEmitter,
     ) -> None:

@@ -513,7 +513,7 @@ class Evaluator:
             nisa.tensor_copy(target[:, begin : begin + total.shape[1]], total)
         return target
 
-    def left(self, node: Node) -> Tile:
+    def left(self, node: Node) -> Tile | None:
         """Return a product's left operand that a member computed, or None."""
         operand = node.operands[0]
         if self._facts.sources[id(operand)][0] not in self._facts.members:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.views import Dim, View, merge
-from neff.compiler.lowering.emitter import Emitter, Value
+from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.reduction import chunks
 from neff.compiler.lowering.task import Moved, Port, Task, load, window
 from neff.compiler.lowering.tiling import Piece, affordable, nest, tiles
@@ -63,7 +62,7 @@ class Component:
 
 def offsets_of(
     emitter: Emitter, rows: list[NkiTensor], components: list[Component], clamp: bool
-) -> Any:
+) -> Tile:
     """Return element offsets of indices; each component is a tile."""
     total = None
     for row, component in zip(rows, components, strict=True):
@@ -145,7 +144,7 @@ def gather_task(
         dims: the window: extents and steps in the source.
     """
 
-    def body(tensors: dict[str, Any]) -> None:
+    def body(tensors: dict[str, Tile]) -> None:
         _Gatherer(source, indices, target, components, dims, tensors).run()
 
     reads = list(dict.fromkeys((source.view.buffer, indices.view.buffer)))
@@ -293,7 +292,7 @@ def scatter_task(name: str, scatter: Scatter) -> Task:
     """
     views = [scatter.indices.view.buffer, *(port.view.buffer for port in scatter.updates)]
 
-    def body(tensors: dict[str, Any]) -> None:
+    def body(tensors: dict[str, Tile]) -> None:
         _Scatterer(scatter, tensors).run()
 
     return Task(
@@ -302,7 +301,7 @@ def scatter_task(name: str, scatter: Scatter) -> Task:
 
 
 class _Scatterer:
-    def __init__(self, scatter: Scatter, tensors: dict[str, Any]) -> None:
+    def __init__(self, scatter: Scatter, tensors: dict[str, Tile]) -> None:
         self._scatter = scatter
         self._tensors = tensors
         self._indices = tensors[scatter.indices.view.buffer]
@@ -311,7 +310,7 @@ class _Scatterer:
             view = port.view
             windows.append(View(view.buffer, view.shape[1:], view.strides[1:]))
         self._dims = nest(windows)
-        self._constants: dict[Any, Any] = {}
+        self._constants: Constants = {}
 
     def run(self) -> None:
         scatter = self._scatter
@@ -360,7 +359,7 @@ class _Scatterer:
         scatter = self._scatter
         rows, elements = piece.partition.extent, piece.elements
         emitter = Emitter(rows, elements, self._constants)
-        locations: list[Any] = []
+        locations: list[Tile] = []
         values: list[Value] = []
         for target in scatter.targets:
             location = self._tensors[target.view.buffer].ap(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.emitter import Constants, Emitter, Tile
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import nest, tiles
 from neff.compiler.lowering.wide import store_value
@@ -22,8 +20,8 @@ _MAX_MOVED_ELEMENTS = 16 * 1024
 def iota_task(name: str, target: Port) -> Task:
     """Return a kernel that writes 0, 1, 2, ... to a buffer of one dimension."""
 
-    def body(tensors: dict[str, Any]) -> None:
-        constants: dict[Any, Any] = {}
+    def body(tensors: dict[str, Tile]) -> None:
+        constants: Constants = {}
         for piece in tiles(nest([target.view]), _MAX_FILLED_ELEMENTS, 1):
             rows, elements = piece.partition.extent, piece.elements
             tile = nl.ndarray((rows, elements), dtype=target.dtype, buffer=nl.sbuf)
@@ -37,9 +35,9 @@ def iota_task(name: str, target: Port) -> Task:
 def fill_task(name: str, target: Port, value: np.generic) -> Task:
     """Return a kernel that writes one number everywhere."""
 
-    def body(tensors: dict[str, Any]) -> None:
-        filled: dict[tuple[int, int], Any] = {}
-        constants: dict[Any, Any] = {}
+    def body(tensors: dict[str, Tile]) -> None:
+        filled: dict[tuple[int, int], Tile] = {}
+        constants: Constants = {}
         for piece in tiles(nest([target.view]), _MAX_FILLED_ELEMENTS, 1):
             emitter = Emitter(piece.partition.extent, piece.elements, constants)
             shape = piece.partition.extent, piece.elements
@@ -56,7 +54,7 @@ def fill_task(name: str, target: Port, value: np.generic) -> Task:
 def move_task(name: str, source: Port, target: Port) -> Task:
     """Return a kernel that copies from HBM to HBM by DMA alone; both have the same type."""
 
-    def body(tensors: dict[str, Any]) -> None:
+    def body(tensors: dict[str, Tile]) -> None:
         read, write = tensors[source.view.buffer], tensors[target.view.buffer]
         for piece in tiles(nest([source.view, target.view]), _MAX_MOVED_ELEMENTS, 2):
             for word in range(1 + source.wide):
@@ -71,7 +69,7 @@ def move_task(name: str, source: Port, target: Port) -> Task:
 def words_task(name: str, moves: list[tuple[Port, int, Port, int]]) -> Task:
     """Return a kernel that copies words by DMA: (source, its word, target, its word)."""
 
-    def body(tensors: dict[str, Any]) -> None:
+    def body(tensors: dict[str, Tile]) -> None:
         for source, source_word, target, target_word in moves:
             read, write = tensors[source.view.buffer], tensors[target.view.buffer]
             for piece in tiles(nest([source.view, target.view]), _MAX_MOVED_ELEMENTS, 2):

@@ -7,14 +7,13 @@ tiles of the types in ``neff.compiler.graph.types``, or numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from neff.compiler.graph.nodes import Node, uncovered
 from neff.compiler.graph.types import held_as, unsupported_type
 from neff.compiler.lowering.angles import cosine, sine, tangent
-from neff.compiler.lowering.emitter import Emitter, Value
+from neff.compiler.lowering.emitter import Emitter, Number, Tile, Value
 from nki_lang.base.dtypes import DType, dtype_of
 
 __all__ = ["COMPARISONS", "ELEMENTWISE", "FUNCTIONS", "OPERATIONS", "reciprocal_of"]
@@ -55,7 +54,7 @@ def widen(e: Emitter, value: Value) -> Value:
     return value if e.is_number(value) else e.copy(value, I32)
 
 
-def narrow(e: Emitter, word: Any, dtype: DType) -> Any:
+def narrow(e: Emitter, word: Tile, dtype: DType) -> Tile:
     """Return the low bits of a word as a small integer (it wraps around, a cast would saturate)."""
     bits = dtype.itemsize * 8
     low = e.bits("bitwise_and", word, (1 << bits) - 1, I32)
@@ -76,7 +75,7 @@ def _divide(e: Emitter, node: Node, a: Value, b: Value) -> Value:
 
 
 @np.errstate(all="ignore")
-def reciprocal_of(number: Any) -> Any:
+def reciprocal_of(number: Number) -> np.generic:
     """Return 1 / x in float32; infinite for zero."""
     return np.float32(1) / np.float32(number)
 
@@ -89,7 +88,7 @@ def _remainder(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     return e.binary("fmod", a, b, on_chip.tile)  # exact: a rounded quotient loses large remainders
 
 
-def _integer_division(e: Emitter, node: Node, a: Value, b: Value) -> tuple[Any, Any]:
+def _integer_division(e: Emitter, node: Node, a: Value, b: Value) -> tuple[Tile, Tile]:
     """Return quotient (towards zero) and remainder of words, exact.
 
     A float quotient is corrected three times by the quotient of the remainder; each step gains more than
@@ -111,7 +110,9 @@ def _integer_division(e: Emitter, node: Node, a: Value, b: Value) -> tuple[Any, 
     return e.select(zero, -1, quotient, I32), e.select(zero, a, remainder, I32)
 
 
-def _fix_quotient(e: Emitter, quotient: Any, remainder: Any, a: Any, b: Any) -> tuple[Any, Any]:
+def _fix_quotient(
+    e: Emitter, quotient: Tile, remainder: Tile, a: Tile, b: Tile
+) -> tuple[Tile, Tile]:
     """Give the remainder the sign of the dividend and a magnitude below the divisor's.
 
     Magnitudes are compared as unsigned: the lowest divisor's, 2^31, has no signed form. A negative
@@ -131,7 +132,7 @@ def _fix_quotient(e: Emitter, quotient: Any, remainder: Any, a: Any, b: Any) -> 
     return quotient, remainder
 
 
-def _word_sign(e: Emitter, value: Any) -> Any:
+def _word_sign(e: Emitter, value: Tile) -> Tile:
     """Return -1 or 1; 1 for zero."""
     negative = e.words("less", value, 0, I32)
     return e.words("subtract", 1, e.words("left_shift", negative, 1, I32), I32)
@@ -185,7 +186,7 @@ def _cube_root(e: Emitter, node: Node, a: Value) -> Value:
     return e.copy(with_sign_of(e, root, x), held_as(node).tile)
 
 
-def with_sign_of(e: Emitter, value: Any, x: Any) -> Any:
+def with_sign_of(e: Emitter, value: Tile, x: Tile) -> Tile:
     """Return ``value`` (float32), which has no opposite sign, with the sign bit of ``x``.
 
     A zero gets the sign that arithmetic loses.
@@ -195,12 +196,12 @@ def with_sign_of(e: Emitter, value: Any, x: Any) -> Any:
     return as_type(e.bits("bitwise_or", as_type(value, U32), sign, U32), F32)
 
 
-def _has_fraction(e: Emitter, x: Any) -> Any:
+def _has_fraction(e: Emitter, x: Tile) -> Tile:
     """Return where |x| < 2^23; false for NaN."""
     return e.binary("less", e.activation("abs", x, F32), _MIN_INTEGRAL, U8)
 
 
-def truncated(e: Emitter, value: Value) -> Any:
+def truncated(e: Emitter, value: Value) -> Tile:
     """Return the integral part, rounded towards zero (float32)."""
     x = e.tile(value, F32)
     size = e.activation("abs", x, F32)
@@ -333,7 +334,7 @@ def _shift(left: bool, keep_sign: bool) -> Rule:
     return rule
 
 
-def _logical(e: Emitter, left: bool, value: Any, by: Value) -> Any:
+def _logical(e: Emitter, left: bool, value: Tile, by: Value) -> Tile:
     """Shift bit patterns; 0 where the distance is 32 or more."""
     op = "left_shift" if left else "right_shift"
     if e.is_number(by):
@@ -344,7 +345,7 @@ def _logical(e: Emitter, left: bool, value: Any, by: Value) -> Any:
     return e.bits("bitwise_and", shifted, mask, U32)
 
 
-def _arithmetic_right(e: Emitter, value: Any, by: Value) -> Any:
+def _arithmetic_right(e: Emitter, value: Tile, by: Value) -> Tile:
     """Shift right, sign kept: negative numbers are shifted as their complement."""
     mask = e.words("subtract", 0, e.bits("right_shift", value, 31, U32), U32)
     if not e.is_number(by):
@@ -353,7 +354,7 @@ def _arithmetic_right(e: Emitter, value: Any, by: Value) -> Any:
     return e.bits("bitwise_xor", shifted, mask, U32)
 
 
-def as_type(tile: Any, dtype: DType) -> Any:
+def as_type(tile: Tile, dtype: DType) -> Tile:
     """Return the same bytes as another type of the same size."""
     return tile if tile.dtype == dtype else tile.view(dtype)
 
@@ -384,7 +385,7 @@ def _convert(e: Emitter, node: Node, a: Value) -> Value:
     return e.copy(a, target.tile)
 
 
-def _float_to_integer(e: Emitter, a: Any, dtype: DType) -> Any:
+def _float_to_integer(e: Emitter, a: Tile, dtype: DType) -> Tile:
     """Convert towards zero; clamp to the range, and convert NaN to zero."""
     integral = truncated(e, e.copy(a, F32) if a.dtype != F32 else a)
     integral = e.select(e.binary("not_equal", integral, integral, U8), np.float32(0), integral, F32)

@@ -152,7 +152,7 @@ def _in_planes(spec: Pool, tensors: dict[str, Tile]) -> None:
     bands = even_cuts(rows.places, max_rows)
     affordable(len(stacks) * len(bands) * planes.places * planes.window)
     for stack, plane, band in product(stacks, range(planes.places), bands):
-        total: Tile = None
+        total: Tile | None = None
         for depth in range(planes.window):
             number = plane * planes.stride + depth * planes.dilation - planes.low
             if not 0 <= number < planes.size:

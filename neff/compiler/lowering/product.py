@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.emitter import Emitter, Tile
 from neff.compiler.lowering.operands import Matrix, blocks
 from neff.compiler.lowering.operations import as_type, narrow
 from neff.compiler.lowering.task import Port, Task, core_share, window
@@ -78,7 +77,7 @@ def product_task(name: str, spec: Product) -> Task:
     """Return the kernel of a product."""
     reads = list(dict.fromkeys((spec.lhs.view.buffer, spec.rhs.view.buffer)))
 
-    def body(tensors: dict[str, Any]) -> None:
+    def body(tensors: dict[str, Tile]) -> None:
         batch = spec.out.view.shape[:-2]
         rows, depth, columns = (max(extent, 1) for extent in spec.extents)
         blocks = (
@@ -94,7 +93,7 @@ def product_task(name: str, spec: Product) -> Task:
     return Task(name, reads, [spec.out.view.buffer], body, divides=True)
 
 
-def _rounded(total: Any, dtype: DType, kind: str) -> Any:
+def _rounded(total: Tile, dtype: DType, kind: str) -> Tile:
     """Convert sums to the result's type: integers wrap around, a predicate is true if any term
     is.
     """
@@ -108,7 +107,7 @@ def _rounded(total: Any, dtype: DType, kind: str) -> Any:
     return narrow(e, word, dtype) if kind == "small" else as_type(word, dtype)
 
 
-def _add_product(summed: Any, lefts: list[Any], rights: list[Any], *, is_first: bool) -> None:
+def _add_product(summed: Tile, lefts: list[Tile], rights: list[Tile], *, is_first: bool) -> None:
     """Add a product to sums in SBUF; the first product replaces them."""
     total = nl.ndarray(summed.shape, dtype=nl.float32, buffer=nl.psum)
     for number, (stationary, moving) in enumerate(zip(lefts, rights, strict=True)):
@@ -127,7 +126,7 @@ class _Multiplier:
     """One matrix product of a batch; only this core's share of its rows if it ``divides``."""
 
     def __init__(
-        self, spec: Product, tensors: dict[str, Any], where: tuple[int, ...], *, divides: bool
+        self, spec: Product, tensors: dict[str, Tile], where: tuple[int, ...], *, divides: bool
     ) -> None:
         self._spec = spec
         self._tensors = tensors
@@ -196,7 +195,7 @@ class _Multiplier:
             for (top, height), total in zip(starts, sums, strict=True):
                 self._store(total, top, height, left, columns)
 
-    def _panel(self, name: str, k: int, depth: int, begin: int, count: int) -> list[Any]:
+    def _panel(self, name: str, k: int, depth: int, begin: int, count: int) -> list[Tile]:
         """Return the tiles of an operand for at most ``depth`` of the contraction, from ``k``."""
         port, down, along = self._steps(name)
         matrix = Matrix(
@@ -206,13 +205,15 @@ class _Multiplier:
         start = self._starts[name] + k * down
         return blocks(self._tensors[port.view.buffer], matrix, start, begin, count)
 
-    def _accumulate(self, parts: Any, top: int, rows: int, left: int, columns: int) -> None:
+    def _accumulate(
+        self, parts: list[tuple[Tile, Tile]], top: int, rows: int, left: int, columns: int
+    ) -> None:
         total = nl.ndarray((rows, columns), dtype=nl.float32, buffer=nl.psum)
         for number, (stationary, moving) in enumerate(parts):
             nisa.nc_matmul(total, stationary, moving, accumulate=number > 0)
         self._store(total, top, rows, left, columns)
 
-    def _store(self, total: Any, top: int, rows: int, left: int, columns: int) -> None:
+    def _store(self, total: Tile, top: int, rows: int, left: int, columns: int) -> None:
         out = self._spec.out
         result = _rounded(total, out.dtype, self._spec.kind)
         down, across = out.view.strides[-2:]
@@ -228,13 +229,13 @@ class _Multiplier:
         depth, along = self._spec.rhs.view.strides[-2:]
         return self._spec.rhs, depth, along
 
-    def _tiles(self, name: str, begin: int, count: int) -> list[Any]:
+    def _tiles(self, name: str, begin: int, count: int) -> list[Tile]:
         """Return all tiles of an operand along the contraction; full tiles come in one transfer."""
         port, depth, along = self._steps(name)
         if self._spec.transposes and depth == 1 and along != 1 and count > 1:
             return self._transposed(name, begin, count)
         full_tiles = self._depth // _MAX_STATIONARY_EXTENT
-        tiles: list[Any] = []
+        tiles: list[Tile] = []
         if full_tiles:
             block = nl.ndarray(
                 (_MAX_STATIONARY_EXTENT, full_tiles, count), dtype=self._spec.dtype, buffer=nl.sbuf
@@ -251,7 +252,7 @@ class _Multiplier:
             tiles.append(self._tile(name, full_tiles * _MAX_STATIONARY_EXTENT, begin, count))
         return tiles
 
-    def _transposed(self, name: str, begin: int, count: int) -> list[Any]:
+    def _transposed(self, name: str, begin: int, count: int) -> list[Tile]:
         """Return the same tiles, loaded in memory order and transposed block by block."""
         port, _, along = self._steps(name)
         dtype = self._spec.dtype
@@ -277,7 +278,7 @@ class _Multiplier:
                 nisa.tensor_copy(tile[:, first : first + rows], transposed)
         return tiles
 
-    def _tile(self, name: str, k: int, begin: int, count: int) -> Any:
+    def _tile(self, name: str, k: int, begin: int, count: int) -> Tile:
         port, depth, along = self._steps(name)
         rows = min(_MAX_STATIONARY_EXTENT, self._depth - k)
         tile = nl.ndarray((rows, count), dtype=self._spec.dtype, buffer=nl.sbuf)

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.views import Dim, View, merge
-from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.task import Port, Task, window
 from neff.compiler.lowering.tiling import Piece, affordable, tiles
 from neff.compiler.lowering.wide import high_words
 from nki_lang.base.dtypes import BY_NAME, DType
+from nki_lang.frontend.operators import Operator
 
 __all__ = [
     "IDENTITIES",
@@ -107,14 +107,14 @@ def reduction_task(name: str, reduction: Reduction) -> Task:
         reads.append(reduction.initial_port.view.buffer)
     writes = [reduction.target.view.buffer]
 
-    def body(tensors: dict[str, Any]) -> None:
+    def body(tensors: dict[str, Tile]) -> None:
         _Reducer(reduction, tensors).run()
 
     return Task(name, list(dict.fromkeys(reads)), writes, body)
 
 
 class _Reducer:
-    def __init__(self, reduction: Reduction, tensors: dict[str, Any]) -> None:
+    def __init__(self, reduction: Reduction, tensors: dict[str, Tile]) -> None:
         self._reduction = reduction
         source, target = reduction.source.view, reduction.target.view
         self._source = tensors[source.buffer]
@@ -131,7 +131,7 @@ class _Reducer:
             ]
         )
         self._reduced = _dims(source, kept_dims)
-        self._constants: dict[Any, Any] = {}
+        self._constants: Constants = {}
 
     def run(self) -> None:
         total = prod(dim.extent for dim in self._reduced)
@@ -166,7 +166,7 @@ class _Reducer:
             high = high_words(emitter, total)
             nisa.dma_copy(window(self._target, port, piece.offsets[1], pattern, 1), high)
 
-    def _reduction_of(self, piece: Piece, emitter: Emitter, reduced: list[Dim]) -> Any:
+    def _reduction_of(self, piece: Piece, emitter: Emitter, reduced: list[Dim]) -> Value:
         """Return a tile (partitions, kept elements) of reduced values; None without reduced
         elements.
         """
@@ -181,7 +181,7 @@ class _Reducer:
             )
         return accumulated
 
-    def _total(self, column: Any) -> Any:
+    def _total(self, column: Tile) -> Tile:
         """Return the sum over the partitions of a tile of one column, and of the remainder: (1,
         1).
         """
@@ -198,7 +198,7 @@ class _Reducer:
             nisa.nc_matmul(summed, remainder_sum, ones[0:1], accumulate=True)
         return Emitter(1, 1, self._constants).copy(summed, F32)
 
-    def _partial(self, piece: Piece, emitter: Emitter, offset: int, dims: list[Dim]) -> Any:
+    def _partial(self, piece: Piece, emitter: Emitter, offset: int, dims: list[Dim]) -> Tile:
         """Reduce one chunk to a tile (partitions, kept elements)."""
         rows, kept_elements = piece.partition.extent, piece.elements
         count = prod(dim.extent for dim in dims)
@@ -222,7 +222,7 @@ class _Reducer:
             return reduced_tile
         return self._halved(tile, rows, kept_elements, count)
 
-    def _halved(self, tile: Any, rows: int, kept_elements: int, count: int) -> Any:
+    def _halved(self, tile: Tile, rows: int, kept_elements: int, count: int) -> Tile:
         """Reduce integers exactly: combine the two halves until one element is left."""
         dtype = self._reduction.work_dtype
         if tile.dtype != dtype:
@@ -239,18 +239,18 @@ class _Reducer:
             tile, count = combined, half + odd
         return tile.reshape((rows, kept_elements))
 
-    def _apply(self, target: Any, a: Any, b: Any) -> None:
+    def _apply(self, target: Tile, a: Tile, b: Tile) -> None:
         op = self._reduction.op
         exact = op in ("and", "or", "xor") or self._reduction.kind == "float"
         engine = nisa.engine.unknown if exact else nisa.engine.gpsimd
         nisa.tensor_tensor(target, a, b, _operator(op), engine=engine)
 
-    def _combine(self, emitter: Emitter, a: Any, b: Any) -> Any:
+    def _combine(self, emitter: Emitter, a: Tile, b: Tile) -> Tile:
         target = emitter.new(self._reduction.work_dtype)
         self._apply(target, a, b)
         return target
 
-    def _with_initial(self, emitter: Emitter, value: Any) -> Any:
+    def _with_initial(self, emitter: Emitter, value: Tile | None) -> Tile:
         reduction = self._reduction
         dtype = reduction.work_dtype
         if value is None:
@@ -267,7 +267,7 @@ class _Reducer:
             start = start.broadcast(1, emitter.elements)
         return self._combine(emitter, value, start)
 
-    def _narrowed(self, emitter: Emitter, value: Any) -> Any:
+    def _narrowed(self, emitter: Emitter, value: Tile) -> Tile:
         dtype = self._reduction.target.dtype
         if value.dtype == dtype:
             return value
@@ -284,7 +284,7 @@ def _dims(view: View, first: int) -> list[Dim]:
     return merge([Dim(count, (step,)) for count, step in inner])
 
 
-def _operator(op: str) -> Any:
+def _operator(op: str) -> Operator:
     return getattr(nl, REDUCERS[op])
 
 

@@ -122,8 +122,9 @@ class Results:
         if by_rows:
             total = total.reshape((total.shape[0], columns))
         for step, (tap, (chunk, tile)) in enumerate(product(taps, enumerate(self._weights))):
-            pair = (windows(chunk, box, block, tap.offset), tile[:, tap.weights])
-            nisa.nc_matmul(total, *(pair if by_rows else pair[::-1]), accumulate=step > 0)
+            window, weights = windows(chunk, box, block, tap.offset), tile[:, tap.weights]
+            pair = (window, weights) if by_rows else (weights, window)
+            nisa.nc_matmul(total, *pair, accumulate=step > 0)
 
     def _store_places(self, result: Tile, box: Box, start: int) -> None:
         """Store each lane's columns contiguously; the last lane may have fewer."""

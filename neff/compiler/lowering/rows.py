@@ -264,8 +264,8 @@ class _Shared:
     stores: Stores
     constants: Constants = field(default_factory=Constants)
     fixed: dict[int, Tile] = field(default_factory=dict[int, Tile])
-    rights: dict[int, tuple[Tile, list[Tile]]] = field(
-        default_factory=dict[int, tuple[Tile, list[Tile]]]
+    rights: dict[int, tuple[Value, list[Tile]]] = field(
+        default_factory=dict[int, tuple[Value, list[Tile]]]
     )
     right_batches: dict[int, RightBatches] = field(default_factory=dict[int, RightBatches])
     cut: tuple[int, int] | None = None

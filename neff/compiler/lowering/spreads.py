@@ -30,7 +30,7 @@ class Spread:
     (``column``).
     """
 
-    tile: Tile
+    tile: Value
     axis: str
 
 
@@ -39,7 +39,7 @@ class Step:
     """An operation with a number, or with a float32 tile of one element for each partition."""
 
     op: str
-    operand: Tile
+    operand: Value
     reverse: bool = False
 
 
@@ -50,10 +50,10 @@ class Lazy:
     ``origin`` is the location of the last step, for an instruction of its own.
     """
 
-    base: Tile
+    base: Value
     steps: list[Step]
     dtype: DType
-    tile: Tile = field(default=None)
+    tile: Value = field(default=None)
     origin: SourceLocation | None = field(default_factory=lambda: current().origin)
 
 
@@ -103,20 +103,20 @@ class RowEmitter(Emitter):
             return tile
         return tile.reshape((shape[0], 1, shape[2])).broadcast(1, self.rows)
 
-    def tile(self, value: Value, dtype: DType) -> Tile:
+    def tile(self, value: Value, dtype: DType) -> Value:
         return super().tile(self.plain(value), dtype)
 
-    def copy(self, value: Value, dtype: DType) -> Tile:
+    def copy(self, value: Value, dtype: DType) -> Value:
         return super().copy(self.plain(value), dtype)
 
-    def reciprocal(self, value: Value, dtype: DType) -> Tile:
+    def reciprocal(self, value: Value, dtype: DType) -> Value:
         if isinstance(value, Spread) and value.axis == "row" and self.per_row is not None:
             return Spread(self.per_row.reciprocal(value.tile, dtype), "row")
         if not self.is_number(value) and self.elements >= 512:
             return self.activation("reciprocal", value, dtype)
         return super().reciprocal(value, dtype)
 
-    def binary(self, op: str, a: Value, b: Value, dtype: DType) -> Tile:
+    def binary(self, op: str, a: Value, b: Value, dtype: DType) -> Value:
         for first, second, reverse in ((a, b, False), (b, a, True)):
             operand = self.scalar(second)
             if operand is None or self.is_number(second) or self.is_number(first):
@@ -127,7 +127,7 @@ class RowEmitter(Emitter):
                 return target
         return super().binary(op, self.plain(a), self.plain(b), dtype)
 
-    def scalar(self, value: Value) -> Tile:
+    def scalar(self, value: Value) -> Value:
         """Return the value as an operand of ``tensor_scalar``: a number, or a float32 tile; else
         None.
         """
@@ -151,7 +151,7 @@ class RowEmitter(Emitter):
             value.tile = self.new(value.dtype)
             first, second = [*value.steps, None][:2]
             assert first is not None
-            second_step: tuple[Tile, ...] = ()
+            second_step: tuple[Value, ...] = ()
             if second is not None:
                 second_step = (getattr(nl, second.op), second.operand, second.reverse)
             with issued_at(value.origin):
@@ -165,7 +165,7 @@ class RowEmitter(Emitter):
                 )
         return value.tile
 
-    def affine(self, value: Value) -> tuple[Tile, Tile, Tile]:
+    def affine(self, value: Value) -> tuple[Value, Value, Value]:
         """Return (tile, scale, bias): the steps that an activation can do before its function."""
         if isinstance(value, Lazy) and value.tile is None:
             scale_and_bias = self._folded(value.steps)
@@ -174,8 +174,8 @@ class RowEmitter(Emitter):
         value = self.plain(self.force(value))
         return self.tile(value, F32), 1.0, None
 
-    def _folded(self, steps: list[Step]) -> tuple[Tile, Tile] | None:
-        scale: Tile = 1.0
+    def _folded(self, steps: list[Step]) -> tuple[Value, Value] | None:
+        scale: Value = 1.0
         remaining = list(steps)
         if remaining[0].op == "multiply":
             scale = remaining.pop(0).operand
@@ -190,7 +190,7 @@ class RowEmitter(Emitter):
             return scale, self.negative(step.operand)
         return (-scale, step.operand) if isinstance(scale, float) else None
 
-    def negative(self, operand: Tile) -> Tile:
+    def negative(self, operand: Value) -> Value:
         """Return the negated operand of a step."""
         if isinstance(operand, float):
             return -operand
@@ -202,7 +202,7 @@ class RowEmitter(Emitter):
             negated = self._constants[key] = (operand, tile)
         return negated[1]
 
-    def bias(self, value: Tile, numbers: bool) -> Tile:
+    def bias(self, value: Value, numbers: bool) -> Value:
         """Return a bias that the target accepts: trn1 accepts tiles only."""
         if value is None or numbers or not isinstance(value, float):
             return value

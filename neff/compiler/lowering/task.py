@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.views import View
+from neff.compiler.lowering.emitter import Tile, Value
 from neff.compiler.lowering.tiling import Piece
 from neff.program import Variable
 from nki_lang.base.dtypes import BY_NAME, DType
@@ -88,7 +89,7 @@ class Task:
     name: str
     reads: list[str]
     writes: list[str]
-    body: Callable[[dict[str, Any]], None]
+    body: Callable[[dict[str, Tile]], None]
     idioms: set[str] = field(default_factory=set[str])
     divides: bool = False
 
@@ -98,7 +99,7 @@ class Task:
         if all(name == new_name for name, new_name in renamed.items()):
             return self
 
-        def body(tensors: dict[str, Any]) -> None:
+        def body(tensors: dict[str, Tile]) -> None:
             self.body({name: tensors[new_name] for name, new_name in renamed.items()})
 
         return Task(
@@ -122,7 +123,7 @@ def core_share(items: Iterable[WorkItem]) -> Sequence[WorkItem]:
 class Moved:
     """Elements that a loop adds to an offset: its register times ``step``."""
 
-    register: Any
+    register: Value
     step: int = 1
 
     def times(self, count: int) -> Moved:
@@ -131,13 +132,13 @@ class Moved:
 
 
 def window(
-    tensor: Any,
+    tensor: Tile,
     port: Port,
     offset: int,
     pattern: list[list[int]],
     word: int = 0,
     moved: Moved | None = None,
-) -> Any:
+) -> Tile:
     """Return an access pattern of a buffer, in elements, or in words of wide elements.
 
     ``moved`` is added to the offset.
@@ -153,9 +154,9 @@ def window(
 
 
 def load(
-    tensor: Any, port: Port, piece: Piece, number: int, dtype: DType | None = None, word: int = 0,
+    tensor: Tile, port: Port, piece: Piece, number: int, dtype: DType | None = None, word: int = 0,
     moved: Moved | None = None,
-) -> Any:  # fmt: skip
+) -> Tile:  # fmt: skip
     """Return a tile (partitions, elements) of view ``number`` of a piece.
 
     For wide elements it is one word. A value that is the same along the free dimensions is loaded once
@@ -186,8 +187,8 @@ def _is_sparse(port: Port, piece: Piece, number: int) -> bool:
 
 
 def _loaded_whole(
-    tensor: Any, port: Port, piece: Piece, number: int, dtype: DType | None, moved: Moved | None
-) -> Any:
+    tensor: Tile, port: Port, piece: Piece, number: int, dtype: DType | None, moved: Moved | None
+) -> Tile:
     """Load elements with the gaps between them, and return a view of the elements."""
     *outer, (step, count) = piece.pattern(number)
     rows, wide = piece.partition.extent, piece.elements * step
@@ -206,7 +207,7 @@ def _loaded_whole(
     return tile[:, ::step]
 
 
-def store(tensor: Any, port: Port, piece: Piece, number: int, tile: Any, word: int = 0) -> None:
+def store(tensor: Tile, port: Port, piece: Piece, number: int, tile: Tile, word: int = 0) -> None:
     """Write a tile to view ``number`` of a piece; one word of wide elements."""
     pattern, rows = piece.pattern(number), piece.partition.extent
     for index, offsets in enumerate((piece.offsets, *piece.further)):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from neff.compiler.lowering.doubles import from_words, to_words
-from neff.compiler.lowering.emitter import Emitter
+from neff.compiler.lowering.emitter import Emitter, Tile
 from neff.compiler.lowering.task import Port, load, store
 from neff.compiler.lowering.tiling import Piece
 from nki_lang.base.dtypes import BY_NAME, DType
@@ -17,12 +15,12 @@ U32 = BY_NAME["uint32"]
 
 def load_value(
     emitter: Emitter,
-    tensor: Any,
+    tensor: Tile,
     port: Port,
     piece: Piece,
     number: int,
     dtype: DType | None = None,
-) -> Any:
+) -> Tile:
     """Return a tile with the values of view ``number`` of a piece, in their type on chip."""
     if not port.double:
         return load(tensor, port, piece, number, dtype)
@@ -32,7 +30,7 @@ def load_value(
 
 
 def store_value(
-    emitter: Emitter, tensor: Any, port: Port, piece: Piece, number: int, tile: Any
+    emitter: Emitter, tensor: Tile, port: Port, piece: Piece, number: int, tile: Tile
 ) -> None:
     """Write a tile in its type on chip to view ``number`` of a piece."""
     if not port.wide:
@@ -43,7 +41,7 @@ def store_value(
     store(tensor, port, piece, number, high, 1)
 
 
-def high_words(emitter: Emitter, low: Any) -> Any:
+def high_words(emitter: Emitter, low: Tile) -> Tile:
     """Return the high words of 64-bit integers that fit into 32 bits."""
     if low.dtype.kind == "uint":
         return emitter.filled(0, low.dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from ctypes import POINTER, c_int64, cast
+from ctypes import POINTER, Structure, c_int64, cast
 from typing import Any
 
 import numpy as np
@@ -174,7 +174,7 @@ def _place(host: DeviceHost, device: int | None, memory: int | None) -> Device:
 
 
 @slot
-def client_buffer_from_host_buffer(host: DeviceHost, arguments: Any) -> None:
+def client_buffer_from_host_buffer(host: DeviceHost, arguments: Structure) -> None:
     dtype = dtype_of(arguments.type)
     shape = integers_at(arguments.dims, arguments.num_dims)
     strides = integers_at(arguments.byte_strides, arguments.num_byte_strides)
@@ -187,7 +187,7 @@ def client_buffer_from_host_buffer(host: DeviceHost, arguments: Any) -> None:
 
 
 @slot
-def client_create_uninitialized_buffer(host: DeviceHost, arguments: Any) -> None:
+def client_create_uninitialized_buffer(host: DeviceHost, arguments: Structure) -> None:
     dtype = dtype_of(arguments.type)
     shape = integers_at(arguments.dims, arguments.num_dims)
     values = aligned_empty(shape, dtype)
@@ -197,7 +197,7 @@ def client_create_uninitialized_buffer(host: DeviceHost, arguments: Any) -> None
 
 
 @slot
-def client_create_error_buffer(host: DeviceHost, arguments: Any) -> None:
+def client_create_error_buffer(host: DeviceHost, arguments: Structure) -> None:
     error = (arguments.code, text_at(arguments.message, arguments.message_size))
     shape = integers_at(arguments.dims, arguments.num_dims)
     device = _place(host, None, arguments.memory)
@@ -206,28 +206,28 @@ def client_create_error_buffer(host: DeviceHost, arguments: Any) -> None:
 
 
 @slot
-def buffer_destroy(host: DeviceHost, arguments: Any) -> None:
+def buffer_destroy(host: DeviceHost, arguments: Structure) -> None:
     host.handles.drop(arguments.buffer)
 
 
 @slot
-def buffer_element_type(host: DeviceHost, arguments: Any) -> None:
+def buffer_element_type(host: DeviceHost, arguments: Structure) -> None:
     arguments.type = abi.buffer_type_of(host.handles.get(arguments.buffer, Buffer).dtype)
 
 
 @slot(name="Buffer_Dimensions Buffer_UnpaddedDimensions")
-def buffer_dimensions(host: DeviceHost, arguments: Any) -> None:
+def buffer_dimensions(host: DeviceHost, arguments: Structure) -> None:
     buffer = host.handles.get(arguments.buffer, Buffer)
     arguments.dims, arguments.num_dims = ctypes.addressof(buffer.dims), len(buffer.shape)
 
 
 @slot
-def buffer_dynamic_dimension_indices(host: DeviceHost, arguments: Any) -> None:
+def buffer_dynamic_dimension_indices(host: DeviceHost, arguments: Structure) -> None:
     arguments.dims, arguments.num_dims = None, 0
 
 
 @slot
-def buffer_get_memory_layout(host: DeviceHost, arguments: Any) -> None:
+def buffer_get_memory_layout(host: DeviceHost, arguments: Structure) -> None:
     buffer = host.handles.get(arguments.buffer, Buffer)
     layout = arguments.layout
     layout.struct_size, layout.type = ctypes.sizeof(abi.MemoryLayout), 0
@@ -239,38 +239,38 @@ def buffer_get_memory_layout(host: DeviceHost, arguments: Any) -> None:
 
 
 @slot
-def buffer_on_device_size_in_bytes(host: DeviceHost, arguments: Any) -> None:
+def buffer_on_device_size_in_bytes(host: DeviceHost, arguments: Structure) -> None:
     arguments.size = host.handles.get(arguments.buffer, Buffer).nbytes
 
 
 @slot
-def buffer_device(host: DeviceHost, arguments: Any) -> None:
+def buffer_device(host: DeviceHost, arguments: Structure) -> None:
     arguments.device = host.handles.get(arguments.buffer, Buffer).device.handle
 
 
 @slot
-def buffer_memory(host: DeviceHost, arguments: Any) -> None:
+def buffer_memory(host: DeviceHost, arguments: Structure) -> None:
     arguments.memory = host.handles.get(arguments.buffer, Buffer).device.memory.handle
 
 
 @slot
-def buffer_delete(host: DeviceHost, arguments: Any) -> None:
+def buffer_delete(host: DeviceHost, arguments: Structure) -> None:
     host.handles.get(arguments.buffer, Buffer).delete()
 
 
 @slot
-def buffer_is_deleted(host: DeviceHost, arguments: Any) -> None:
+def buffer_is_deleted(host: DeviceHost, arguments: Structure) -> None:
     arguments.is_deleted = host.handles.get(arguments.buffer, Buffer).deleted
 
 
 @slot
-def buffer_copy_to_device(host: DeviceHost, arguments: Any) -> None:
+def buffer_copy_to_device(host: DeviceHost, arguments: Structure) -> None:
     buffer = host.handles.get(arguments.buffer, Buffer)
     arguments.copy = host.handles.add(buffer.copy_to(_place(host, arguments.device, None)))
 
 
 @slot
-def buffer_copy_to_memory(host: DeviceHost, arguments: Any) -> None:
+def buffer_copy_to_memory(host: DeviceHost, arguments: Structure) -> None:
     buffer = host.handles.get(arguments.buffer, Buffer)
     arguments.copy = host.handles.add(buffer.copy_to(_place(host, None, arguments.memory)))
 
@@ -289,7 +289,7 @@ def _in_layout(values: Array, layout_address: int | None) -> Array:
 
 
 @slot
-def buffer_to_host_buffer(host: DeviceHost, arguments: Any) -> None:
+def buffer_to_host_buffer(host: DeviceHost, arguments: Structure) -> None:
     buffer = host.handles.get(arguments.buffer, Buffer)
     if not arguments.destination:
         arguments.size = buffer.nbytes
@@ -308,7 +308,7 @@ def buffer_to_host_buffer(host: DeviceHost, arguments: Any) -> None:
 
 
 @slot
-def buffer_copy_raw_to_host(host: DeviceHost, arguments: Any) -> None:
+def buffer_copy_raw_to_host(host: DeviceHost, arguments: Structure) -> None:
     buffer = host.handles.get(arguments.buffer, Buffer)
     start, size = arguments.offset, arguments.size
     if start < 0 or size < 0 or start + size > buffer.nbytes:
@@ -323,30 +323,30 @@ def buffer_copy_raw_to_host(host: DeviceHost, arguments: Any) -> None:
 
 
 @slot
-def buffer_is_on_cpu(host: DeviceHost, arguments: Any) -> None:
+def buffer_is_on_cpu(host: DeviceHost, arguments: Structure) -> None:
     arguments.is_on_cpu = False
 
 
 @slot
-def buffer_ready_event(host: DeviceHost, arguments: Any) -> None:
+def buffer_ready_event(host: DeviceHost, arguments: Structure) -> None:
     buffer = host.handles.get(arguments.buffer, Buffer)
     arguments.event = host.handles.add(Event(error=buffer.error))
 
 
 @slot(name="Buffer_UnsafePointer Buffer_OpaqueDeviceMemoryDataPointer")
-def buffer_pointer(host: DeviceHost, arguments: Any) -> None:
+def buffer_pointer(host: DeviceHost, arguments: Structure) -> None:
     buffer = host.handles.get(arguments.buffer, Buffer)
     values = buffer.array()
     arguments.pointer = values.ctypes.data
 
 
 @slot
-def buffer_increase_external_reference_count(host: DeviceHost, arguments: Any) -> None:
+def buffer_increase_external_reference_count(host: DeviceHost, arguments: Structure) -> None:
     host.handles.get(arguments.buffer, Buffer).references += 1
 
 
 @slot
-def buffer_decrease_external_reference_count(host: DeviceHost, arguments: Any) -> None:
+def buffer_decrease_external_reference_count(host: DeviceHost, arguments: Structure) -> None:
     buffer = host.handles.get(arguments.buffer, Buffer)
     if buffer.references == 0:
         raise StatusError(

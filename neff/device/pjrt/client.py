@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_int, cast
-from typing import Any
+from ctypes import POINTER, Structure, c_int, cast
 
 from neff.device.pjrt.c_strings import constant
 from neff.device.pjrt.slots import slot
@@ -23,66 +22,66 @@ class ExecuteContext:
 
 
 @slot
-def plugin_initialize(host: DeviceHost, arguments: Any) -> None:
+def plugin_initialize(host: DeviceHost, arguments: Structure) -> None:
     """Nothing is left to do."""
 
 
 @slot
-def plugin_attributes(host: DeviceHost, arguments: Any) -> None:
+def plugin_attributes(host: DeviceHost, arguments: Structure) -> None:
     arguments.attributes, arguments.num_attributes = None, 0
 
 
 @slot
-def client_create(host: DeviceHost, arguments: Any) -> None:
+def client_create(host: DeviceHost, arguments: Structure) -> None:
     arguments.client = host.handles.add(Client())
     for callback in host.when_connected:
         callback()
 
 
 @slot
-def client_destroy(host: DeviceHost, arguments: Any) -> None:
+def client_destroy(host: DeviceHost, arguments: Structure) -> None:
     host.handles.drop(arguments.client)
 
 
 @slot
-def client_platform_name(host: DeviceHost, arguments: Any) -> None:
+def client_platform_name(host: DeviceHost, arguments: Structure) -> None:
     arguments.text, arguments.text_size = constant(PLATFORM)
 
 
 @slot
-def client_platform_version(host: DeviceHost, arguments: Any) -> None:
+def client_platform_version(host: DeviceHost, arguments: Structure) -> None:
     arguments.text, arguments.text_size = constant(host.version)
 
 
 @slot
-def client_process_index(host: DeviceHost, arguments: Any) -> None:
+def client_process_index(host: DeviceHost, arguments: Structure) -> None:
     arguments.index = 0
 
 
 @slot
-def client_topology_description(host: DeviceHost, arguments: Any) -> None:
+def client_topology_description(host: DeviceHost, arguments: Structure) -> None:
     arguments.topology = host.topology.handle
 
 
 @slot(name="Client_Devices Client_AddressableDevices")
-def client_devices(host: DeviceHost, arguments: Any) -> None:
+def client_devices(host: DeviceHost, arguments: Structure) -> None:
     arguments.devices = ctypes.addressof(host.topology.device_list)
     arguments.num_devices = len(host.topology.devices)
 
 
 @slot(name="Client_LookupDevice Client_LookupAddressableDevice")
-def client_lookup_device(host: DeviceHost, arguments: Any) -> None:
+def client_lookup_device(host: DeviceHost, arguments: Structure) -> None:
     arguments.device = host.topology.device(arguments.id).handle
 
 
 @slot
-def client_addressable_memories(host: DeviceHost, arguments: Any) -> None:
+def client_addressable_memories(host: DeviceHost, arguments: Structure) -> None:
     arguments.memories = ctypes.addressof(host.topology.memory_list)
     arguments.num_memories = len(host.topology.devices)
 
 
 @slot
-def client_default_device_assignment(host: DeviceHost, arguments: Any) -> None:
+def client_default_device_assignment(host: DeviceHost, arguments: Structure) -> None:
     """Replicas and partitions take the devices in their order (replica-major)."""
     device_count = arguments.num_replicas * arguments.num_partitions
     available = len(host.topology.devices)
@@ -98,15 +97,15 @@ def client_default_device_assignment(host: DeviceHost, arguments: Any) -> None:
 
 
 @slot
-def client_update_global_process_info(host: DeviceHost, arguments: Any) -> None:
+def client_update_global_process_info(host: DeviceHost, arguments: Structure) -> None:
     """There is one process."""
 
 
 @slot
-def execute_context_create(host: DeviceHost, arguments: Any) -> None:
+def execute_context_create(host: DeviceHost, arguments: Structure) -> None:
     arguments.context = host.handles.add(ExecuteContext())
 
 
 @slot
-def execute_context_destroy(host: DeviceHost, arguments: Any) -> None:
+def execute_context_destroy(host: DeviceHost, arguments: Structure) -> None:
     host.handles.drop(arguments.context)

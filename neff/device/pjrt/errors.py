@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import traceback
-from typing import Any
+from ctypes import Structure
 
 from hlo_tools.errors import CodedError, HloFileError, HloUnsupportedError, HloVerifyError
 from neff.device.pjrt.handles import Host
@@ -87,17 +87,17 @@ class ErrorObject:
 
 
 @slot
-def error_destroy(host: Host, arguments: Any) -> None:
+def error_destroy(host: Host, arguments: Structure) -> None:
     host.handles.drop(arguments.error)
 
 
 @slot
-def error_message(host: Host, arguments: Any) -> None:
+def error_message(host: Host, arguments: Structure) -> None:
     error = host.handles.get(arguments.error, ErrorObject)
     arguments.message = ctypes.addressof(error.message)
     arguments.message_size = error.size
 
 
 @slot(name="Error_GetCode")
-def error_code(host: Host, arguments: Any) -> None:
+def error_code(host: Host, arguments: Structure) -> None:
     arguments.code = host.handles.get(arguments.error, ErrorObject).code

@@ -7,6 +7,7 @@ the framework creates (``Event_Create``) complete when it sets them.
 from __future__ import annotations
 
 import threading
+from ctypes import Structure
 from typing import Any
 
 from neff.device.pjrt import abi
@@ -61,29 +62,29 @@ class Event:
 
 
 @slot
-def event_destroy(host: Host, arguments: Any) -> None:
+def event_destroy(host: Host, arguments: Structure) -> None:
     host.handles.drop(arguments.event)
 
 
 @slot
-def event_is_ready(host: Host, arguments: Any) -> None:
+def event_is_ready(host: Host, arguments: Structure) -> None:
     arguments.is_ready = host.handles.get(arguments.event, Event).is_ready
 
 
 @slot
-def event_error(host: Host, arguments: Any) -> None:
+def event_error(host: Host, arguments: Structure) -> None:
     host.handles.get(arguments.event, Event).raise_error()
 
 
 @slot
-def event_await(host: Host, arguments: Any) -> None:
+def event_await(host: Host, arguments: Structure) -> None:
     event = host.handles.get(arguments.event, Event)
     event.wait()
     event.raise_error()
 
 
 @slot
-def event_on_ready(host: Host, arguments: Any) -> None:
+def event_on_ready(host: Host, arguments: Structure) -> None:
     event = host.handles.get(arguments.event, Event)
     callback, user = abi.ErrorCallback(arguments.callback), arguments.user_arg
 
@@ -95,12 +96,12 @@ def event_on_ready(host: Host, arguments: Any) -> None:
 
 
 @slot
-def event_create(host: Host, arguments: Any) -> None:
+def event_create(host: Host, arguments: Structure) -> None:
     arguments.event = host.handles.add(Event(complete=False))
 
 
 @slot
-def event_set(host: Host, arguments: Any) -> None:
+def event_set(host: Host, arguments: Structure) -> None:
     event = host.handles.get(arguments.event, Event)
     message = text_at(arguments.message, arguments.message_size)
     event.complete((arguments.code, message) if arguments.code else None)

@@ -8,13 +8,14 @@ exception; ``plugin.py`` turns both into the C function that the table holds.
 from __future__ import annotations
 
 from collections.abc import Callable
+from ctypes import Structure
 from typing import Any, TypeVar, overload
 
 from neff.device.pjrt import abi
 
 __all__ = ["IMPLEMENTED", "SlotFunction", "slot"]
 
-SlotFunction = Callable[[Any, Any], None]
+SlotFunction = Callable[[Any, Structure], None]
 """(host, argument structure) -> None; failure is an exception."""
 
 IMPLEMENTED: dict[str, SlotFunction] = {}

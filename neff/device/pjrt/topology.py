@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Mapping
+from ctypes import Structure
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -155,60 +156,60 @@ class DeviceHost(Host, Protocol):
 
 
 @slot
-def device_description_id(host: DeviceHost, arguments: Any) -> None:
+def device_description_id(host: DeviceHost, arguments: Structure) -> None:
     arguments.id = host.handles.get(arguments.description, DeviceDescription).index
 
 
 @slot
-def device_description_process_index(host: DeviceHost, arguments: Any) -> None:
+def device_description_process_index(host: DeviceHost, arguments: Structure) -> None:
     arguments.index = 0
 
 
 @slot
-def device_description_attributes(host: DeviceHost, arguments: Any) -> None:
+def device_description_attributes(host: DeviceHost, arguments: Structure) -> None:
     arguments.attributes, arguments.num_attributes = None, 0
 
 
 @slot
-def device_description_kind(host: DeviceHost, arguments: Any) -> None:
+def device_description_kind(host: DeviceHost, arguments: Structure) -> None:
     description = host.handles.get(arguments.description, DeviceDescription)
     arguments.text, arguments.text_size = constant(description.kind)
 
 
 @slot(name="DeviceDescription_DebugString DeviceDescription_ToString")
-def device_description_name(host: DeviceHost, arguments: Any) -> None:
+def device_description_name(host: DeviceHost, arguments: Structure) -> None:
     description = host.handles.get(arguments.description, DeviceDescription)
     arguments.text, arguments.text_size = constant(description.name)
 
 
 @slot
-def device_get_description(host: DeviceHost, arguments: Any) -> None:
+def device_get_description(host: DeviceHost, arguments: Structure) -> None:
     arguments.description = host.handles.get(arguments.device, Device).description.handle
 
 
 @slot
-def device_is_addressable(host: DeviceHost, arguments: Any) -> None:
+def device_is_addressable(host: DeviceHost, arguments: Structure) -> None:
     arguments.is_addressable = True
 
 
 @slot
-def device_local_hardware_id(host: DeviceHost, arguments: Any) -> None:
+def device_local_hardware_id(host: DeviceHost, arguments: Structure) -> None:
     arguments.id = host.handles.get(arguments.device, Device).index
 
 
 @slot
-def device_addressable_memories(host: DeviceHost, arguments: Any) -> None:
+def device_addressable_memories(host: DeviceHost, arguments: Structure) -> None:
     device = host.handles.get(arguments.device, Device)
     arguments.memories, arguments.num_memories = ctypes.addressof(device.memory_list), 1
 
 
 @slot
-def device_default_memory(host: DeviceHost, arguments: Any) -> None:
+def device_default_memory(host: DeviceHost, arguments: Structure) -> None:
     arguments.memory = host.handles.get(arguments.device, Device).memory.handle
 
 
 @slot
-def device_memory_stats(host: DeviceHost, arguments: Any) -> None:
+def device_memory_stats(host: DeviceHost, arguments: Structure) -> None:
     device = host.handles.get(arguments.device, Device)
     for name in fields_of(arguments):
         if name.endswith("_is_set") and has_field(arguments, name):
@@ -218,7 +219,7 @@ def device_memory_stats(host: DeviceHost, arguments: Any) -> None:
 
 
 @slot
-def device_get_attributes(host: DeviceHost, arguments: Any) -> None:
+def device_get_attributes(host: DeviceHost, arguments: Structure) -> None:
     arguments.attributes, arguments.num_attributes = None, 0
     # A deleter is called with its owner: an address that may be read.
     arguments.owner, arguments.deleter = constant(PLATFORM)[0], host.no_operation
@@ -228,28 +229,28 @@ def device_get_attributes(host: DeviceHost, arguments: Any) -> None:
 
 
 @slot
-def memory_id(host: DeviceHost, arguments: Any) -> None:
+def memory_id(host: DeviceHost, arguments: Structure) -> None:
     arguments.id = host.handles.get(arguments.memory, Memory).index
 
 
 @slot
-def memory_kind(host: DeviceHost, arguments: Any) -> None:
+def memory_kind(host: DeviceHost, arguments: Structure) -> None:
     arguments.text, arguments.text_size = constant(MEMORY_KIND)
 
 
 @slot
-def memory_kind_id(host: DeviceHost, arguments: Any) -> None:
+def memory_kind_id(host: DeviceHost, arguments: Structure) -> None:
     arguments.id = 0
 
 
 @slot(name="Memory_DebugString Memory_ToString")
-def memory_name(host: DeviceHost, arguments: Any) -> None:
+def memory_name(host: DeviceHost, arguments: Structure) -> None:
     memory = host.handles.get(arguments.memory, Memory)
     arguments.text, arguments.text_size = constant(f"NeuronMemory(id={memory.index})")
 
 
 @slot
-def memory_addressable_by_devices(host: DeviceHost, arguments: Any) -> None:
+def memory_addressable_by_devices(host: DeviceHost, arguments: Structure) -> None:
     memory = host.handles.get(arguments.memory, Memory)
     arguments.devices, arguments.num_devices = ctypes.addressof(memory.device_list), 1
 
@@ -258,43 +259,43 @@ def memory_addressable_by_devices(host: DeviceHost, arguments: Any) -> None:
 
 
 @slot
-def topology_description_create(host: DeviceHost, arguments: Any) -> None:
+def topology_description_create(host: DeviceHost, arguments: Structure) -> None:
     arguments.topology = host.topology.handle
 
 
 @slot
-def topology_description_deserialize(host: DeviceHost, arguments: Any) -> None:
+def topology_description_deserialize(host: DeviceHost, arguments: Structure) -> None:
     arguments.topology = host.topology.handle
 
 
 @slot
-def topology_description_destroy(host: DeviceHost, arguments: Any) -> None:
+def topology_description_destroy(host: DeviceHost, arguments: Structure) -> None:
     """The process has one topology; it lives as long as the process."""
 
 
 @slot
-def topology_description_platform_name(host: DeviceHost, arguments: Any) -> None:
+def topology_description_platform_name(host: DeviceHost, arguments: Structure) -> None:
     arguments.text, arguments.text_size = constant(PLATFORM)
 
 
 @slot
-def topology_description_platform_version(host: DeviceHost, arguments: Any) -> None:
+def topology_description_platform_version(host: DeviceHost, arguments: Structure) -> None:
     arguments.text, arguments.text_size = constant(host.version)
 
 
 @slot
-def topology_description_get_device_descriptions(host: DeviceHost, arguments: Any) -> None:
+def topology_description_get_device_descriptions(host: DeviceHost, arguments: Structure) -> None:
     arguments.descriptions = ctypes.addressof(host.topology.description_list)
     arguments.num_descriptions = len(host.topology.devices)
 
 
 @slot
-def topology_description_attributes(host: DeviceHost, arguments: Any) -> None:
+def topology_description_attributes(host: DeviceHost, arguments: Structure) -> None:
     arguments.attributes, arguments.num_attributes = None, 0
 
 
 @slot
-def topology_description_serialize(host: DeviceHost, arguments: Any) -> None:
+def topology_description_serialize(host: DeviceHost, arguments: Structure) -> None:
     text = f"{PLATFORM} {host.topology.target.name} {len(host.topology.devices)}"
     arguments.bytes, arguments.bytes_size = constant(text)
     arguments.owner, arguments.deleter = constant(PLATFORM)[0], host.no_operation

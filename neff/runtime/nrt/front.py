@@ -55,7 +55,7 @@ class FrontTensor:
         self.name = name
 
     @classmethod
-    def from_numpy(cls, array: Any, name: str | None = None, core_id: int = 0) -> FrontTensor:
+    def from_numpy(cls, array: object, name: str | None = None, core_id: int = 0) -> FrontTensor:
         """Copy an array into new device memory."""
         array = np.asarray(array)
         dense = np.ascontiguousarray(array).reshape(array.shape)
@@ -70,7 +70,7 @@ class FrontTensor:
         self.session.device().tensor_read_to_pybuffer(self.tensor_ref, array, 0, array.nbytes)
         return array
 
-    def write_from_numpy(self, array: Any) -> None:
+    def write_from_numpy(self, array: object) -> None:
         """Replace the content.
 
         Raises:
