@@ -27,6 +27,8 @@ _TOTAL_FIELDS = (
     ("parameter bytes", "parameter_bytes"),
     ("result bytes", "result_bytes"),
 )
+MAX_LAYER_DEPTH = 32
+"""Levels of --layers."""
 _COSTS = ("FLOPs", "transcendentals", "bytes")
 
 
@@ -44,6 +46,11 @@ def command(
     with_roofline: Annotated[
         bool, typer.Option("--roofline", "-r", help="The least time on a core, and what bounds it.")
     ] = False,
+    with_layers: Annotated[
+        bool,
+        typer.Option("--layers", "-l", help="Costs by layer: the model's scopes as a tree."),
+    ] = False,
+    depth: Annotated[int, typer.Option(min=1, max=MAX_LAYER_DEPTH, help="Levels of --layers.")] = 3,
     target: TargetName = "",
     top: Annotated[int, typer.Option(min=1, help="Rows of each table about one module.")] = 20,
     output: Annotated[
@@ -61,12 +68,19 @@ def command(
 
     --memory follows the module's schedule, or an order with operands first, and adds up what is
     alive; where XLA dumped its buffer assignment beside the module, both are compared. --roofline
-    lets every instruction run by itself at the peak rates of one core.
+    lets every instruction run by itself at the peak rates of one core. --layers adds both up by the
+    model's scopes; backward and recomputed work counts for its layer.
 
     Example: nki-hlo stats before.pb after.pb
 
     Example: nki-hlo stats --memory --roofline --target trn2 before.pb -o costs.html
+
+    Example: nki-hlo stats --layers --depth 2 before.pb
     """
+    if with_layers and (with_memory or with_roofline or output):
+        raise typer.BadParameter("--layers has memory and roofline in its columns; use it alone")
+    if with_layers:
+        return _layers(files, target, depth, top, as_json)
     if with_memory or with_roofline or output:
         return _costs(files, with_memory, with_roofline, target, top, output, as_json)
     compared = len(files) == 2
@@ -141,6 +155,28 @@ def _costs(
             report.print_memory(needed, allocated, top)
         if least is not None:
             report.print_roofline(least, top)
+    if as_json:
+        console.write_json("stats", modules=documents)
+    return 0
+
+
+def _layers(names: list[str], target: str, depth: int, top: int, as_json: bool) -> int:
+    """The tree of scopes of each module."""
+    from hlo_tools.cli.stats_layers import layer_json, print_layers
+    from hlo_tools.stats.layers import layers
+
+    documents: list[dict[str, object]] = []
+    for file in [path for name in names for path in module_files(name)]:
+        module = open_module(file, to_inspect=True)
+        chosen_target = target_for(target, module.folder).target.name
+        root = layers(module, chosen_target, depth=depth)
+        documents.append(
+            {"file": file, "name": module.name, "target": chosen_target, "layers": layer_json(root)}
+        )
+        if not as_json:
+            console.line(f"module           {module.name}")
+            console.line(f"target           one core of {chosen_target}")
+            print_layers(root, top)
     if as_json:
         console.write_json("stats", modules=documents)
     return 0
