@@ -305,7 +305,7 @@ def tiles_in_fp32(good: bool) -> Kernel:
             tile = load(rows(x, i), (128, 1024), inside)
             for _ in range(4):
                 nisa.tensor_scalar(
-                    dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=nisa.vector_engine
+                    dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=nisa.engine.vector
                 )
             nisa.dma_copy(dst=rows(out, i), src=tile)
         return out
@@ -315,7 +315,7 @@ def tiles_in_fp32(good: bool) -> Kernel:
 
 @pair("PERF-IDLE-ENGINE", (128, 128), (128, 4096), dtype=HALF)
 def all_on_one_engine(good: bool) -> Kernel:
-    engine = nisa.scalar_engine if good else nisa.vector_engine
+    engine = nisa.scalar_engine if good else nisa.engine.vector
 
     def kernel(a: Any, b: Any) -> Any:
         out = hbm((128, 4096), nl.bfloat16)
@@ -326,7 +326,7 @@ def all_on_one_engine(good: bool) -> Kernel:
             nisa.nc_matmul(dst=bank, stationary=left, moving=right)
             nisa.tensor_copy(dst=copy, src=bank, engine=engine)
             nisa.tensor_tensor(
-                dst=result, data1=copy, data2=bank, op=nl.multiply, engine=nisa.vector_engine
+                dst=result, data1=copy, data2=bank, op=nl.multiply, engine=nisa.engine.vector
             )
             nisa.tensor_reduce(dst=result[:, 0:1], op=nl.add, data=copy, axis=1)
             nisa.dma_copy(dst=columns(out, i, 512), src=result)
@@ -416,10 +416,10 @@ def one_queue(good: bool) -> Kernel:
                 nisa.dma_copy(dst=left, src=columns(rows(x, i), k, 256))
                 nisa.dma_copy(dst=right, src=columns(rows(y, i), k, 256), **options)
                 nisa.tensor_tensor(
-                    dst=left, data1=left, data2=right, op=nl.add, engine=nisa.vector_engine
+                    dst=left, data1=left, data2=right, op=nl.add, engine=nisa.engine.vector
                 )
                 nisa.tensor_copy(
-                    dst=result[:, k * 16 : k * 16 + 16], src=left[:, :16], engine=nisa.vector_engine
+                    dst=result[:, k * 16 : k * 16 + 16], src=left[:, :16], engine=nisa.engine.vector
                 )
             nisa.dma_copy(dst=rows(out, i), src=result)
         return out
@@ -492,6 +492,62 @@ def transposing_loads(good: bool) -> Kernel:
                 nisa.dma_transpose(dst=tile, src=rows(x, i, 2048))
             nisa.activation(dst=tile, op=nl.exp, data=tile)
             nisa.dma_copy(dst=columns(out, i, 2048), src=tile)
+        return out
+
+    return kernel
+
+
+@pair("PERF-ACTIVATION-SUM", (128, 4096))
+def sum_of_exponentials(good: bool) -> Kernel:
+    def kernel(x: Any) -> Any:
+        out = hbm(x.shape, x.dtype)
+        tiles = load(x, (128, 4096))
+        for i in range(8):
+            total, result = sbuf((128, 1)), sbuf((128, 512))
+            tile = sbuf((128, 512))
+            if good:
+                nisa.activation_reduce(
+                    dst=tile,
+                    op=nl.exp,
+                    data=columns(tiles, i, 512),
+                    reduce_op=nl.add,
+                    reduce_res=total,
+                )
+            else:
+                nisa.activation(dst=tile, op=nl.exp, data=columns(tiles, i, 512))
+                nisa.tensor_reduce(dst=total, op=nl.add, data=tile, axis=1)
+            nisa.tensor_scalar(
+                dst=result, data=tile, op0=nl.multiply, operand0=total, engine=nisa.engine.vector
+            )
+            nisa.tensor_tensor(
+                dst=result, data1=result, data2=tile, op=nl.subtract, engine=nisa.engine.vector
+            )
+            nisa.dma_copy(dst=columns(out, i, 512), src=result)
+        return out
+
+    return kernel
+
+
+@pair("PERF-SCALAR-STEPS", (128, 4096))
+def one_operator_at_a_time(good: bool) -> Kernel:
+    def kernel(x: Any) -> Any:
+        out = hbm(x.shape, x.dtype)
+        tiles = load(x, (128, 4096))
+        for i in range(8):
+            result, scaled = sbuf((128, 512)), sbuf((128, 512))
+            tile, vector = columns(tiles, i, 512), nisa.engine.vector
+            if good:
+                nisa.tensor_scalar(
+                    dst=result, data=tile, op0=nl.multiply, operand0=3.0, op1=nl.add, operand1=1.0,
+                    engine=vector,
+                )  # fmt: skip
+            else:
+                nisa.tensor_scalar(
+                    dst=scaled, data=tile, op0=nl.multiply, operand0=3.0, engine=vector
+                )
+                nisa.tensor_scalar(dst=result, data=scaled, op0=nl.add, operand0=1.0, engine=vector)
+            nisa.tensor_tensor(dst=result, data1=result, data2=tile, op=nl.multiply, engine=vector)
+            nisa.dma_copy(dst=columns(out, i, 512), src=result)
         return out
 
     return kernel

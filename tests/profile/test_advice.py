@@ -16,7 +16,10 @@ from neff.cli import main
 from neff.compiler import compile_kernel
 from neff.profile import profile_of
 from neff.profile.advice import RULES, Advice, advice_of
+from neff.profile.advice.rebuild import rebuilt
+from neff.profile.advice.rule import Subject
 from neff.program import Program
+from neff.runtime import load as load_neff
 from neff.timing import estimate
 from nki_lang import jit
 from tests.profile.slow_kernels import HALF, PAIRS, columns, hbm, load, psum, sbuf
@@ -124,3 +127,75 @@ def test_documents(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_format_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(file), "--advice", "colour"]) == 2
     assert "text, json, github" in capsys.readouterr().err
+
+
+def fused_advice(kernel: Any, code: str) -> list[Advice]:
+    """Return what a rule says of a kernel on one tile of [128, 512]."""
+    x = np.ones((128, 512), np.float32)
+    program = compile_kernel(jit(kernel).trace((x,), target="trn2"))
+    return advice_of(profile_of(program), rules=[code])
+
+
+def test_near_misses_of_an_activation_and_its_sum() -> None:
+    def kernel_of(between: str) -> Any:
+        def kernel(x: Any) -> Any:
+            out = hbm((128, 1 if between != "groups" else 2), nl.float32)
+            tile, result, total = load(x, (128, 512)), sbuf((128, 512)), sbuf(out.shape)
+            if between == "total is read":
+                nisa.memset(dst=total, value=0.0)
+            nisa.activation(dst=result, op=nl.exp, data=tile)
+            if between == "total is read":
+                nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=total)
+            if between == "written again":
+                nisa.tensor_scalar(dst=result, data=result, op0=nl.add, operand0=1.0)
+            data = result.reshape((128, 2, 256)) if between == "groups" else result
+            data = result[:, :256] if between == "half" else data
+            negate = between == "negated"
+            nisa.tensor_reduce(dst=total, op=nl.add, data=data, axis=-1, negate=negate)
+            nisa.dma_copy(dst=out, src=total)
+            return out
+
+        return kernel
+
+    assert fused_advice(kernel_of("nothing"), "PERF-ACTIVATION-SUM")
+    for between in ("written again", "groups", "half", "negated", "total is read"):
+        assert not fused_advice(kernel_of(between), "PERF-ACTIVATION-SUM"), between
+
+
+def test_near_misses_of_two_scalar_steps() -> None:
+    def kernel_of(case: str) -> Any:
+        def kernel(x: Any) -> Any:
+            out = hbm((128, 512), nl.float32)
+            tile, middle, result = load(x, (128, 512)), sbuf((128, 512)), sbuf((128, 512))
+            vector = nisa.engine.vector
+            nisa.tensor_scalar(dst=middle, data=tile, op0=nl.add, operand0=1.0, engine=vector)
+            if case == "data changes":
+                nisa.activation(dst=tile, op=nl.exp, data=tile)
+            width = 256 if case == "half" else 512
+            nisa.tensor_scalar(
+                dst=result[:, :width], data=middle[:, :width], op0=nl.multiply, operand0=2.0,
+                engine=vector,
+            )  # fmt: skip
+            if case == "read again":
+                nisa.tensor_tensor(dst=result, data1=result, data2=middle, op=nl.add)
+            nisa.dma_copy(dst=out, src=result)
+            return out
+
+        return kernel
+
+    assert fused_advice(kernel_of("nothing"), "PERF-SCALAR-STEPS")
+    for case in ("data changes", "half", "read again"):
+        assert not fused_advice(kernel_of(case), "PERF-SCALAR-STEPS"), case
+
+
+@pytest.mark.parametrize("name", ["sum_of_exponentials", "one_operator_at_a_time"])
+def test_what_a_fused_rule_simulates_computes_the_same(name: str) -> None:
+    program = PAIRS[name].slow()
+    profile = profile_of(program)
+    (fix,) = RULES[PAIRS[name].code].fixes(Subject(profile, 0))
+    faster = rebuilt(program, fix.bodies)
+    assert faster is not None and len(fix.culprits) == 8
+    for seed in (0, 1):
+        x = np.random.default_rng(seed).uniform(-1, 1, (128, 4096)).astype(np.float32)
+        (before,), (after,) = (load_neff(p).run({"x": x}).values() for p in (program, faster))
+        np.testing.assert_allclose(after, before, rtol=1e-5)

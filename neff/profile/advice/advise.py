@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from neff.profile.advice.buffers import PSUM_BUFFER, SINGLE_BUFFER
 from neff.profile.advice.engines import IDLE_ENGINE, ONE_QUEUE
+from neff.profile.advice.fusion import ACTIVATION_SUM, SCALAR_STEPS
 from neff.profile.advice.hbm import RELOAD, ROUND_TRIP
 from neff.profile.advice.precision import PRECISION
 from neff.profile.advice.rebuild import rebuilt
@@ -35,6 +36,8 @@ RULES: dict[str, Rule] = {
         ONE_QUEUE,
         TRANSPOSES,
         DMA_TRANSPOSE,
+        ACTIVATION_SUM,
+        SCALAR_STEPS,
     )
 }
 """Every rule by its code."""
