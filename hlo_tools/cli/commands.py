@@ -97,7 +97,13 @@ PROGRAM: Final = Program(
             "check", "hlo_tools.cli.check", "Check kernels for faults.", CHECK, traces_kernels=True
         ),
         _on_modules("verify", "hlo_tools.cli.verify", "Check that a module is valid.", CHECK),
-        _on_modules("lint", "hlo_tools.cli.lint", "Report what the compiler would reject.", CHECK),
+        _on_modules(
+            "lint",
+            "hlo_tools.cli.lint",
+            "Report what the compiler would reject.",
+            CHECK,
+            traces_kernels=True,
+        ),
         _other(
             "explain", "hlo_tools.cli.explain", "Explain the code of an error or finding.", CHECK
         ),

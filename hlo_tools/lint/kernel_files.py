@@ -11,6 +11,7 @@ from hlo_tools.ir.module import KERNEL_TARGET
 from hlo_tools.kernels.backend_config import BackendConfig, decode, decode_backend_config
 from hlo_tools.kernels.calls import KernelCall, resolve
 from hlo_tools.kernels.location import locate
+from hlo_tools.lint.logical_cores import compiler_degree
 from hlo_tools.lint.rule import Check, Graph, Hit, LintRule
 from hlo_tools.types.shape import Shape
 
@@ -76,6 +77,18 @@ def _cores(graph: Graph) -> Iterator[Hit]:
         if cores > most:
             grid = list(call.config.grid)
             yield Hit(f"{call.config.func_name}{grid} runs on {cores} cores, of {most}", view)
+
+
+def _degree(graph: Graph) -> Iterator[Hit]:
+    """Kernels that are launched on another number of cores than the compiler's logical core has."""
+    degree, origin = compiler_degree(graph.root, graph.target)
+    if not degree:
+        return
+    for view, call in _calls(graph):
+        cores = call.kernel.lnc
+        if cores != degree and cores <= graph.target.max_lnc:
+            name = call.config.func_name
+            yield Hit(f"{name} has LNC degree {cores}, the compiler {degree} ({origin})", view)
 
 
 def _calls(graph: Graph) -> Iterator[tuple[Instruction, KernelCall]]:
@@ -184,6 +197,14 @@ RULES = (
         "Kernels traced by older releases lack fields of the record in backend_config.",
         f"{_TRACE} with a current release",
         _legacy,
+    ),
+    LintRule(
+        "NCC_EVRF066", "kernels have the compiler's LNC degree",
+        "Since NKI 0.7 a kernel is compiled for the cores of one logical core. Its degree is 1 unless "
+        "NEURON_LOGICAL_NC_CONFIG or kernel[2] states it; the compiler's is 2 on trn2 and later.",
+        "set NEURON_LOGICAL_NC_CONFIG, which kernel and compiler follow, or compile with the kernel's "
+        "degree (--lnc)",
+        _degree,
     ),
     LintRule(
         "HLO-L001", "kernels match the operands of their calls",

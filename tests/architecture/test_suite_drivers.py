@@ -106,14 +106,14 @@ collecting ... collected 9 items / 4 deselected / 5 selected
 
 tests/test_nki_sim.py::TestGemm::test_parity[2, 3] PASSED [ 20%]
 tests/test_nki_sim.py::TestGemm::test_words SKIPPED (no nki) [ 40%]
-tests/test_nki_sim.py::TestGemm::test_wrong FAILED [ 60%]
+tests/test_nki_sim.py::TestGemm::test_expected XPASS [ 60%]
 tests/test_nki_sim.py::TestGemm::test_slow"""
 
 
 def test_tests_without_an_outcome_are_limited() -> None:
     results = list(results_of("trnfft", LOG.splitlines()))
     assert [result.outcome for result in results] == [
-        "passed", "skipped", "failed", "limited", "limited",
+        "passed", "skipped", "passed", "limited", "limited",
     ]  # fmt: skip
     assert results[0].case == "tests/test_nki_sim.py::TestGemm::test_parity[2, 3]"
 

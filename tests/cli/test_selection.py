@@ -10,6 +10,7 @@ import pytest
 from hlo_tools.cli import main
 from hlo_tools.cli.commands import PROGRAM
 from hlo_tools.cli.program import load_command
+from hlo_tools.cli.shared.targets import extracted_target
 
 SCRIPT = """
 import nki
@@ -144,3 +145,18 @@ def test_several_targets_are_named_where_one_module_is_needed(
 ) -> None:
     assert main(["convert", str(two_targets), "--to", "text"]) == 3
     assert "they are for trn1 and trn2: choose with --target trn2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("[]", ""),
+        ("{}", ""),
+        ('["--target"]', ""),
+        ('["--target", "trn1"]', "trn1"),
+        ('["--lnc=1", "--target=trn2"]', "trn2"),
+    ],
+)
+def test_target_of_stored_flags(tmp_path: Path, text: str, target: str) -> None:
+    (tmp_path / "compile_flags.json").write_text(text)
+    assert extracted_target(tmp_path) == target

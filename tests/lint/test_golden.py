@@ -14,7 +14,7 @@ NO_GRAPH_SHOWS = {
     "NCC_EXSP001", "NCC_EXTP004",
 }  # fmt: skip
 ON_KERNELS = {
-    "NCC_EARG001", "NCC_EVRF059", "NCC_EVRF065", "HLO-L001", "HLO-L002", "HLO-L003", "HLO-L004",
+    "NCC_EARG001", "NCC_EVRF059", "NCC_EVRF065", "NCC_EVRF066", "HLO-L001", "HLO-L002", "HLO-L003", "HLO-L004",
     "HLO-L005", "HLO-L006",
 }  # fmt: skip
 """Rules on the kernel file behind a call; test_kernel_files.py breaks each."""

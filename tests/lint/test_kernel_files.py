@@ -132,3 +132,37 @@ def test_configuration_of_an_older_release(calling: Module) -> None:
 def test_configuration_that_does_not_decode(calling: Module) -> None:
     reconfigure(calling, lambda config: encode(config)[5:] + "!")
     assert kernel_codes(calling) == ["HLO-L006"]
+
+
+DEGREES = [
+    ([], "", "", "trn2", 1, False),
+    (["--lnc=2"], "", "", "trn2", 1, True),
+    (["--lnc=2"], "", "", "trn2", 2, False),
+    (["--lnc", "2", "--logical-nc-config", "1"], "", "", "trn2", 2, True),
+    (["--lnc=1"], "2", "0.7", "trn2", 1, False),
+    (["--target=trn2"], "2", "", "trn2", 1, True),
+    ([], "1", "", "trn2", 2, True),
+    ([], "two", "", "trn2", 1, False),
+    ([], "", "0.7", "trn2", 1, True),
+    ([], "", "0.7", "trn2", 2, False),
+    ([], "", "0.6", "trn2", 1, False),
+    ([], "", "0.7", "trn1", 1, False),
+    ("damaged", "2", "", "trn2", 1, True),
+]
+
+
+@pytest.mark.parametrize(("flags", "variable", "version", "target", "lnc", "is_refused"), DEGREES)
+def test_degree_of_the_compiler(
+    tmp_path, monkeypatch, flags, variable, version, target, lnc, is_refused
+):
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", variable)
+    monkeypatch.setenv("NKI_HLO_NKI", version)
+    module = load(PATTERN)
+    kernel = write(tmp_path / "negated.klir", target=target, lnc=lnc)
+    assert replace_matches(module, PATTERN, kernel)
+    text = "[damaged" if flags == "damaged" else json.dumps(flags)
+    (tmp_path / "compile_flags.json").write_text(text)
+    findings = lint(module, target=target, root=tmp_path)
+    assert [finding.code for finding in findings] == ["NCC_EVRF066"] * is_refused
+    for finding in findings:
+        assert f"LNC degree {lnc}, the compiler {3 - lnc}" in finding.message

@@ -20,7 +20,7 @@ class Command:
         takes_modules: it has the options that choose among a folder's modules
             (:mod:`hlo_tools.cli.shared.selection`).
         shows_progress: a bar is shown while it runs.
-        traces_kernels: it runs scripts or kernels, and has the option ``--nki``
+        traces_kernels: it runs or checks kernels, and has the option ``--nki``
             (:mod:`hlo_tools.cli.shared.nki_version`).
         for_modules: the command that runs instead when the first word is a module.
     """

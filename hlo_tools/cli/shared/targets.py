@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Final, cast
 
@@ -115,7 +116,7 @@ def extracted_target(folder: Path) -> str:
     except (OSError, ValueError, RecursionError):
         return ""
     words = [str(flag) for flag in cast("list[object]", flags)] if isinstance(flags, list) else []
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip_longest(words, words[1:], fillvalue=""):
         name, equals, value = word.partition("=")
         if name == "--target":
             return value if equals else after
