@@ -17,6 +17,8 @@ _LOOPS = frozenset(
 _DECORATORS = frozenset(
     f"{BETA1}.{name}" for name in ("jit", "trace", "baremetal", "benchmark", "profile")
 )
+_TARGET_KEYWORDS = frozenset({"platform_target"})
+"""Options of a decorator that change what a kernel is; the others have no effect now."""
 _GONE = frozenset(
     {"par_dim", "arange", "mgrid", "affine_range", "sequential_range", "static_range"}
 )
@@ -120,16 +122,25 @@ def with_imports(module: cst.Module, context: Context) -> cst.Module:
 
 
 def decorator(node: cst.Decorator, context: Context) -> cst.Decorator | cst.RemovalSentinel:
-    """Return ``@nki.jit`` for a decorator of beta 1."""
+    """Return ``@nki.jit`` for a decorator of beta 1; ``platform_target`` binds the kernel as before."""
     called = node.decorator.func if isinstance(node.decorator, cst.Call) else node.decorator
     name = context.source.resolved(called)
     if name.startswith(f"{BETA1}.compiler."):
         return cst.RemoveFromParent()
     if name not in _DECORATORS:
         return node
-    if isinstance(called, cst.Name):
-        return node.with_changes(decorator=called)
-    return node.with_changes(decorator=cst.parse_expression(f"{context.nki}.jit"))
+    is_name = isinstance(called, cst.Name)
+    jit = called if is_name else cst.parse_expression(f"{context.nki}.jit")
+    arguments = node.decorator.args if isinstance(node.decorator, cst.Call) else ()
+    kept_arguments = [
+        entry
+        for entry in arguments
+        if entry.keyword is not None and entry.keyword.value in _TARGET_KEYWORDS
+    ]
+    if kept_arguments:
+        last = kept_arguments[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        jit = cst.Call(jit, [*kept_arguments[:-1], last])
+    return node.with_changes(decorator=jit)
 
 
 # -- loops ----------------------------------------------------------------------------------------

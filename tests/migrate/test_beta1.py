@@ -257,3 +257,30 @@ def test_rows_that_a_tile_names(tmp_path: Path) -> None:
     )
     np.testing.assert_array_equal(result, a[rows[:, 0]])
     assert "a[:, 0:24].vector_select(0, rows[0:16, 0:1])" in text
+
+
+@pytest.mark.parametrize(
+    ("decorator", "rewritten"),
+    [
+        ('@nki.jit(mode="trace", platform_target="trn1")', '@nki.jit(platform_target="trn1")'),
+        ('@nki.trace(platform_target="trn1", )', '@nki.jit(platform_target="trn1")'),
+        ('@nki.jit(mode="trace", show_compiler_tb=True)', "@nki.jit"),
+    ],
+)
+def test_the_family_of_a_kernel_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decorator: str, rewritten: str
+) -> None:
+    monkeypatch.delenv("NEURON_PLATFORM_TARGET_OVERRIDE", raising=False)
+    a = normal(128, 64)
+    body = """
+        DECORATOR
+        def kernel(a):
+            result = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+            nl.store(result, value=nl.load(a) * 2)
+            return result
+        """
+    text, result = agree(tmp_path, body.replace("DECORATOR", decorator), a)
+    np.testing.assert_array_equal(result, a * 2)
+    assert f"{rewritten}\ndef kernel" in text
+    target = module_of(tmp_path, "new_kernels").kernel.target
+    assert (target and target.name) == ("trn1" if "trn1" in decorator else None)
