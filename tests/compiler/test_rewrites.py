@@ -95,6 +95,14 @@ def _attended(x: Any, y: Any, *, sees: Callable[[Any, Any], Any]) -> Any:
     return jax.nn.softmax(scores, -1) @ k
 
 
+def _weighted(x: Any, y: Any, *, values: str) -> Any:
+    cache = jnp.tile(x, (16, 1))[:, :12].reshape(-1, 3, 4)
+    weights = jnp.tile(y[:, :3].T, (1, 16)) / len(cache)
+    return jnp.einsum(
+        f"hk,{values}->hd", weights, cache if values == "khd" else cache.swapaxes(0, 1)
+    )
+
+
 def _dispatched(x: Any, y: Any) -> Any:
     return jnp.einsum("te,etd->td", x[:, :8], jnp.stack([y * number for number in range(8)]))
 
@@ -120,6 +128,9 @@ CASES = {
     "attention": Case(
         lambda x, y: _attended(x, y, sees=lambda row, column: column <= row + 3),
         lambda x, y: _attended(x, y, sees=lambda row, column: column % 7 <= row), 2, 3e-5
+    ),
+    "heads-joined": Case(
+        lambda x, y: _weighted(x, y, values="khd"), lambda x, y: _weighted(x, y, values="hkd"), 2
     ),
     "outer-product": Case(
         lambda x, y: jnp.einsum("te,td->ted", x, y), lambda x, y: x @ y.T, 2

@@ -8,6 +8,7 @@ from math import prod
 from neff.compiler.graph.nodes import Node, uncovered
 from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import Dim, View, merge, row_major
+from neff.compiler.lowering.few_row_products import few_row_products_task, has_few_rows
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.movement import iota_task, words_task
 from neff.compiler.lowering.over_rows import OverRows
@@ -369,6 +370,12 @@ def dot(lowerer: Lowerer, node: Node) -> None:
     ports = (lowerer.port(left), lowerer.port(right), lowerer.port(out))
     exact = lowerer.parts.target.generation >= 3
     spec = Product(*ports, dtype, held_as(node).kind, exact, _exact_depth(node))
+    if has_few_rows(spec):
+        usual = ("index by index", lambda: product_task("dot", spec))
+        lowerer.call_best(
+            [("four indices at a time", lambda: few_row_products_task(spec))], node, [usual]
+        )
+        return
     lowerer.call(product_task("dot", spec), node)
 
 

@@ -17,6 +17,7 @@ from neff.compiler.graph.types import HELD
 from neff.compiler.rewrites import idioms, products_moved
 from neff.compiler.rewrites.attention import attention
 from neff.compiler.rewrites.gathers_moved import gather_of_operands
+from neff.compiler.rewrites.heads_joined import heads_joined
 from neff.compiler.rewrites.narrow_products import narrow_product
 from neff.compiler.rewrites.one_hot_sums import sum_of_one_hot
 from neff.compiler.rewrites.row_views import rearranged, reshaped
@@ -89,6 +90,9 @@ RULES: tuple[Rule, ...] = (
     Rule("attention", "dot",
          "attention with a causal or windowed mask is one kernel that skips masked blocks",
          attention, level=2),
+    Rule("heads-joined", "dot",
+         "products of a few rows of each head with values that lie side by side are one product",
+         heads_joined, level=2),
     Rule("outer-product", "dot", "a product without a sum is an elementwise product",
          products_moved.outer_product, level=2),
     Rule("narrow-product", "dot",
