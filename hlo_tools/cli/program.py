@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hlo_tools.cli.shared import console, failures
+from hlo_tools.cli.shared.completion_scripts import answer_completion, completion_request
 from hlo_tools.cli.shared.nki_version import with_nki_version
 from hlo_tools.cli.shared.option_groups import with_groups
 from hlo_tools.cli.shared.program_help import help_text
@@ -159,6 +160,8 @@ def run(program: Program, words: list[str]) -> int:
     console.configure(debug="--debug" in program_options or bool(os.environ.get("NKI_HLO_DEBUG")))
     console.open_streams()
     try:
+        if completion_request(command_words):
+            return answer_completion(program.name, command_words)
         result = group(program).main(
             [*program_options, *command_words], program.name, standalone_mode=False
         )

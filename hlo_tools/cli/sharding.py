@@ -153,11 +153,12 @@ def _ranges(ranges: Sequence[tuple[int, int]]) -> str:
 # The page
 
 _STYLE = """
-:root { color-scheme: light dark; }
+:root { color-scheme: light dark; --dim: #666; }
+@media (prefers-color-scheme: dark) { :root { --dim: #a0a0a0; } }
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
 code, td { font-family: ui-monospace, monospace; font-size: 12.5px; }
 table { border-collapse: collapse; } td { border: 1px solid #8886; padding: .3rem .6rem; }
-small { color: #777; }
+small { color: var(--dim); }
 """
 
 

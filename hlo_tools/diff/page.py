@@ -10,7 +10,8 @@ from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, Modu
 __all__ = ["render_page"]
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --gone: #d73a4922; --new: #2ea04326; --dim: #777; }
+:root { color-scheme: light dark; --line: #8884; --gone: #d73a4922; --new: #2ea04326; --dim: #666; }
+@media (prefers-color-scheme: dark) { :root { --dim: #a0a0a0; } }
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
 h1 { font-size: 1.2rem; } h2 { font-size: 1rem; margin-top: 2rem; }
 code, td { font-family: ui-monospace, monospace; font-size: 12.5px; overflow-wrap: anywhere; }

@@ -13,7 +13,8 @@ from hlo_tools.stats.units import bytes_text, share_text, time_text
 __all__ = ["render_page"]
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --area: #3b82f6; --peak: #dc2626; --dim: #777; }
+:root { color-scheme: light dark; --line: #8884; --area: #3b82f6; --peak: #dc2626; --dim: #666; }
+@media (prefers-color-scheme: dark) { :root { --dim: #a0a0a0; } }
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
 h1 { font-size: 1.2rem; } h2 { font-size: 1rem; margin-top: 2rem; }
 td, th, code { font-family: ui-monospace, monospace; font-size: 12.5px; text-align: left; }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
 from hlo_tools.cli.shared.findings import Report, RuleText, print_findings
 from hlo_tools.verify import Finding, Severity
@@ -15,18 +15,19 @@ _WARNING_SHARE = 0.1
 """Share of the program's time; advice that gains less is a note."""
 
 
-def print_advice(file: Path, profile: Profile, form: str) -> None:
-    """Print the advice for a program in one of the formats of findings.
+def print_advice(profiles: Sequence[tuple[str, Profile]], form: str) -> None:
+    """Print the advice for programs, each with the name of its file, in a format of findings.
 
     Raises:
         typer.BadParameter: there is no such format.
     """
-    advice_list = advice_of(profile)
+    by_file = [(file, advice_of(profile)) for file, profile in profiles]
+    advice_list = [advice for _, rows in by_file for advice in rows]
     texts = {code: RuleText(rule.title, rule.why, rule.remedy) for code, rule in RULES.items()}
     extra: dict[str, object] = {"estimated": True, "advice": advice_rows(advice_list)}
-    findings = [_finding(advice, str(file)) for advice in advice_list]
+    findings = [_finding(advice, file) for file, rows in by_file for advice in rows]
     report = Report(
-        "profile", [str(file)], findings, texts, extra,
+        "profile", [file for file, _ in by_file], findings, texts, extra,
         tool="nki-neff", noun="program", page="docs/profile.md",
     )  # fmt: skip
     print_findings(report, form)

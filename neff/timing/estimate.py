@@ -34,6 +34,7 @@ __all__ = [
     "Estimate",
     "Span",
     "Trips",
+    "check_choices",
     "estimate",
 ]
 
@@ -234,8 +235,7 @@ def estimate(
     """
     parameters = parameters or Parameters(program.target)
     mode = dma or ("static" if parameters.target == "trn1" else "dynamic")
-    _check(statistic, STATISTICS)
-    _check(mode, DMA_MODES)
+    check_choices(statistic, mode)
     with no_collection():
         cores = tuple(
             _simulated(program, number, parameters, mode == "static", trips)
@@ -255,6 +255,17 @@ def estimate(
     return Estimate(
         parameters.target, statistic, mode, total, within, bottleneck, error, cores, parameters
     )
+
+
+def check_choices(statistic: str, dma: str) -> None:
+    """Refuse a statistic, or a mode of descriptors other than ``""``, that does not exist.
+
+    Raises:
+        NeffError: ``NEFF-STATISTIC``.
+    """
+    _check(statistic, STATISTICS)
+    if dma:
+        _check(dma, DMA_MODES)
 
 
 def _check(choice: str, allowed: tuple[str, ...]) -> None:

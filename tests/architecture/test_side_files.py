@@ -38,7 +38,7 @@ from neff.builds.provenance import SUFFIX, mismatches
 from neff.builds.sources import Source
 from neff.builds.works import Work
 from neff.cli import main as neff
-from neff.cli.profile import _lines
+from neff.cli.program_report import _lines
 from neff.container import write as write_neff
 from neff.errors import NeffError
 from neff.options import Flags

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hlo_tools.cli import main
+from hlo_tools.cli import main as nki_hlo
 from hlo_tools.verify import RULES as VERIFIER
+from neff.cli import main as nki_neff
 
 TEXT = """
 HloModule m
@@ -35,7 +37,7 @@ def complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         monkeypatch.setenv("COMP_WORDS", line)
         monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
         capsys.readouterr()
-        assert main(["anything"]) == 0
+        assert nki_hlo(["anything"]) == 0
         shown = capsys.readouterr()
         assert shown.err == ""
         return shown.out.split()
@@ -70,6 +72,28 @@ def test_completion(complete, line: str, completions: list[str]) -> None:
     assert complete(line) == completions
 
 
-def test_the_script_for_a_shell(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--show-completion", "bash"]) == 0
-    assert "complete_bash" in capsys.readouterr().out
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+@pytest.mark.parametrize("main", [nki_hlo, nki_neff])
+def test_the_script_for_a_shell(
+    main: Callable[[list[str]], int], shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--show-completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert f"complete_{shell}" in script
+    assert main([f"--show-completion={shell}"]) == 0
+    assert capsys.readouterr().out == script
+
+
+def test_a_shell_without_completion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert nki_hlo(["--show-completion", "tcsh"]) == 2
+    assert "takes bash, zsh, fish" in capsys.readouterr().err
+
+
+def test_the_named_shell_gets_the_completion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert nki_hlo(["--install-completion", "fish"]) == 0
+    (script,) = tmp_path.rglob("*.fish")
+    assert "complete_fish" in script.read_text()
+    assert not (tmp_path / ".bashrc").exists()

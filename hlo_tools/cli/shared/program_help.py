@@ -20,7 +20,7 @@ _OPTIONS: Rows = (
     ("-v, --verbose", "Print more to stderr."),
     ("--wide", "Print tables in full on a terminal."),
     ("--version", "Print the version."),
-    ("--install-completion", "Install completion for the current shell."),
+    ("--install-completion", "Install completion for this shell, or a named one: bash, zsh, fish."),
     ("--show-completion", "Print that completion, to copy or change it."),
     ("-h, --help", "Show this message and exit."),
 )

@@ -1,4 +1,4 @@
-// Tables: a cell is a text, a number, or [share, text], which has a bar behind it.
+// Tables: a cell is a text, a number, or [share, text, class], which has a bar behind it.
 function table(names, rows, { small = false, links = null, most = 500 } = {}) {
   const body = make("tbody");
   const value = cell => Array.isArray(cell) ? cell[0] : cell;
@@ -9,7 +9,7 @@ function table(names, rows, { small = false, links = null, most = 500 } = {}) {
       const line = make("tr");
       row.forEach((cell, k) => {
         const text = Array.isArray(cell) ? cell[1] : typeof cell === "number" ? digits(cell, Number.isInteger(cell) ? 0 : 2) : cell;
-        const one = make("td", { class: (isNumber[k] ? "n" : "name") + (Array.isArray(cell) ? " bar" : "") }, links && k === 0 && links(row) ? make("a", { onclick: links(row) }, text) : text);
+        const one = make("td", { class: (isNumber[k] ? "n" : "name") + (Array.isArray(cell) ? ` bar ${cell[2] || ""}` : "") }, links && k === 0 && links(row) ? make("a", { onclick: links(row) }, text) : text);
         if (Array.isArray(cell)) one.style.setProperty("--w", `${Math.max(0, Math.min(1, cell[0])) * 100}%`);
         line.append(one);
       });
@@ -83,7 +83,7 @@ function fillCompare(panel) {
   panel.replaceChildren();
   const [one, two] = profiles, delta = two.total_us - one.total_us;
   const change = (a, b) => a ? `${b >= a ? "+" : "−"}${digits(Math.abs(b - a) / a * 100, 1)} %` : "new";
-  panel.append(make("div", { class: "figures" }, figure(time(one.total_us * 1e3), `old: ${one.name}`), figure(time(two.total_us * 1e3), `new: ${two.name}`), figure(change(one.total_us, two.total_us), delta <= 0 ? "faster" : "slower")));
+  panel.append(make("div", { class: "figures" }, figure(time(one.total_us * 1e3), `old: ${one.name}`), figure(time(two.total_us * 1e3), `new: ${two.name}`), figure(change(one.total_us, two.total_us), verdict(delta) === "better" ? "faster" : delta ? "slower" : "the same", verdict(delta))));
   const place = make("div"), fill = name => {
     const rows = new Map();
     for (const [k, profile] of profiles.entries()) for (const row of profile.summary.by[name] || []) { const own = rows.get(row.name) || [row.name, null, null]; own[k + 1] = row; rows.set(row.name, own); }
@@ -91,9 +91,11 @@ function fillCompare(panel) {
     const found = [...rows.values()].map(([title, a, b]) => [title, number(a, "path_us"), number(b, "path_us"), number(b, "path_us") - number(a, "path_us"), number(a, "self_us"), number(b, "self_us"), number(a, "events"), number(b, "events")]);
     found.sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
     const most = Math.max(1e-9, ...found.map(row => Math.abs(row[3])));
-    place.replaceChildren(table([name, "old path µs", "new path µs", "difference µs", "old self µs", "new self µs", "old events", "new events"], found.map(row => row.map((cell, k) => k === 3 ? [Math.abs(cell) / most, `${cell > 0 ? "+" : cell < 0 ? "−" : ""}${digits(Math.abs(cell), 2)}`] : cell))));
+    place.replaceChildren(table([name, "old path µs", "new path µs", "difference µs", "old self µs", "new self µs", "old events", "new events"], found.map(row => row.map((cell, k) => k === 3 ? [Math.abs(cell) / most, `${cell > 0 ? "+" : cell < 0 ? "−" : ""}${digits(Math.abs(cell), 2)}`, verdict(cell)] : cell))));
   };
   panel.append(picker(Object.keys(one.summary.by), "opcode", fill), place);
   fill("opcode");
 }
-function figure(value, name) { return make("div", {}, make("b", {}, value), make("span", {}, name)); }
+// The class of a change in time: less is better.
+function verdict(difference) { return difference > 0 ? "worse" : difference < 0 ? "better" : ""; }
+function figure(value, name, kind = "") { return make("div", { class: kind }, make("b", {}, value), make("span", {}, name)); }
