@@ -116,4 +116,8 @@ PROGRAM: Final = Program(
             CHECK,
         ),
     ),
+    elsewhere={
+        name: f"nki-neff {name}"
+        for name in ("build", "info", "unpack", "time", "budget", "calibrate")
+    },
 )

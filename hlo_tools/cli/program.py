@@ -80,9 +80,11 @@ def _runs_module(words: list[str]) -> bool:
 
 
 def _refuse(word: str, program: Program) -> None:
-    """Reject a word that is not a command, and suggest the nearest one."""
+    """Reject a word that is not a command, and suggest the other program's or the nearest one."""
     from difflib import get_close_matches
 
+    if word in program.elsewhere:
+        raise typer.BadParameter(f"no command {word!r}; did you mean '{program.elsewhere[word]}'?")
     near = get_close_matches(word, [entry.name for entry in program.commands], 1)
     if near and not word.startswith("-"):
         raise typer.BadParameter(f"no command {word!r}; did you mean {near[0]!r}?")

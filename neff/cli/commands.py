@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_tools.cli.commands import PROGRAM as NKI_HLO
 from hlo_tools.cli.shared.table import Command, Program
 
 __all__ = ["PROGRAM"]
@@ -52,4 +53,5 @@ PROGRAM: Final = Program(
             "explain", "hlo_tools.cli.explain", "Explain the code of an error or finding.", CHECK
         ),
     ),
+    elsewhere={command.name: f"nki-hlo {command.name}" for command in NKI_HLO.commands},
 )

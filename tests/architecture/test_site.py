@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -69,3 +72,29 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert (tmp_path / "html" / "searchindex.js").stat().st_size > 100_000
     # var: searchtools.js declares the same name where there is none yet
     assert "var Scorer = {" in (tmp_path / "html" / "_static" / "language_data.js").read_text()
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@pytest.mark.parametrize(
+    ("pasted", "query"),
+    [
+        ("error[NKI-PARTITION] k.py:5: a tile of shape (256, 512) in sbuf", "NKI-PARTITION"),
+        (
+            "nki_lang.base.errors.NkiTypeError: k.py:11: [NKI-ARITHMETIC] Python's -",
+            "NKI-ARITHMETIC",
+        ),
+        ("m.hlo: warning[NCC_EVRF010] %r", "NCC_EVRF010"),
+        ("warning[PERF-HBM-ROUND-TRIP] a.py:3", "PERF-HBM-ROUND-TRIP"),
+        ("uninitialised reads of NKI kernels", "uninitialised reads of NKI kernels"),
+    ],
+)
+def test_the_search_finds_pasted_errors(pasted: str, query: str) -> None:
+    scorer = (ROOT / "scripts" / "site" / "scorer.js").read_text()
+    address = f"http://site/search.html?{urlencode({'q': pasted})}"
+    program = (
+        f"var location = {{ href: {json.dumps(address)} }}, shown = location.href;"
+        "var history = { replaceState: (state, title, url) => { shown = String(url); } };"
+        f"{scorer}; console.log(new URL(shown).searchParams.get('q'));"
+    )
+    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.rstrip("\n") == query, done.stderr

@@ -16,8 +16,11 @@ import pytest
 import hlo_tools
 from hlo_tools import Module, array_shape
 from hlo_tools.cli import main
+from hlo_tools.cli.commands import PROGRAM as NKI_HLO
 from hlo_tools.errors import HloFileError
 from hlo_tools.kernels.backend_config import BackendConfig, encode
+from neff.cli import main as nki_neff
+from neff.cli.commands import PROGRAM as NKI_NEFF
 
 F32 = array_shape("f32", (4, 8))
 
@@ -106,10 +109,22 @@ def test_a_configuration_that_does_not_decode(
     assert "error[HLO-CONFIG]" in capsys.readouterr().err
 
 
+def test_each_program_names_the_commands_of_the_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here = {command.name for command in NKI_HLO.commands}
+    there = {command.name for command in NKI_NEFF.commands}
+    assert set(NKI_HLO.elsewhere) == there - here
+    assert set(NKI_NEFF.elsewhere) >= here - there
+    assert nki_neff(["extract", "x.py"]) == 2
+    assert "did you mean 'nki-hlo extract'?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (["shw"], 2, "did you mean 'show'"),
+        (["build"], 2, "did you mean 'nki-neff build'?"),
         (["zzz"], 2, "zzz"),
         (["show"], 2, "Missing argument"),
         (["--color", "sometimes", "show", "x"], 2, "not one of auto, always, never"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 __all__ = ["Command", "Program"]
@@ -37,11 +38,17 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program: its name, a line about it, its commands in the order of its help."""
+    """A program: its name, a line about it, its commands in the order of its help.
+
+    Attributes:
+        elsewhere: commands of the other program that this one does not have, by name, with their
+            whole command line.
+    """
 
     name: str
     about: str
     commands: tuple[Command, ...]
+    elsewhere: Mapping[str, str]
 
     def find(self, name: str) -> Command | None:
         """The command called ``name``, or None."""
