@@ -87,7 +87,7 @@ class Lowering:
         """Lower a loop; a body with one function table loads it before the loop."""
         tables = _tables(loop.body)
         if len(tables) == 1 and tables != {self._table}:
-            before.append((self._number(_TABLE_LOAD), "act_table_load", (), (), False, None))
+            before.append(Item(self._number(_TABLE_LOAD), "act_table_load", (), (), False, None))
         self._table = next(iter(tables)) if len(tables) == 1 else self._table if not tables else ""
         body = self._block(loop.body)
         return Loop(loop.ident, self._iterations(loop), body)
@@ -110,16 +110,16 @@ class Lowering:
         if len(waits) > 1 and not form.is_copy:
             number = self._number(_WAIT)
             for wait in waits[:-1]:
-                items.append((number, "event_semaphore", (wait,), (), False, instruction))
+                items.append(Item(number, "event_semaphore", (wait,), (), False, instruction))
             waits = waits[-1:]
         if form.table and form.table != self._table:
             self._table = form.table
             number = self._number(_TABLE_LOAD)
-            items.append((number, "act_table_load", (), (), False, instruction))
+            items.append(Item(number, "act_table_load", (), (), False, instruction))
         for number, name in form.before:
-            items.append((number, name, waits, (), follows, instruction))
+            items.append(Item(number, name, waits, (), follows, instruction))
             waits = ()
-        items.append((form.last, instruction.op, waits, step.signals, follows, instruction))
+        items.append(Item(form.last, instruction.op, waits, step.signals, follows, instruction))
 
     def _form(self, instruction: Instruction) -> tuple[_Form, bool]:
         """Return an instruction's form, and whether it reads the last result of its engine.

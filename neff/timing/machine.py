@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from operator import add
+from typing import NamedTuple
 
 from neff.timing.costs import Cost, Pricing
 from neff.timing.events import Event, event_of
@@ -40,16 +41,24 @@ __all__ = [
 ]  # fmt: skip
 
 
-Item = tuple[int, str, tuple[tuple[int, int], ...], tuple[int, ...], bool, object]
-"""One item that an engine starts; a plain tuple, as a program has millions.
+class Item(NamedTuple):
+    """One item that an engine starts; a tuple, because a program has millions of them.
 
-* number of the work in the program's list of works,
-* opcode, for the event,
-* semaphores that it waits for, each with its value,
-* semaphores that it signals,
-* whether it reads the result of the engine's previous item, without a semaphore between,
-* the instruction, or its index in a stream.
-"""
+    Attributes:
+        work: its number in the program's list of works.
+        opcode: for the event.
+        waits: semaphores that it waits for, each with its value.
+        signals: semaphores that it signals.
+        follows: it reads the result of the engine's previous item, without a semaphore between.
+        source: the instruction, or its index in a stream.
+    """
+
+    work: int
+    opcode: str
+    waits: tuple[tuple[int, int], ...]
+    signals: tuple[int, ...]
+    follows: bool
+    source: object
 
 
 @dataclass(slots=True)
@@ -221,8 +230,8 @@ class Machine:
     ) -> int:  # fmt: skip
         """Add an event and return its index."""
         events, index = self.events, len(self.events)
-        row = (self.core, lane, item[1], start, end[0], after, waits_for, since, nbytes,
-               self.turns, measured_share, item[5])  # fmt: skip
+        row = (self.core, lane, item.opcode, start, end[0], after, waits_for, since, nbytes,
+               self.turns, measured_share, item.source)  # fmt: skip
         events.append(event_of(Event, row))
         self.reach(end, index)
         return index

@@ -156,7 +156,7 @@ def _lowered(stream: list[StreamInstruction]) -> tuple[list[Work], Steps]:
     steps: Steps = {}
     for inst in stream:
         work = numbers.setdefault(_work(inst), len(numbers))
-        item: Item = (
+        item = Item(
             work, inst.opcode, tuple((index, 1) for index in inst.waits_on if index in awaited),
             (inst.index,) if inst.index in awaited else (), False, inst.index,
         )  # fmt: skip

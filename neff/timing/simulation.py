@@ -73,7 +73,7 @@ class _Block:
             item = steps[position]
             if isinstance(item, Loop):
                 break
-            price = prices[item[0]]
+            price = prices[item.work]
             if price.kind is Transfer:
                 self.issue(engine, state, item, price)
             elif not start(engine, state, item, price):
@@ -200,7 +200,7 @@ class _Block:
         if queue is None:
             queue = machine.queue(engine, price.to_hbm)
         sent = Sent(None, -1, item, price, queue, since, state.before, not price.by_software)
-        for number in item[3]:
+        for number in item.signals:
             self.semaphore(number).late.append(sent)
         queue.waiting.append(sent)
         if len(queue.waiting) == 1:
@@ -212,7 +212,7 @@ class _Block:
         while waiting:
             sent = waiting[0]
             nominal, fast, slow = latest(sent.issued, queue.last)
-            for number, value in sent.item[2]:
+            for number, value in sent.item.waits:
                 semaphore = self.semaphore(number)
                 if len(semaphore.reached) < value:
                     semaphore.queues.append(queue)
@@ -247,15 +247,15 @@ class _Block:
         machine, item, price = self.machine, sent.item, sent.price
         first, last, written = machine.move(time, price)
         sent.event = index = len(machine.events)
-        row = (machine.core, sent.queue.name, item[1], first, written, sent.after, sent.waits_for,
-               sent.issued[0], price.nbytes, machine.turns, price.measured_share, item[5])  # fmt: skip
+        row = (machine.core, sent.queue.name, item.opcode, first, written, sent.after, sent.waits_for,
+               sent.issued[0], price.nbytes, machine.turns, price.measured_share, item.source)  # fmt: skip
         machine.events.append(event_of(Event, row))
         machine.reach((written, 0.0, 0.0), index)
         reported = added(last, machine.completion)
         machine.reach(reported, index)
         nominal, fast, slow = machine.semaphore
         sent.time = reported[0] - nominal, reported[1] - fast, reported[2] - slow
-        for number in item[3]:
+        for number in item.signals:
             self.settle(self.semaphores[number])
 
     def describe(self, time: Times, sent: Sent) -> None:
@@ -337,8 +337,8 @@ class _Block:
         lines = [
             f"{engine} is at a loop"
             if isinstance(front, Loop)
-            else f"{engine} at {front[1]} waits for "
-            + " and ".join(f"semaphore {number} to reach {value}" for number, value in front[2])
+            else f"{engine} at {front.opcode} waits for "
+            + " and ".join(f"semaphore {number} to reach {value}" for number, value in front.waits)
             for engine, front in fronts.items()
         ]
         return NeffRuntimeError(

@@ -48,6 +48,20 @@ def triangle(values: Any, count: Any) -> Any:
     return _added(values, count, inner=True)
 
 
+def exponentials(values: Any, count: Any) -> Any:
+    out = nl.ndarray(values.shape, dtype=values.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(values.shape, dtype=values.dtype, buffer=nl.sbuf)
+    times = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=values)
+    nisa.dma_copy(dst=times, src=count)
+    register = nisa.register_alloc()
+    nisa.register_load(register, times)
+    for _ in nl.dynamic_range(0, register, 1):
+        nisa.activation(dst=tile, op=nl.exp, data=tile)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
 def arrays(count: int) -> dict[str, np.ndarray[Any, Any]]:
     return {"values": np.zeros((ROW_COUNT, 8), np.float32), "count": np.array([[count]], np.int32)}
 
@@ -74,6 +88,14 @@ def test_a_triangle_has_the_mean_of_its_inner_loop() -> None:
     assert sorted(trips.values()) == [4.0, 9.0]
     events = estimate(built, trips=[trips]).cores[0].events
     assert sum(event.turns for event in events if event.opcode == "activation") == 36
+
+
+def test_the_function_table_of_a_loop_is_loaded_once_before_it() -> None:
+    events = estimate(program(exponentials), trips=5).cores[0].events
+    (load,) = (event for event in events if event.opcode == "act_table_load")
+    activations = [event for event in events if event.opcode == "activation"]
+    assert load.turns == 1 and sum(event.turns for event in activations) == 5
+    assert load.start < min(event.start for event in activations)
 
 
 def test_a_program_without_such_loops_is_not_run() -> None:
