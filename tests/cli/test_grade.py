@@ -86,7 +86,7 @@ def test_a_candidate_that_never_ends_does_not_stop_the_others(
     limits = ("--timeout", "10", "--memory", "1000", "--no-advice", "--no-checks")
     *failed, right = records(capfd, *words, *limits, code=1)
     assert [record["error"]["code"] for record in failed] == [
-        "NEFF-LIMIT", "NEFF-LIMIT", "HLO-IMPORT", "HLO-IMPORT",
+        "NEFF-LIMIT", "NEFF-LIMIT", "HLO-IMPORT", "HLO-SYNTAX",
     ]  # fmt: skip
     assert "longer than 10 s" in failed[0]["error"]["message"]
     assert "exit code 7" in failed[1]["error"]["message"]
