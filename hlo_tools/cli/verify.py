@@ -54,6 +54,10 @@ BackendName = Annotated[
         autocompletion=completion.words(AUTOMATIC, *BACKENDS),
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Broadcasts ascend; shardings name devices that the module has."),
+]
 Unbounded = Annotated[bool, typer.Option("--unbounded", help="Dimensions may have no bound.")]
 
 
@@ -67,6 +71,7 @@ def command(
     deadlocks: Deadlocks = False,
     mixed_precision: MixedPrecision = False,
     unbounded: Unbounded = False,
+    strict: Strict = False,
     replicas: Annotated[
         int, typer.Option("--replicas", help="Replicas of the program; 1: not known.", min=1)
     ] = 1,
@@ -91,6 +96,7 @@ def command(
     Example: nki-hlo verify model.hlo_module.pb
     Example: nki-hlo verify model.hlo_module.pb --layout-sensitive --deadlocks --partitions 8
     Example: nki-hlo verify model.hlo_module.pb --backend none
+    Example: nki-hlo verify model.hlo_module.pb --strict
     Example: nki-hlo verify model.hlo_module.pb --also broadcasts,names --json
     """
     form = "json" if as_json else form
@@ -101,7 +107,7 @@ def command(
         raise typer.BadParameter(f"--backend takes {AUTOMATIC}, {', '.join(BACKENDS)}")
     options = Options(
         backend=backend, layout_sensitive=layout_sensitive, deadlocks=deadlocks, mixed_precision=mixed_precision,
-        unbounded=unbounded, replicas=replicas, partitions=partitions, **_further(also),
+        unbounded=unbounded, strict=strict, replicas=replicas, partitions=partitions, **_further(also),
     )  # fmt: skip
     shown, findings, unread = look_at_each(paths, lambda module: _of_module(module, options))
     texts = {finding.code: _KERNEL_FILE for finding in findings}

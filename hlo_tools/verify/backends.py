@@ -87,10 +87,25 @@ def options_for(module: Module, options: Options) -> Options:
             code="HLO-ARGUMENT",
             remedy=f"{did_you_mean(name, BACKENDS)}use {AUTOMATIC}, {', '.join(BACKENDS)}",
         )
+    if options.strict:
+        options = _strict(module, options)
     backend = backend_of(module) if name == AUTOMATIC else BACKENDS[name]
     if backend is None or not backend.mixes_floats or options.mixed_precision:
         return options
     return replace(options, mixed_precision=True)
+
+
+def _strict(module: Module, options: Options) -> Options:
+    """XLA's optional checks; the number of devices is the module's where the options state none."""
+    options = replace(options, ordered_broadcasts=True)
+    assignment = module.proto.device_assignment
+    if options.replicas * options.partitions > 1 or not assignment.replica_count:
+        return options
+    return replace(
+        options,
+        replicas=assignment.replica_count,
+        partitions=max(assignment.computation_count, 1),
+    )
 
 
 def _has_tiles(proto: HloModuleProto) -> bool:

@@ -21,6 +21,8 @@ class Options:
         replicas, partitions: of the program; 1 is "not known", as in XLA.
         deadlocks: in a scheduled module no send waits for a receive that comes later.
         threads: calls and reducers stay in their thread.
+        strict: also XLA's optional checks: ``ordered_broadcasts``, and devices against the numbers of
+            replicas and partitions in the module's device assignment.
         ordered_broadcasts: dimensions of a broadcast ascend.
         same_names: instructions are called what their ``scheduling_name`` is.
         device_memory: nothing lies in the memory of the host.
@@ -36,6 +38,7 @@ class Options:
     partitions: int = 1
     deadlocks: bool = False
     threads: bool = True
+    strict: bool = False
     ordered_broadcasts: bool = False
     same_names: bool = False
     device_memory: bool = False

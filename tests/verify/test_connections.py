@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from hlo_tools.cli import main
 from hlo_tools.ir.module import Module
 from hlo_tools.text import parse
 from hlo_tools.verify import Options, Severity, verify
@@ -143,6 +146,29 @@ def test_ordered_broadcasts_are_an_option() -> None:
     line = "  ROOT b = f32[8,4] broadcast(x), dimensions={1,0}"
     assert in_entry(line) == []
     assert in_entry(line, options=Options(ordered_broadcasts=True)) == ["HLO-V019"]
+    assert in_entry(line, options=Options(strict=True)) == ["HLO-V019"]
+
+
+@pytest.mark.parametrize(
+    ("options", "codes_expected"),
+    [
+        (Options(), []),
+        (Options(strict=True), ["HLO-V034"]),
+        (Options(strict=True, partitions=8), []),
+    ],
+)
+def test_strict_takes_devices_from_the_assignment(
+    options: Options, codes_expected: list[str], tmp_path: Path
+) -> None:
+    line = "  ROOT n = f32[4,8] negate(x), sharding={maximal device=5}"
+    module = Module(parse(f"HloModule m\nENTRY e {{\n  x = f32[4,8] parameter(0)\n{line}\n}}\n"))
+    module.proto.device_assignment.replica_count = 2
+    module.proto.device_assignment.computation_count = 2
+    module.touch()
+    assert [finding.code for finding in verify(module, options=options)] == codes_expected
+    module.save(tmp_path / "m.pb")
+    assert main(["verify", str(tmp_path / "m.pb")]) == 0
+    assert main(["verify", "--strict", str(tmp_path / "m.pb")]) == 1
 
 
 @pytest.mark.parametrize(
