@@ -15,6 +15,7 @@ from hlo_tools.verify import check
 from neff.compiler.assembly.assemble import assemble, kernel_parts
 from neff.compiler.complex_pairs.interface import restore_interface
 from neff.compiler.complex_pairs.rewrite import as_pairs
+from neff.compiler.factorizations.rewrite import expand_factorizations
 from neff.compiler.importing.narrow_integers import as_bytes
 from neff.compiler.planned import Compiler, best, best_in_processes, metadata_of
 from neff.compiler.record import Member, Record, UnitRecord
@@ -76,7 +77,9 @@ def compile(
             module, replaced = _with_kernels(module, kernels, family, check_kernels)
             if record is not None:
                 record.replaced = replaced
-        compiler = Compiler(as_bytes(as_pairs(module)), family, options, root)
+        compiler = Compiler(
+            as_bytes(as_pairs(expand_factorizations(module))), family, options, root
+        )
         program: Program | None = None
         if jobs > 1 and record is None and not kernels:
             program = best_in_processes(compiler, jobs)

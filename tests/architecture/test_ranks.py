@@ -68,6 +68,7 @@ RANKS: dict[str, list[set[str]]] = {
         {"rewrites"},
         {"importing"},
         {"units", "complex_pairs"},
+        {"factorizations"},
         {"coverage", "planned"},
         {"compile"},
     ],
