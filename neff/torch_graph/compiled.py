@@ -31,6 +31,9 @@ PRESERVE_VARIABLE = "TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS"
 DEFAULT_DEBUG_FOLDER = "/tmp/neuron_backend"
 """Where TorchNeuron leaves artifacts when only asked to preserve them."""
 
+OVERLAPS = 1
+"""PyTorch's answer when several elements of a tensor share memory (c10's MemOverlap::Yes)."""
+
 
 class CompiledGraph:
     """A graph as a loaded NEFF.
@@ -77,11 +80,20 @@ def _on_device(tensor: Tensor, device: Tree) -> Tensor:
 
 
 def _strided(tensor: Tensor, strides: tuple[int, ...]) -> Tensor:
-    """The tensor in memory of the given strides."""
+    """The tensor in memory of the given strides; as it is if elements share memory.
+
+    Elements along a dimension of stride 0 are one element, as PyTorch's ``expand`` has it.
+    """
     if tensor.stride() == strides:
         return tensor
-    copy: Tensor = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype)
-    return copy.copy_(tensor)
+    shape, first = tensor.shape, tensor
+    for axis, stride in enumerate(strides):
+        if not stride:
+            first = first.narrow(axis, 0, min(1, shape[axis]))
+    copy: Tensor = torch.empty_strided(first.shape, strides, dtype=tensor.dtype)
+    if torch._debug_has_internal_overlap(copy) == OVERLAPS:
+        return tensor
+    return copy.copy_(first).as_strided(shape, strides)
 
 
 def built(module: bytes, folder: Path, flags: Flags) -> LoadedModel:

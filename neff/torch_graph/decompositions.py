@@ -6,12 +6,21 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 
+from neff.torch_graph.attention import FUSED_ATTENTION
+from neff.torch_graph.expansions import EXPANSIONS
 from neff.torch_graph.gradients import GRADIENTS
 from neff.torch_graph.pytorch import Operator, Tree, torch
+from neff.torch_graph.recurrent import RECURRENT
 from neff.torch_graph.replacements import REPLACEMENTS
 from neff.torch_graph.rows import LOWERED_OPERATORS
 
 __all__ = ["decomposition_table", "export_table"]
+
+_WITH_ALIASES = (
+    torch.ops.aten.meshgrid.default, torch.ops.aten.meshgrid.indexing, torch.ops.aten.prelu.default,
+)  # fmt: skip
+"""PyTorch's table writes these with ``prims.broadcast_in_dim``, whose result is a view: torch.export
+cannot make a functional graph of that. Without the table they become other operators of aten."""
 
 
 @cache
@@ -24,10 +33,11 @@ def decomposition_table() -> dict[Operator, Callable[..., Tree]]:
     table: dict[Operator, Callable[..., Tree]] = {}
     for operator, function in import_module("torch._decomp").decomposition_table.items():
         is_operator = isinstance(operator, torch._ops.OpOverload)
-        if is_operator and str(operator) not in LOWERED_OPERATORS and not _is_random(operator):
+        is_left_out = str(operator) in LOWERED_OPERATORS or operator in _WITH_ALIASES
+        if is_operator and not is_left_out and not _is_random(operator):
             table[operator] = function
-    table.update(REPLACEMENTS)
-    table.update(GRADIENTS)
+    for replacements in (REPLACEMENTS, GRADIENTS, EXPANSIONS, FUSED_ATTENTION, RECURRENT):
+        table.update(replacements)
     return table
 
 

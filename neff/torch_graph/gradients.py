@@ -1,11 +1,10 @@
-"""Gradients of convolutions and pooling, written with operators that are lowered."""
+"""Gradients of convolutions (and pooling), written with operators that are lowered."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from types import NotImplementedType
 
+from neff.torch_graph.pooling_gradients import POOLING_GRADIENTS
 from neff.torch_graph.pytorch import Operator, Tensor, torch
 
 __all__ = ["GRADIENTS"]
@@ -65,44 +64,8 @@ def _weight_gradient(
     return products.transpose(0, 1).contiguous()
 
 
-def _max_pool_backward(
-    gradient: Tensor, x: Tensor, kernel_size: Sequence[int], stride: Sequence[int],
-    padding: Sequence[int], dilation: Sequence[int], ceil_mode: bool, indices: Tensor,
-) -> Tensor:  # fmt: skip
-    """Each gradient is added at the place of its window's maximum."""
-    lead = list(x.shape[:-2])
-    flat = torch.zeros([*lead, math.prod(x.shape[-2:])], dtype=x.dtype, device=x.device)
-    positions = indices.reshape([*lead, -1])
-    return flat.scatter_add(-1, positions, gradient.reshape([*lead, -1])).reshape(x.shape)
-
-
-def _average_pool_backward(
-    gradient: Tensor, x: Tensor, kernel_size: Sequence[int], stride: Sequence[int],
-    padding: Sequence[int], ceil_mode: bool, count_include_pad: bool,
-    divisor_override: int | None,
-) -> Tensor | NotImplementedType:  # fmt: skip
-    """A transposed convolution of each channel with a window of equal weights."""
-    if ceil_mode or (any(padding) and not count_include_pad) or x.dim() != 4:
-        return NotImplemented
-    sizes, around = (list(v) * 2 if len(v) == 1 else list(v) for v in (kernel_size, padding))
-    steps = sizes if not stride else list(stride) * 2 if len(stride) == 1 else list(stride)
-    channels = x.shape[1]
-    share = 1 / (divisor_override or math.prod(sizes))
-    window = torch.full([channels, 1, *sizes], share, dtype=x.dtype, device=x.device)
-    beyond = [
-        size - ((extent - 1) * step - 2 * pad + taps)
-        for size, extent, step, pad, taps in zip(
-            x.shape[2:], gradient.shape[2:], steps, around, sizes, strict=True
-        )
-    ]
-    return _aten.convolution(gradient, window, None, steps, around, [1, 1], True, beyond, channels)
-
-
-GRADIENTS: dict[
-    Operator, Callable[..., Tensor | tuple[Tensor | None, ...] | NotImplementedType]
-] = {
-    _aten.avg_pool2d_backward.default: _average_pool_backward,
+GRADIENTS: dict[Operator, Callable[..., Tensor | tuple[Tensor | None, ...]]] = {
+    **POOLING_GRADIENTS,
     _aten.convolution_backward.default: _convolution_backward,
-    _aten.max_pool2d_with_indices_backward.default: _max_pool_backward,
 }
 """Operator -> the function that replaces it."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from types import NotImplementedType
 
-from neff.torch_graph.pooling import POOLINGS
+from neff.torch_graph.pooling import POOLINGS, at_most
 from neff.torch_graph.pytorch import Operator, Tensor, torch
 
 __all__ = ["REPLACEMENTS"]
@@ -161,17 +161,11 @@ def _adaptive_max_pool2d(x: Tensor, output_size: Sequence[int]) -> _Result:
 
 def _windows(extent: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Positions of each window, and which of them are within it."""
-    starts = [number * extent // count for number in range(count)]
-    ends = [-(-(number + 1) * extent // count) for number in range(count)]
-    longest = max(end - start for start, end in zip(starts, ends, strict=True))
-    positions = [[min(start + n, extent - 1) for n in range(longest)] for start in starts]
-    inside = [
-        [start + n < end for n in range(longest)] for start, end in zip(starts, ends, strict=True)
-    ]
-    return (
-        torch.tensor(positions, device=like.device),
-        torch.tensor(inside, device=like.device),
-    )
+    numbers = torch.arange(count, device=like.device).unsqueeze(1)
+    starts, ends = numbers * extent // count, ((numbers + 1) * extent + count - 1) // count
+    longest = max(-(-(n + 1) * extent // count) - n * extent // count for n in range(count))
+    positions = starts + torch.arange(longest, device=like.device)
+    return at_most(positions, extent - 1), positions < ends
 
 
 def _table() -> dict[Operator, Callable[..., _Result]]:

@@ -14,10 +14,12 @@ from typing import TypeAlias, cast
 
 from neff.device.frameworks.user_lines import user_line
 from neff.errors import NeffError
+from neff.torch_graph import errors
 from neff.torch_graph.decompositions import export_table
 from neff.torch_graph.kernels import recorded_kernels
 from neff.torch_graph.lowering import lowered_graph
 from neff.torch_graph.pytorch import Tensor, Tree, pytree, torch
+from neff.torch_graph.recurrent import right_states
 from neff.torch_trace import refusals
 from neff.torch_trace.graph import TracedGraph, Written
 from neff.torch_trace.state import FunctionState, attribute_signature, holds_tensors, random_states
@@ -172,12 +174,14 @@ def exported_program(module: Tree, arguments: tuple[Tree, ...], location: str) -
     """
     was_training = {submodule: submodule.training for submodule in module.modules()}
     try:
-        with warnings.catch_warnings(), torch.no_grad(), recorded_kernels(), _whole_stacks():
+        with warnings.catch_warnings(), torch.no_grad(), _right_programs():
             warnings.simplefilter("ignore")
             # A tensor that is passed twice would be one input of the graph.
             distinct = pytree.tree_map_only(torch.Tensor, _copied, arguments)
             program = torch.export.export(module, distinct, strict=False)
-            return program.run_decompositions(export_table())
+            decomposed = program.run_decompositions(export_table())
+            _check_kinds(program, decomposed, location)
+            return decomposed
     except NeffError:
         raise
     except Exception as error:
@@ -187,8 +191,31 @@ def exported_program(module: Tree, arguments: tuple[Tree, ...], location: str) -
             submodule.training = training
 
 
+def _check_kinds(program: Tree, decomposed: Tree, location: str) -> None:
+    """Refuse a decomposition that returns other shapes or dtypes than PyTorch's operators."""
+    for before, after in zip(_returned(program), _returned(decomposed), strict=True):
+        kinds = [_kind_of(getattr(node, "meta", {}).get("val")) for node in (before, after)]
+        if kinds[0] != kinds[1]:
+            lowered, expected = (str(kind) for kind in reversed(kinds))
+            raise errors.wrong_result(str(before.target), location, lowered, expected)
+
+
+def _returned(program: Tree) -> list[Tree]:
+    """Return the nodes of the results, or values that are no tensors."""
+    kinds: Tree = import_module("torch.export.graph_signature")
+    outputs = zip(program.graph_signature.output_specs, _output_node(program).args[0], strict=True)
+    return [node for spec, node in outputs if spec.kind is kinds.OutputKind.USER_OUTPUT]
+
+
 def _copied(tensor: Tensor) -> Tensor:
     return tensor.detach().clone()
+
+
+@contextmanager
+def _right_programs() -> Generator[None]:
+    """Let torch.export record kernels and whole stacks, and right states of LSTMs."""
+    with recorded_kernels(), _whole_stacks(), right_states():
+        yield
 
 
 @contextmanager

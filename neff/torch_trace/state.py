@@ -15,6 +15,8 @@ __all__ = ["FunctionState", "ModuleState", "attribute_signature", "holds_tensors
 
 
 _REGISTRIES = ("_parameters", "_buffers")
+_RECURRENT_COPIES = ("_flat_weights", "_flat_weight_refs")
+"""Lists of an RNN's parameters, which its call renews when they are others."""
 MAX_SIGNATURE_DEPTH = 3
 """Objects nested deeper in attributes of plain objects are not compared."""
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None))
@@ -114,6 +116,7 @@ def attribute_signature(
         for path, submodule in module.named_modules()
         for attributes in list(_attribute_tables(submodule))[-1 if by_identity else 0 :]
         for name, value in attributes.items()
+        if not (isinstance(submodule, torch.nn.RNNBase) and name in _RECURRENT_COPIES)
     }
 
 

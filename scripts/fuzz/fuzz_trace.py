@@ -1,12 +1,13 @@
 """PyTorch's operators traced with one set of values and run with another, beside the CPU.
 
 Usage: python scripts/fuzz/fuzz_trace.py [--seed N] [--count N] [--minutes M] [--keep FOLDER]
-       [--json FILE] [--lines FILE] [--operators NAMES] [--slice N]
+       [--json FILE] [--lines FILE] [--operators NAMES] [--slice N] [--export]
 
 Each seed is one operator of PyTorch's test database (``torch.testing``, with the package
 expecttest), in the order of their names: ``--count 700`` takes every one, ``--operators a,b`` those
 named, ``--slice N`` the same N in every run, from every category in turn. ``--lines`` appends one line of JSON for each operator as soon as it ran, and skips the
-operators that the file already holds. ``torch_neuronx.trace`` compiles it for the tensors of a sample; the results, and the inputs that
+operators that the file already holds. ``--export`` traces by torch.export
+(``inline_weights_to_neff=False``), which needs torch alone. ``torch_neuronx.trace`` compiles it for the tensors of a sample; the results, and the inputs that
 the operator writes, have to be torch's own for them and for tensors of the same shapes with other values, or the trace has to be refused with a code. Operators run in a
 child process, since a fault of torch_xla may end it. Exit code 1 when a result differs or is that of the
 examples, or the trace raises an error without a code.
@@ -86,12 +87,13 @@ def answers() -> None:
     warnings.simplefilter("ignore")
     operators = {op.formatted_name: op for op in op_db}
 
-    def answer(name: str) -> dict[str, Any]:
+    def answer(question: tuple[str, bool]) -> dict[str, Any]:
+        name, by_export = question
         if not name:
             return {"names": names()}
         outcomes, faults = Counter[str](), dict[str, str]()
         for sample, second in _pairs(operators[name]):
-            outcome, message = _traced(operators[name], sample, second)
+            outcome, message = _traced(operators[name], sample, second, by_export)
             outcomes[outcome] += 1
             if message:
                 faults.setdefault(outcome, message)
@@ -149,7 +151,7 @@ def _is_alike(first: Any, second: Any) -> bool:
     ) and first.numel() <= MAX_ELEMENTS
 
 
-def _traced(op: Any, sample: Any, second: Any) -> tuple[str, str]:
+def _traced(op: Any, sample: Any, second: Any, by_export: bool) -> tuple[str, str]:
     """(outcome, detail): correct, refused CODE, an error, or wrong."""
     import torch
     import torch_neuronx
@@ -174,7 +176,7 @@ def _traced(op: Any, sample: Any, second: Any) -> tuple[str, str]:
         return "no tensors", ""
     is_random = not torch.equal(state, torch.random.get_rng_state())
     try:
-        traced = torch_neuronx.trace(function, runs[0])
+        traced = torch_neuronx.trace(function, runs[0], inline_weights_to_neff=not by_export)
         results = [_results_and_inputs(traced, run) for run in runs]
     except Exception as error:
         code = getattr(error, "code", "")
@@ -238,10 +240,10 @@ class Lines:
                 file.write(json.dumps(row) + "\n")
 
 
-def row_of(child: Child, name: str) -> dict[str, Any]:
+def row_of(child: Child, name: str, by_export: bool) -> dict[str, Any]:
     """Run one operator."""
     start = time.monotonic()
-    answer = child.ask(name)
+    answer = child.ask((name, by_export))
     if "outcomes" not in answer:
         answer = {"outcomes": {"error": 1}, "faults": {"error": answer["error"]}}
     return {"operator": name, **answer, "seconds": round(time.monotonic() - start, 1)}
@@ -255,10 +257,11 @@ def main() -> int:
     driver.parser.add_argument(
         "--slice", type=int, default=0, help="so many, from every category in turn"
     )
+    driver.parser.add_argument("--export", action="store_true", help="trace by torch.export")
     options = driver.parse().options
     lines = Lines(options.lines)
     operators = [name for name in options.operators.split(",") if name]
-    categories = {} if operators else child.ask("")["names"]
+    categories = {} if operators else child.ask(("", options.export))["names"]
     if options.slice:
         operators = slice_of(categories, options.slice)
     operators = operators or sorted(categories)
@@ -269,7 +272,7 @@ def main() -> int:
         name = operators[seed]
         row = lines.row_of(name)
         if row is None:
-            row = row_of(child, name)
+            row = row_of(child, name, options.export)
             lines.append(row)
         outcomes.update(row["outcomes"])
         for outcome, message in row["faults"].items():

@@ -92,6 +92,9 @@ GRAPHS = """
             torch.testing.assert_close(have, want)
             print(have.stride() == want.stride())
         torch.testing.assert_close(x, y)
+    expanded = torch.compile(lambda x: (x + 1)[:, None].expand(2, 3, 2), backend="neuron")(torch.eye(2))
+    torch.testing.assert_close(expanded, (torch.eye(2) + 1)[:, None].expand(2, 3, 2))
+    assert expanded.stride(1) == 0
     folders = os.listdir(os.environ["TORCH_NEURONX_DEBUG_DIR"])
     files = {name for folder in folders
              for name in os.listdir(os.path.join(os.environ["TORCH_NEURONX_DEBUG_DIR"], folder))}

@@ -58,6 +58,25 @@ VALUES = """
     check(sample_kernels.nki_tensor_add, (x, x), (x, y), (y, y))
     check(lambda x, y: torch.relu(sample_kernels.nki_tensor_add(x, y)) * y, (x, x), (x, y))
 
+    check(lambda x: torch.meshgrid(x[0].float(), x[1].double().float(), indexing="ij"), a, a, b)
+    for kwargs in ({"ceil_mode": True}, {"padding": 1, "count_include_pad": False}, {"divisor_override": 3}):
+        pool = torch.nn.AvgPool2d(2, **kwargs)
+        check(lambda x, pool=pool: pool(x), *torch.randn(3, 1, 2, 5, 7))
+    check(lambda x: torch.nn.functional.adaptive_max_pool2d(x, (2, 3)), *torch.randn(3, 1, 2, 5, 7))
+    for layer in (torch.nn.LSTM(5, 3, 2, bidirectional=True), torch.nn.GRU(5, 3), torch.nn.RNN(5, 3)):
+        check(lambda x, layer=layer: layer(x), torch.randn(3, 2, 5), torch.randn(3, 2, 5))
+
+        class Last(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = layer
+
+            def forward(self, x):
+                values, state = self.layer(x)
+                return values, state[-1]
+
+        check(Last().eval(), torch.randn(3, 2, 5), *torch.randn(2, 3, 2, 5))
+
     class Counted(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -127,7 +146,15 @@ REFUSALS = """
     for func in (condition, number, array, drawn, python_drawn, masked, counted, accumulated):
         print(func.__name__, *refused(func, a))
     print("operator", refused(operator, a)[0])
-    for model in (Kept(), Numbered(), torch.nn.Sequential(Kept()), torch.nn.Sequential(Numbered())):
+    class Dropped(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.LSTM(5, 3, 2, dropout=0.5)
+
+        def forward(self, x):
+            return self.layer(x)[0]
+
+    for model in (Dropped(), Kept(), Numbered(), torch.nn.Sequential(Kept()), torch.nn.Sequential(Numbered())):
         try:
             traced(model, a)
         except Exception as error:
@@ -153,6 +180,7 @@ def test_refusals_at_their_line(run_script: Any) -> None:
         f"counted {state} 0",
         f"accumulated {state} 0",
         "operator NEFF-TORCH-OPERATOR",
+        "Dropped NEFF-TORCH-RANDOM",
         f"Kept {state}",
         f"Numbered {state}",
         f"Sequential {state}",
