@@ -237,3 +237,15 @@ def test_narrow_products_of_any_order_and_type(
             lambda x, y: jnp.einsum(subscripts, x, y, preferred_element_type=dtypes[1]),
             *arrays, tolerance=1e-5 if dtypes[0] == "float32" else 1e-2,
         )  # fmt: skip
+
+
+def test_a_mean_with_and_without_a_dimension_of_one_is_computed_once() -> None:
+    def variance_and_mean(x: Any) -> Any:
+        centered = x - jnp.mean(x, 0)
+        return centered, jnp.mean((x - jnp.mean(x, 0, keepdims=True)) ** 2, 0)
+
+    for seed in (1, 2):
+        record = Record()
+        check(variance_and_mean, some(80, 48, seed=seed), tolerance=1e-5, record=record)
+        members = [member.opcode for unit in record.units for member in unit.members]
+        assert members.count("subtract") == 1

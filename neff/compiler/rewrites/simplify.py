@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from neff.compiler.graph.nodes import Graph, Node
+import numpy as np
+
+from neff.compiler.graph.nodes import Graph, Node, derived
+from neff.compiler.graph.rows import same_elements, squeezed
+from neff.compiler.lowering.operations import ELEMENTWISE
 from neff.compiler.record import Record, Rewrite
 from neff.compiler.rewrites.rules import rewritten
 from nki_lang.base.dtypes import Array
@@ -43,8 +47,7 @@ def simplified(graph: Graph, level: int = 2, record: Record | None = None) -> Gr
             replacement, rule = rewritten(replacement, uses, level)
             if rule and record is not None:
                 record.rewrites.append(Rewrite(rule, node.name, node.place))
-            key = _key(replacement)
-            replacement = replacement if key is None else merged.setdefault(key, replacement)
+            replacement = _merged(replacement, merged)
             uses[id(replacement)] = uses.get(id(replacement), 0) + uses[id(node)] * (
                 replacement is not node
             )
@@ -61,6 +64,18 @@ def simplified(graph: Graph, level: int = 2, record: Record | None = None) -> Gr
     )
 
 
+def _merged(node: Node, merged: dict[Any, Node]) -> Node:
+    """Return the first node of equal value, as a reshape if its shape has other ones."""
+    key = _key(node)
+    if key is None:
+        return node
+    equal = merged.setdefault(key, node)
+    if equal.shape == node.shape:
+        return equal
+    reshaped = derived(node, "reshape", (equal,), node.shape)
+    return merged.setdefault((*key, node.shape), reshaped)
+
+
 def _with(node: Node, operands: tuple[Node, ...]) -> Node:
     if all(new is old for new, old in zip(operands, node.operands, strict=True)):
         return node
@@ -69,7 +84,11 @@ def _with(node: Node, operands: tuple[Node, ...]) -> Node:
 
 
 def _key(node: Node) -> Any:
-    """Return a key that is equal for nodes of equal value; None for a node that is never merged."""
+    """Return a key that is equal for nodes of equal value; None for a node that is never merged.
+
+    Dimensions of one element do not matter to elementwise operations: a mean is often there twice, with
+    and without them.
+    """
     fields: list[Any] = []
     for name, value in sorted(node.attributes.items()):
         if name == "value":
@@ -79,13 +98,30 @@ def _key(node: Node) -> Any:
             fields.append((array.dtype.str, array.shape, array.tobytes()))
         else:
             fields.append((name, value))
-    operands = tuple(id(operand) for operand in node.operands)
-    key = (node.opcode, operands, node.shape, node.element.name, *fields)
+    operands: tuple[Any, ...] = tuple(id(operand) for operand in node.operands)
+    shape = node.shape
+    if node.opcode in ELEMENTWISE:
+        operands, shape = tuple(map(_value_key, node.operands)), squeezed(shape)
+    elif node.opcode == "broadcast":
+        (operand,) = node.operands
+        wide = [dim for dim, n in enumerate(operand.shape) if n != 1]
+        operands = (_value_key(operand),)
+        dims: tuple[int, ...] = node.attributes["dimensions"]
+        fields = [tuple(dims[dim] for dim in wide)]
+    key = (node.opcode, operands, shape, node.element.name, *fields)
     try:
         hash(key)
     except TypeError:  # computations of scatters and lists: such nodes are rarely equal
         return None
     return key
+
+
+def _value_key(node: Node) -> Any:
+    """Return a key that is equal for nodes of the same elements, whatever ones their shape has."""
+    number = node.splat
+    if number is not None and node.size:
+        return node.element.name, np.asarray(number).tobytes()
+    return id(same_elements(node))
 
 
 def live(results: list[Node], parameters: list[Node]) -> list[Node]:
