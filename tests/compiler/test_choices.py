@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import hypothesis
 import hypothesis.strategies as st
 import jax
@@ -13,6 +16,7 @@ from jax import lax
 
 from neff.compiler import compile
 from neff.errors import NeffCompileError
+from neff.options import CompileOptions
 from tests.compiler.compiling import TARGETS, check, lowered, run, wide_types
 
 pytestmark = pytest.mark.jax
@@ -179,3 +183,15 @@ def test_random_bits(algorithm: str, shape: tuple[int, ...]) -> None:
     with wide_types():
         kind = getattr(lax.RandomAlgorithm, algorithm)
         check(lambda k: lax.rng_bit_generator(k, shape, algorithm=kind), state)
+
+
+@pytest.mark.parametrize("shape", [(390, 512), (70_001,)])
+def test_dropout_has_jax_bits_in_interleaved_tiles(shape: tuple[int, ...]) -> None:
+    def dropout(x: Any, seed: int) -> Any:
+        mask = jax.random.bernoulli(jax.random.key(seed), 0.9, x.shape)
+        return jnp.where(mask, x / 0.9, 0), jax.random.bits(jax.random.key(seed), (3, *x.shape))
+
+    for seed, target, cores in ((3, "trn1", 1), (4, "trn2", 2), (5, "trn3", 1)):
+        x = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+        options = CompileOptions(lnc=cores)
+        check(functools.partial(dropout, seed=seed), x, target=target, options=options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from neff.compiler.graph.views import View
 from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
+from neff.compiler.lowering.interleaving import interleaved, takes_turns
 from neff.compiler.lowering.origins import computing
 from neff.compiler.lowering.spreads import RowEmitter
 from neff.compiler.lowering.task import MAX_SPARSE_STEP, Port, Task, core_share
@@ -25,6 +27,9 @@ _MAX_COPY_ELEMENTS = 4096
 """Limit on the elements of a copy's tile in each partition; see
 :class:`neff.compiler.plans.Tuning`.
 """
+
+_MAX_INTERLEAVED = 4
+"""Tiles that are interleaved: fewer are not enough for both engines, more have short tiles."""
 
 _MAX_TEMPORARIES = 6
 """Tiles that the rule of an operation may need besides its operands."""
@@ -73,7 +78,8 @@ def group_task(
     dims = nest(_aligned(views))
     steps = [port.view.strides[-1] for port in ports.values() if port.view.shape]
     skipped_elements = sum(step - 1 for step in steps if 2 <= step <= MAX_SPARSE_STEP)
-    limit = _tile_limit(group, target, elements, skipped_elements)
+    at_once = 1 if in_place else _tiles_at_once(group, target)
+    limit = _tile_limit(group, target, elements, at_once, skipped_elements)
 
     facts = Facts(group.nodes, {id(node) for node, _ in group.outputs}, group.sources)
     numbers = target.generation >= 3
@@ -82,9 +88,14 @@ def group_task(
         constants: Constants = {}
         balance = Balance(target.generation >= 3)
         pieces = tiles(dims, limit, len(views))
-        for piece in core_share(pieces if in_place else stacked(pieces)):
-            emitter = RowEmitter(piece.partitions, 1, piece.elements, constants)
-            _Tile(group, piece, tensors, order, emitter).run(facts, numbers, balance)
+        tile_steps = (
+            _Tile(
+                group, piece, tensors, order,
+                RowEmitter(piece.partitions, 1, piece.elements, constants),
+            ).run(facts, numbers, balance)
+            for piece in core_share(pieces if in_place else stacked(pieces))
+        )  # fmt: skip
+        interleaved(tile_steps, at_once)
 
     return Task(name, reads, writes, body, facts.idioms, divides=True)
 
@@ -121,7 +132,8 @@ class _Tile:
         self._order = order
         self._emitter = emitter
 
-    def run(self, facts: Facts, numbers: bool, balance: Balance) -> None:
+    def run(self, facts: Facts, numbers: bool, balance: Balance) -> Iterator[None]:
+        """Load, compute, store; yield after each node."""
         stores: dict[int, list[tuple[int, Port]]] = {}
         for number, (node, port) in enumerate(self._group.outputs, start=len(self._order)):
             stores.setdefault(id(node), []).append((number, port))
@@ -133,6 +145,7 @@ class _Tile:
                     tensor = self._tensors[port.view.buffer]
                     tile = values.result(node)
                     store_value(self._emitter, tensor, port, self._piece, number, tile)
+            yield
 
     def _load(self, key: int) -> Value:
         source = self._group.inputs[key]
@@ -158,7 +171,14 @@ def _aligned(views: list[View]) -> list[View]:
     return aligned
 
 
-def _tile_limit(group: Group, target: Target, elements: int, skipped_elements: int) -> int:
+def _tiles_at_once(group: Group, target: Target) -> int:
+    """Return how many tiles are interleaved; on trn1 GpSimd and the vector engine share a port."""
+    return _MAX_INTERLEAVED if target.generation >= 3 and takes_turns(group.nodes) else 1
+
+
+def _tile_limit(
+    group: Group, target: Target, elements: int, at_once: int, skipped_elements: int
+) -> int:
     """Return the elements of a tile in each partition: a power of two.
 
     The tiles that are live at the same time fit into two thirds of SBUF; the last third holds loads and
@@ -167,7 +187,7 @@ def _tile_limit(group: Group, target: Target, elements: int, skipped_elements: i
     alive = _max_live_values(group) + skipped_elements
     if any(node.opcode not in _NO_TEMPORARY_OPCODES for node in group.nodes):
         alive += _MAX_TEMPORARIES
-    tile_elements = Budget(target).working_bytes() // (4 * alive)
+    tile_elements = Budget(target).working_bytes() // (4 * alive * at_once)
     return max(16, min(elements, 1 << (tile_elements.bit_length() - 1)))
 
 

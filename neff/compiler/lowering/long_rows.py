@@ -23,10 +23,11 @@ from neff.compiler.graph.types import held_as
 from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Constants, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
+from neff.compiler.lowering.interleaving import interleaved
 from neff.compiler.lowering.reaches import Reach
 from neff.compiler.lowering.reduction import REDUCERS, is_neutral
 from neff.compiler.lowering.row_groups import RowGroup
-from neff.compiler.lowering.rows import RowKernel, interleaved
+from neff.compiler.lowering.rows import RowKernel
 from neff.compiler.lowering.spreads import RowEmitter, Spread
 from neff.compiler.lowering.task import Port, Task, core_share, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable

@@ -11,6 +11,7 @@ import numpy as np
 from neff.compiler.assembly.budget import Budget
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import held_as
+from neff.compiler.lowering.interleaving import takes_turns
 from neff.compiler.lowering.operands import PSUM_COLUMNS
 from neff.compiler.lowering.over_rows import OverRows
 from neff.compiler.lowering.reaches import Reach
@@ -86,7 +87,12 @@ class RowGroup:
         return len(Reach(self.rows, port).columns) <= (max_dims or DMA_DIMENSIONS - 1)
 
     def alive(self) -> int:
-        """Return the largest number of bytes of a partition that one row of a tile occupies."""
+        """Return the largest number of bytes of a partition that one row of a tile occupies.
+
+        Numbers count as rows, except in a unit of integers, whose many numbers would leave no room to
+        interleave its tiles.
+        """
+        exact = takes_turns(self.nodes)
         last: dict[int, int] = {}
         size: dict[int, int] = {}
         for number, node in enumerate(self.nodes):
@@ -94,6 +100,8 @@ class RowGroup:
                 key = self.sources[id(operand)][0]
                 last[key] = number
                 size.setdefault(key, self._cut(operand.shape) * held_as(operand).tile.itemsize)
+                if exact and not isinstance(self.inputs.get(key), Port | None):
+                    size[key] = 0
             columns = 0 if id(node) in self.sums | self.over else self._cut(node.shape)
             size[id(node)] = columns * held_as(node).tile.itemsize
             last.setdefault(id(node), number)
@@ -105,7 +113,8 @@ class RowGroup:
             }
             max_bytes = max(max_bytes, sum(size[key] for key in live))
             live = {key for key in live if last.get(key, -1) > number}
-        if any(node.opcode not in _NO_TEMPORARY_OPCODES for node in self.nodes):
+        simple = _NO_TEMPORARY_OPCODES | (_BIT_OPCODES if exact else frozenset[str]())
+        if any(node.opcode not in simple for node in self.nodes):
             max_bytes += _MAX_TEMPORARIES * 4 * min(self.widest, self.block or self.widest)
         return max_bytes
 
@@ -140,6 +149,10 @@ _NO_TEMPORARY_OPCODES = frozenset(
      "tanh", "log", "logistic", "sqrt", "rsqrt", "erf", "abs", "and", "or", "xor", "not", "select",
      "clamp", "convert", "compare", "reduce", "dot", "gelu", "gelu-tanh", "silu", "rearranged-row"}
 )  # fmt: skip
+
+
+_BIT_OPCODES = frozenset({"bitcast-convert", "shift-left", "shift-right-logical"})
+"""Operations by a number that need no temporary tile."""
 
 
 def fits(group: RowGroup, target: Target, resident: int = 0) -> bool:

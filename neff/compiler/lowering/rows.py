@@ -29,6 +29,7 @@ from neff.compiler.graph.views import Dim, merge
 from neff.compiler.lowering.balance import Balance
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.expressions import Evaluator, Facts
+from neff.compiler.lowering.interleaving import interleaved
 from neff.compiler.lowering.loads import Loads
 from neff.compiler.lowering.operands import PSUM_COLUMNS, Matrix, blocks, transposed_blocks
 from neff.compiler.lowering.origins import computing
@@ -44,7 +45,7 @@ from neff.compiler.lowering.tiling import PARTITIONS, Piece, affordable, tiles
 from neff.compiler.plans import Tuning
 from nki_lang.base.targets import Target
 
-__all__ = ["RowKernel", "interleaved", "rows_task"]
+__all__ = ["RowKernel", "rows_task"]
 
 _MIN_LONG_ROW_ELEMENTS = 512
 """Rows at least this long get a tile of their own: row values are then operands of instructions."""
@@ -283,22 +284,6 @@ class _Left:
     offset: int
     count: int
     tiles: list[Tile]
-
-
-def interleaved(blocks: Iterator[Iterator[None]], depth: int) -> None:
-    """Run generators, ``depth`` at a time, each one step later than the one that began before
-    it.
-    """
-    under_way: list[Iterator[None]] = []
-    has_more = True
-    while has_more or under_way:
-        if has_more and len(under_way) < depth:
-            block = next(blocks, None)
-            if block is None:
-                has_more = False
-            else:
-                under_way.insert(0, block)
-        under_way = [block for block in under_way if next(block, block) is not block]
 
 
 class _RowTile:

@@ -18,8 +18,8 @@ from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import Dim, View, merge, row_major
 from neff.compiler.lowering.emitter import Constants, Emitter, Tile
+from neff.compiler.lowering.interleaving import interleaved
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.rows import interleaved
 from neff.compiler.lowering.task import Port, Task, core_share, window
 from neff.compiler.lowering.tiling import PARTITIONS, Piece, tiles
 from nki_lang.base.dtypes import BY_NAME, DType
