@@ -20,6 +20,7 @@ from neff.compiler.lowering.attention import F32, Spec, attention_task
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.task import Port
 from neff.compiler.record import Record
+from neff.compiler.rewrites import attention as rule
 from neff.options import CompileOptions
 from neff.program import Variable
 from nki_lang.base.targets import TARGETS as BY_TARGET
@@ -29,6 +30,12 @@ pytestmark = pytest.mark.jax
 
 Array = np.ndarray[Any, Any]
 BF16 = ml_dtypes.bfloat16
+
+
+@pytest.fixture
+def any_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let short attention be the kernel too, which a unit over rows computes as fast."""
+    monkeypatch.setattr(rule, "_MIN_SCORES", {"bf16": 128 * 128, "f32": 128 * 128})
 
 
 def arrays(dtype: Any, *shapes: tuple[int, ...], seed: int = 0, spread: float = 1.0) -> list[Array]:
@@ -88,6 +95,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.usefixtures("any_length")
 @pytest.mark.parametrize("dtype", (np.float32, BF16), ids=("float32", "bfloat16"))
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(name: str, dtype: Any) -> None:
@@ -96,6 +104,7 @@ def test_numbers(name: str, dtype: Any) -> None:
         assert is_one_kernel(function, arrays(dtype, *shapes, seed=seed, spread=spread))
 
 
+@pytest.mark.usefixtures("any_length")
 @pytest.mark.parametrize("target", ("trn1", "trn3"))
 @pytest.mark.parametrize("dtype", (np.float32, BF16), ids=("float32", "bfloat16"))
 def test_targets_and_levels(target: str, dtype: Any) -> None:
@@ -108,6 +117,11 @@ def test_targets_and_levels(target: str, dtype: Any) -> None:
 def test_both_cores() -> None:
     options = CompileOptions(lnc=2)
     assert is_one_kernel(causal, arrays(BF16, *heads(520)), options=options)
+
+
+def test_short_attention_stays_a_unit_over_rows() -> None:
+    for dtype, length in ((BF16, 255), (np.float32, 600)):
+        assert not is_one_kernel(causal, arrays(dtype, *heads(length, groups=1, count=1, depth=16)))
 
 
 def reference(q: Any, k: Any, v: Any, spec: Spec) -> Array:

@@ -47,8 +47,9 @@ _MIN_SCALE = 1e-20
 _MAX_DEPTH = 512
 """Depth of the queries and columns of the values that fit on chip with the scores."""
 
-_MIN_SCORES = 128 * 128
-"""Fewer scores than that fill one tile, which a unit over rows computes as fast."""
+_MIN_SCORES = {"bf16": 256 * 256, "f32": 1280 * 1280}
+"""Scores of a batch index, by the type of the values: with fewer, a unit over rows is as fast in the
+timing model (trn2, heads of 64 columns). Exponentials of four bytes are transposed in PSUM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +320,9 @@ def _replacement(node: Node, side: int, product: _Walk, pattern: _Pattern) -> No
     key_side = wide.index(keyed)
     band, query = _band(pattern, rows)
     extents = [probabilities.shape[axis] for axis in (query, pattern.key)]
-    if band is None or not band.leaves_no_row_empty(*extents) or prod(extents) < _MIN_SCORES:
+    if band is None or not band.leaves_no_row_empty(*extents):
+        return None
+    if prod(extents) < _MIN_SCORES[node.operands[1 - side].element.name]:
         return None
     if not _MIN_SCALE < pattern.scale < np.inf:
         return None
