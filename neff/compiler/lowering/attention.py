@@ -27,7 +27,7 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.bands import Band
 from neff.compiler.graph.nodes import Node
-from neff.compiler.lowering.emitter import Tile
+from neff.compiler.lowering.emitter import Tile, Value
 from neff.compiler.lowering.families import tile_type
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.operands import Matrix, blocks, transpose_into
@@ -286,9 +286,9 @@ class _Tile:
     first: int
     count: int
     column: int
-    bias: Tile = None
-    total: Tile = None
-    result: Tile = None
+    bias: Value = None
+    total: Value = None
+    result: Value = None
 
     @property
     def queries(self) -> range:
@@ -308,7 +308,7 @@ class _Part:
 
     tile: _Tile
     keys: range
-    correction: Tile
+    correction: Tile | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +390,7 @@ class _Group:
             sums = _Sums(parts, transposed, span, loaded, span is spans[-1])
             kernel.later.after(_TILES_TO_SUM, partial(self._sum, sums))
 
-    def _exponentials(self, tile: _Tile, keys: range, loaded: _Keys) -> tuple[Tile, Tile]:
+    def _exponentials(self, tile: _Tile, keys: range, loaded: _Keys) -> tuple[Tile, Tile | None]:
         """Return the exponentials of a tile's scores with some keys, (queries, keys), and the
         correction of what was summed before.
         """
@@ -455,7 +455,7 @@ class _Group:
                 )
         return total
 
-    def _bias(self, tile: _Tile, maxima: list[Tile]) -> tuple[Tile, Tile]:
+    def _bias(self, tile: _Tile, maxima: list[Tile]) -> tuple[Tile, Tile | None]:
         """Return ``-scale * maximum``, and the correction of what was summed before."""
         shape, spec = (tile.count, 1), self._spec
         greatest = maxima[0]

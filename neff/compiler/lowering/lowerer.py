@@ -219,7 +219,7 @@ class Lowerer:
         else:
             self.call(copy_task("copy", read, write), node)
 
-    def fill(self, target: View, value: np.generic, node: Node) -> None:
+    def fill(self, target: View, value: np.generic | int, node: Node) -> None:
         """Fill a view with a number."""
         self.call(fill_task("fill", self.port(target), value), node)
 

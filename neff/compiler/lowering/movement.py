@@ -32,7 +32,7 @@ def iota_task(name: str, target: Port) -> Task:
     return Task(name, [], [target.view.buffer], body)
 
 
-def fill_task(name: str, target: Port, value: np.generic) -> Task:
+def fill_task(name: str, target: Port, value: np.generic | int) -> Task:
     """Return a kernel that writes one number everywhere."""
 
     def body(tensors: dict[str, Tile]) -> None:
