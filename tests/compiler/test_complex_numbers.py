@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import hlo_tools
 from neff.compiler import compile
 from neff.options import CompileOptions
 from tests.compiler.compiling import TARGETS, check, lowered, run
@@ -171,3 +172,42 @@ TRANSFORMS: dict[str, Function] = {
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms(name: str, seed: int) -> None:
     check(TRANSFORMS[name], numbers(seed, 3, 6, 9), tolerance=2e-5)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_cholesky_factors(lower: bool) -> None:
+    a = numbers(3, 2, 5, 5)
+    a = a @ a.conj().transpose(0, 2, 1) + 4 * np.eye(5, dtype=np.complex64)
+    text = f"""HloModule m
+ENTRY e {{ a = c64[2,5,5] parameter(0)
+  ROOT f = c64[2,5,5] cholesky(a), lower={str(lower).lower()} }}"""
+    (factor,) = run(compile(hlo_tools.load(text.encode()), target="trn2"), [a])
+    expected = np.linalg.cholesky(a)
+    factor = np.tril(factor) if lower else np.triu(factor).conj().transpose(0, 2, 1)
+    np.testing.assert_allclose(factor, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("operation", ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize(
+    ("lower", "unit"), [(True, False), (True, True), (False, True), (False, False)]
+)
+def test_triangular_systems(operation: str, left: bool, lower: bool, unit: bool) -> None:
+    a = numbers(4, 2, 4, 4) + 3 * np.eye(4, dtype=np.complex64)
+    b = numbers(5, 2, *((4, 3) if left else (3, 4)))
+    shape = ",".join(map(str, b.shape))
+    text = f"""HloModule m
+ENTRY e {{ a = c64[2,4,4] parameter(0)
+  b = c64[{shape}] parameter(1)
+  ROOT x = c64[{shape}] triangular-solve(a, b), left_side={str(left).lower()},
+    lower={str(lower).lower()}, unit_diagonal={str(unit).lower()}, transpose_a={operation} }}"""
+    (x,) = run(compile(hlo_tools.load(text.encode()), target="trn2"), [a, b])
+    matrix = np.tril(a) if lower else np.triu(a)
+    if unit:
+        index = np.arange(4)
+        matrix[:, index, index] = 1
+    matrix = {
+        "NO_TRANSPOSE": matrix, "TRANSPOSE": matrix.transpose(0, 2, 1),
+        "ADJOINT": matrix.conj().transpose(0, 2, 1),
+    }[operation]  # fmt: skip
+    np.testing.assert_allclose(matrix @ x if left else x @ matrix, b, atol=3e-5)

@@ -37,7 +37,7 @@ repeated { a = s32[] parameter(0)
 """
 
 _KINDS = {
-    "NEFF-COMPLEX": "x = c64[2,2] parameter(0)\n ROOT r = c64[2,2] cholesky(x), lower=true",
+    "NEFF-COMPLEX": 'x = c64[2,2] parameter(0)\n ROOT r = c64[2,2] custom-call(x), custom_call_target="TopK"',
     "NEFF-F64": "x = f64[2] parameter(0)\n ROOT r = f64[2] add(x, x)",
     "NEFF-DTYPE": "x = f4e2m1fn[2] parameter(0)\n ROOT r = f4e2m1fn[2] add(x, x)",
     "NEFF-INT64": "x = s64[2] parameter(0)\n ROOT r = s64[2] mulhi(x, x)",

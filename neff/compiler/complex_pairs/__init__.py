@@ -5,6 +5,7 @@ stages, in order:
 
 * ``arrays``: real arrays with operators, from which formulas are written;
 * ``functions``: functions of complex numbers; ``fourier``: Fourier transforms as matrix products;
+  ``triangular``: Cholesky factors and triangular systems;
 * ``operations``: the rule of each opcode;
 * ``regions``: computations that are applied to scalars, whose parameters become two each;
 * ``interface``: the entry, whose inputs and outputs keep the layout of complex numbers in memory;

@@ -17,6 +17,7 @@ from hlo_tools.types.shape import Shape, array_shape
 from neff.compiler.complex_pairs.arrays import REAL_ELEMENTS, Pair, RealArray
 from neff.compiler.complex_pairs.fourier import transform
 from neff.compiler.complex_pairs.functions import BINARY, UNARY, equal, modulus, unequal
+from neff.compiler.complex_pairs.triangular import cholesky, triangular_solve
 from neff.compiler.importing.computations import single_op
 
 __all__ = ["RULES", "Argument", "copy_fields", "real_shape"]
@@ -200,12 +201,25 @@ def _fft(inst: Instruction, operands: list[Argument]) -> Argument:
     return transform(inst, RealArray(operand, inst), None)
 
 
+def _cholesky(inst: Instruction, operands: list[Argument]) -> Argument:
+    (z,) = operands
+    assert isinstance(z, Pair)
+    return cholesky(inst, z)
+
+
+def _triangular_solve(inst: Instruction, operands: list[Argument]) -> Argument:
+    a, b = operands
+    assert isinstance(a, Pair) and isinstance(b, Pair)
+    return triangular_solve(inst, a, b)
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_MOVEMENTS, _moved),
     **dict.fromkeys(_SUMS, _sum),
     **dict.fromkeys(UNARY, _unary),
     **dict.fromkeys(BINARY, _binary),
     "abs": _abs,
+    "cholesky": _cholesky,
     "compare": _compare,
     "complex": _complex,
     "constant": _constant,
@@ -216,5 +230,6 @@ RULES: dict[str, Rule] = {
     "imag": _imag,
     "iota": _iota,
     "real": _real,
+    "triangular-solve": _triangular_solve,
 }
 """Opcode -> its rule; other opcodes have no form in parts."""
