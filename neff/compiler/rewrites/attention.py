@@ -38,8 +38,9 @@ Uses = dict[int, int]
 
 _FLOATS = frozenset({"f32", "bf16"})
 
-_MAX_FILL = -1e9
-"""A masked score at most this small has the exponential 0: scores of products are not smaller."""
+_MAX_FILL = -9.9e8
+"""A masked score at most this small (-1e9, in bfloat16, too) has the exponential 0: scores of products
+are not smaller."""
 
 _MIN_SCALE = 1e-20
 """A smaller factor of the scores would lift masked ones, which the kernel sets to -3e38."""
