@@ -252,8 +252,9 @@ UNCOVERED = {
                     "NEFF-CUSTOM-CALL", "custom call to 'Other'"),
     "float64": ("y = f64[4,4]{1,0} convert(x)\n ROOT r = f64[4,4]{1,0} add(y, y)" + PLACE,
                 "NEFF-F64", "no float64 arithmetic"),
-    "complex": ("ROOT y = c64[4,4]{1,0} convert(x)" + PLACE,
-                "NEFF-", "c64"),
+    "complex": ("y = c64[4,4]{1,0} convert(x)\n"
+                'ROOT z = c64[4,4]{1,0} custom-call(y), custom_call_target="Foreign"' + PLACE,
+                "NEFF-COMPLEX", "custom-call of complex numbers"),
 }  # fmt: skip
 
 

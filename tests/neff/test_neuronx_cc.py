@@ -139,7 +139,10 @@ def test_levels_and_log_file(folder: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        (UNARY.format("c64", "negate"), "NCC_EVRF004"),
+        (
+            UNARY.format("c64", "negate").replace("negate(x)", "atan2(x, x)"),
+            "NCC_EVRF004",
+        ),
         (UNARY.format("f64", "negate"), "NCC_ESPP004"),
         (DENSE.replace("f32[64,32]", "f32[64,31]"), "NCC_EVRF064"),
         (
@@ -190,7 +193,7 @@ def test_operators(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"Abs", "Add", "DotGeneral", "Rsqrt", "RngBitGenerator", "Tanh", "Cholesky"} <= set(
         names
     )
-    assert not {"Fft", "Copy", "Fusion"} & set(names)
+    assert not {"Copy", "Fusion", "RaggedAllToAll"} & set(names)
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from nki_lang.base.dtypes import Array
 __all__ = ["Graph", "Node", "derived", "sliced", "uncovered"]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """One operation with one array as its result.
 
@@ -66,6 +66,10 @@ class Node:
     def describe(self) -> str:
         """``f32[2,3] add.4``: what messages call it."""
         return f"{self.element}[{','.join(map(str, self.shape))}] {self.opcode} {self.name}"
+
+    def __repr__(self) -> str:
+        """Return the description; operands share operands, so all of them would be endless."""
+        return f"<Node {self.describe()}>"
 
     def like(self, opcode: str, *operands: Node, element: str = "", **attributes: Any) -> Node:
         """A node of this one's shape and place, for rewrites."""
