@@ -23,6 +23,7 @@ __all__ = [
     "broadcast",
     "chosen",
     "clamped",
+    "complex_numbers",
     "concatenated",
     "converted",
     "convolution",
@@ -48,6 +49,7 @@ __all__ = [
     "sliced",
     "sort",
     "topk",
+    "transformed",
     "transposed",
     "windowed",
 ]
@@ -425,4 +427,33 @@ def factored_by_reflections(dtype: str, shape: Shape) -> str:
     return module(
         f"""x = {matrix} parameter(0)
         ROOT r = ({matrix}, {scales}) custom-call(x), custom_call_target="Qr\""""
+    )
+
+
+def _as_complex(dtype: str, shape: Shape) -> str:
+    real, paired = typed("f32", shape), typed("c64", shape)
+    return f"""x = {typed(dtype, shape)} parameter(0)
+        f = {real} convert(x)
+        g = {real} negate(f)
+        c = {paired} complex(f, g)
+        z = {paired} multiply(c, c)"""
+
+
+def complex_numbers(opcode: str) -> Maker:
+    """A square, or one of its parts."""
+
+    def make(dtype: str, shape: Shape) -> str:
+        lines = _as_complex(dtype, shape)
+        if opcode == "complex":
+            return module(f"{lines}\n        ROOT r = {typed('c64', shape)} copy(z)")
+        return module(f"{lines}\n        ROOT r = {typed('f32', shape)} {opcode}(z)")
+
+    return make
+
+
+def transformed(dtype: str, shape: Shape) -> str:
+    """A Fourier transform along the last axis."""
+    return module(
+        f"""{_as_complex(dtype, shape)}
+        ROOT r = {typed("c64", shape)} fft(z), fft_type=FFT, fft_length={{{shape[-1]}}}"""
     )
