@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from hlo_tools.cli.shared import completion, console
 from hlo_tools.cli.shared.failures import report
 from hlo_tools.cli.shared.findings import FORMATS, Report, RuleText, print_findings
 from hlo_tools.cli.shared.inputs import look_at_each, module_files
+from hlo_tools.cli.shared.option_groups import OptionGroup
 from hlo_tools.cli.shared.options import ExitZero, FindingsFormat, FindingsJson
 from hlo_tools.errors import HloError
 from hlo_tools.ir.module import Module
@@ -61,17 +63,25 @@ Strict = Annotated[
 Unbounded = Annotated[bool, typer.Option("--unbounded", help="Dimensions may have no bound.")]
 
 
+@dataclass(frozen=True, slots=True)
+class Strictness(OptionGroup):
+    """The checks that a module may skip, or that are made on request."""
+
+    layout_sensitive: Layouts = False
+    deadlocks: Deadlocks = False
+    mixed_precision: MixedPrecision = False
+    unbounded: Unbounded = False
+    strict: Strict = False
+
+
 def command(
     files: Annotated[list[str], typer.Argument(help="Modules, folders, or - for standard input.")],
     form: FindingsFormat = "text",
     as_json: FindingsJson = False,
     exit_zero: ExitZero = False,
     backend: BackendName = AUTOMATIC,
-    layout_sensitive: Layouts = False,
-    deadlocks: Deadlocks = False,
-    mixed_precision: MixedPrecision = False,
-    unbounded: Unbounded = False,
-    strict: Strict = False,
+    *,
+    strictness: Strictness,
     replicas: Annotated[
         int, typer.Option("--replicas", help="Replicas of the program; 1: not known.", min=1)
     ] = 1,
@@ -106,8 +116,8 @@ def command(
     if backend not in (AUTOMATIC, *BACKENDS):
         raise typer.BadParameter(f"--backend takes {AUTOMATIC}, {', '.join(BACKENDS)}")
     options = Options(
-        backend=backend, layout_sensitive=layout_sensitive, deadlocks=deadlocks, mixed_precision=mixed_precision,
-        unbounded=unbounded, strict=strict, replicas=replicas, partitions=partitions, **_further(also),
+        backend=backend, replicas=replicas, partitions=partitions,
+        **asdict(strictness), **_further(also),
     )  # fmt: skip
     shown, findings, unread = look_at_each(paths, lambda module: _of_module(module, options))
     texts = {finding.code: _KERNEL_FILE for finding in findings}

@@ -31,6 +31,13 @@ def test_what_a_dump_has_beside_modules_is_left_out(folder: Path) -> None:
     assert names == ["a.before_optimizations.txt", "b.after.hlo.pb"]
 
 
+def test_a_damaged_text_is_not_left_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "c.hlo").write_text("no module")
+    assert main(["verify", str(folder)]) == 3
+    error = capsys.readouterr().err
+    assert "error[HLO-NOT-HLO]" in error and "c.hlo: this is text without HLO" in error
+
+
 @pytest.mark.parametrize("command", [["verify"], ["lint", "--target", "trn2"]])
 def test_files_that_cannot_be_read_come_last(
     command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]

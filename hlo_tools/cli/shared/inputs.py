@@ -31,7 +31,8 @@ __all__ = [
 
 Found = TypeVar("Found")
 
-SUFFIXES = (".pb", ".hlo", ".pb.gz", ".pb.zst", ".hlo.gz", ".hlo.zst", ".hlo.txt")
+_TEXT_SUFFIXES = (".hlo", ".hlo.gz", ".hlo.zst", ".hlo.txt")
+SUFFIXES = (".pb", ".pb.gz", ".pb.zst", *_TEXT_SUFFIXES)
 _TEXT = re.compile(rb"(?:\s|//[^\n]*\n)*(?:HloModule\s|hlo_module\s*\{)")
 _HEAD = 1 << 12
 """Bytes in which a text shows that it is HLO."""
@@ -195,13 +196,14 @@ def module_files(name: str) -> list[str]:
 def _is_module(path: Path) -> bool:
     """Return True if a file of a folder is to be read: a damaged module is, another message is not.
 
-    XLA's dumps put messages of other kinds beside modules, and the modules' text into ``.txt``.
+    XLA's dumps put messages of other kinds (``.pb``) beside modules, and the modules' text into
+    ``.txt``. A name that ends in ``.hlo`` promises a module, whatever the file contains.
     """
     if path.name.startswith(".") or not path.is_file():
         return False
     try:
         if path.name.endswith(SUFFIXES):
-            return not _is_something_else(path)
+            return path.name.endswith(_TEXT_SUFFIXES) or not _is_something_else(path)
         if path.suffix == ".txt":
             with open(path, "rb") as stream:
                 return _TEXT.match(stream.read(_HEAD)) is not None
