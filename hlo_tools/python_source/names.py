@@ -9,7 +9,7 @@ import re
 __all__ = ["Names", "identifier", "printable"]
 
 _FOREIGN = re.compile(r"[^0-9A-Za-z_]+")
-_TAKEN = frozenset({*keyword.kwlist, *keyword.softkwlist, *dir(builtins)})
+_PYTHON_NAMES = frozenset({*keyword.kwlist, *keyword.softkwlist, *dir(builtins)})
 """Names that a generated file never gives to anything."""
 
 
@@ -36,7 +36,7 @@ class Names:
     __slots__ = ("_next_number", "_taken")
 
     def __init__(self, reserved: frozenset[str]) -> None:
-        self._taken = set(reserved | _TAKEN)
+        self._taken = set(reserved | _PYTHON_NAMES)
         self._next_number: dict[str, int] = {}
 
     def unique(self, text: str) -> str:

@@ -1,7 +1,7 @@
 """Recurrent layers: PyTorch's decompositions, where they are right.
 
-Those of torch 2.9 to 2.13 return the final states of an LSTM with a dimension too many for batches, from
-tensors without data too, and leave out the dropout between layers (torch/_decomp/decompositions.py,
+The decompositions of torch 2.9 to 2.13 give the final states of a batched LSTM one dimension too many,
+also for tensors without data, and leave out the dropout between layers (torch/_decomp/decompositions.py,
 ``one_layer_lstm`` and ``_rnn_helper``).
 """
 

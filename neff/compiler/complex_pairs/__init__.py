@@ -3,7 +3,7 @@
 A complex array becomes two real arrays of its shape: the real parts and the imaginary parts. The
 stages, in order:
 
-* ``arrays``: real arrays with operators, from which formulas are written;
+* ``arrays``: real arrays with operators, from which formulas are written; ``shaping``: their shapes;
 * ``functions``: functions of complex numbers; ``fourier``: Fourier transforms as matrix products;
   ``triangular``: Cholesky factors and triangular systems;
 * ``operations``: the rule of each opcode;

@@ -8,8 +8,6 @@ transforms of a power of two compute (Bluestein).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from hlo_tools.ir.instruction import Instruction
@@ -17,6 +15,7 @@ from hlo_tools.rewrite.emitting import constant, plain
 from hlo_tools.types.shape import array_shape
 from neff.compiler.complex_pairs.arrays import Pair, RealArray
 from neff.compiler.complex_pairs.functions import product
+from neff.compiler.complex_pairs.shaping import joined, padded, reshaped, sliced, transposed
 from nki_lang.base.dtypes import Array
 
 __all__ = ["transform"]
@@ -50,7 +49,7 @@ def transform(inst: Instruction, real: RealArray, imag: RealArray | None) -> Pai
     z = _along(real, imag, axes[-1], inverse=kind == _IFFT)
     if kind == _RFFT:
         half = lengths[-1] // 2 + 1
-        z = Pair(_sliced(z.real, 0, half), _sliced(z.imag, 0, half))
+        z = Pair(sliced(z.real, -1, 0, half), sliced(z.imag, -1, 0, half))
     for axis in reversed(axes[:-1]):
         z = _along(z.real, z.imag, axis, inverse=kind == _IFFT)
     return z
@@ -61,8 +60,8 @@ def _mirrored(z: Pair, length: int) -> tuple[RealArray, RealArray]:
     mirrored = length - z.real.shape.dimensions[-1]
     if not mirrored:
         return z.real, z.imag
-    halves = [_reversed(_sliced(component, 1, 1 + mirrored)) for component in (z.real, z.imag)]
-    return _joined([z.real, halves[0]]), _joined([z.imag, -halves[1]])
+    halves = [_reversed(sliced(component, -1, 1, 1 + mirrored)) for component in (z.real, z.imag)]
+    return joined([z.real, halves[0]], -1), joined([z.imag, -halves[1]], -1)
 
 
 def _along(real: RealArray, imag: RealArray | None, axis: int, *, inverse: bool) -> Pair:
@@ -71,9 +70,9 @@ def _along(real: RealArray, imag: RealArray | None, axis: int, *, inverse: bool)
     order = [*(number for number in range(rank) if number != axis), axis]
     back = [order.index(number) for number in range(rank)]
     length = real.shape.dimensions[axis]
-    moved_imag = None if imag is None else _transposed(imag, order)
-    rows = _transform_rows(_transposed(real, order), moved_imag, 1 if inverse else -1)
-    z = Pair(_transposed(rows.real, back), _transposed(rows.imag, back))
+    moved_imag = None if imag is None else transposed(imag, order)
+    rows = _transform_rows(transposed(real, order), moved_imag, 1 if inverse else -1)
+    z = Pair(transposed(rows.real, back), transposed(rows.imag, back))
     return Pair(z.real * (1 / length), z.imag * (1 / length)) if inverse else z
 
 
@@ -106,7 +105,7 @@ def _divided(real: RealArray, imag: RealArray | None, rows: int, sign: int) -> P
     columns = length // rows
     # element j1 * columns + j2 is in row j1 and column j2; columns are transformed first
     matrix = [*outer, rows, columns]
-    components = [_turned(_reshaped(component, matrix)) for component in _present(real, imag)]
+    components = [_turned(reshaped(component, matrix)) for component in _present(real, imag)]
     z = _multiplied(
         components[0], None if imag is None else components[1], rows, sign
     )  # (..., j2, k1)
@@ -115,7 +114,7 @@ def _divided(real: RealArray, imag: RealArray | None, rows: int, sign: int) -> P
     z = Pair(_turned(z.real), _turned(z.imag))  # (..., k1, j2)
     z = _transform_rows(z.real, z.imag, sign)  # (..., k1, k2)
     # output k1 + rows * k2 is read column by column
-    results = [_reshaped(_turned(component), [*outer, length]) for component in (z.real, z.imag)]
+    results = [reshaped(_turned(component), [*outer, length]) for component in (z.real, z.imag)]
     return Pair(*results)
 
 
@@ -125,20 +124,20 @@ def _convolved(real: RealArray, imag: RealArray | None, sign: int) -> Pair:
     With chirp c(j) = exp(sign pi i j^2 / n) the result is c(k) sum_j x(j) c(j) conj(c(k - j)).
     """
     length = real.shape.dimensions[-1]
-    padded = 1 << (2 * length - 2).bit_length()
+    extent = 1 << (2 * length - 2).bit_length()
     numbers = np.arange(length)
     chirp = _roots(numbers * numbers % (2 * length), 2 * length, sign)
-    kernel = np.zeros(padded, np.complex128)
+    kernel = np.zeros(extent, np.complex128)
     kernel[:length] = np.conj(chirp)
-    kernel[padded - length + 1 :] = np.conj(chirp[:0:-1])
-    spectrum = np.fft.fft(kernel) / padded
+    kernel[extent - length + 1 :] = np.conj(chirp[:0:-1])
+    spectrum = np.fft.fft(kernel) / extent
     z = Pair(real, real.filled(0.0) if imag is None else imag)
     z = product(z, _constants(real, chirp))
-    z = Pair(_padded(z.real, padded), _padded(z.imag, padded))
+    z = Pair(padded(z.real, -1, extent), padded(z.imag, -1, extent))
     z = _transform_rows(z.real, z.imag, -1)
     z = product(z, _constants(z.real, spectrum))
     z = _transform_rows(z.real, z.imag, 1)
-    z = Pair(_sliced(z.real, 0, length), _sliced(z.imag, 0, length))
+    z = Pair(sliced(z.real, -1, 0, length), sliced(z.imag, -1, 0, length))
     return product(z, _constants(z.real, chirp))
 
 
@@ -152,7 +151,7 @@ def _multiplied(real: RealArray, imag: RealArray | None, length: int, sign: int)
     rows = real
     if imag is not None:
         matrix = np.concatenate([matrix, np.concatenate([-roots.imag, roots.real], axis=1)])
-        rows = _joined([real, imag])
+        rows = joined([real, imag], -1)
     *outer, _ = real.shape.dimensions
     element = real.shape.element.name
     weights = constant(
@@ -164,7 +163,7 @@ def _multiplied(real: RealArray, imag: RealArray | None, length: int, sign: int)
     numbers.lhs_contracting_dimensions.append(len(outer))
     numbers.rhs_contracting_dimensions.append(0)
     products = RealArray(result, real.source)
-    return Pair(_sliced(products, 0, length), _sliced(products, length, 2 * length))
+    return Pair(sliced(products, -1, 0, length), sliced(products, -1, length, 2 * length))
 
 
 def _roots(exponents: Array, length: int, sign: int) -> Array:
@@ -190,64 +189,13 @@ def _present(real: RealArray, imag: RealArray | None) -> list[RealArray]:
     return [real] if imag is None else [real, imag]
 
 
-def _shaped(array: RealArray, opcode: str, sizes: Sequence[int], **fields: object) -> RealArray:
-    shape = array_shape(array.shape.element, sizes)
-    return RealArray(plain(array.source, opcode, shape, [array.view], **fields), array.source)
-
-
-def _reshaped(array: RealArray, sizes: Sequence[int]) -> RealArray:
-    return _shaped(array, "reshape", sizes)
-
-
-def _transposed(array: RealArray, order: Sequence[int]) -> RealArray:
-    if list(order) == sorted(order):
-        return array
-    sizes = [array.shape.dimensions[axis] for axis in order]
-    return _shaped(array, "transpose", sizes, dimensions=list(order))
-
-
 def _turned(array: RealArray) -> RealArray:
     """Exchange the last two axes."""
     rank = len(array.shape.dimensions)
-    return _transposed(array, [*range(rank - 2), rank - 1, rank - 2])
-
-
-def _sliced(array: RealArray, start: int, limit: int) -> RealArray:
-    """Return elements ``start`` to ``limit`` of the last axis."""
-    *outer, length = array.shape.dimensions
-    if (start, limit) == (0, length):
-        return array
-    result = _shaped(array, "slice", [*outer, limit - start])
-    for size in outer:
-        result.view.proto.slice_dimensions.add(start=0, limit=size, stride=1)
-    result.view.proto.slice_dimensions.add(start=start, limit=limit, stride=1)
-    return result
+    return transposed(array, [*range(rank - 2), rank - 1, rank - 2])
 
 
 def _reversed(array: RealArray) -> RealArray:
-    sizes = array.shape.dimensions
-    return _shaped(array, "reverse", sizes, dimensions=[len(sizes) - 1])
-
-
-def _joined(arrays: Sequence[RealArray]) -> RealArray:
-    """Concatenate along the last axis."""
-    first = arrays[0]
-    *outer, _ = first.shape.dimensions
-    length = sum(array.shape.dimensions[-1] for array in arrays)
-    shape = array_shape(first.shape.element, [*outer, length])
-    views = [array.view for array in arrays]
-    return RealArray(
-        plain(first.source, "concatenate", shape, views, dimensions=[len(outer)]), first.source
-    )
-
-
-def _padded(array: RealArray, length: int) -> RealArray:
-    """Append zeros to the last axis."""
-    *outer, size = array.shape.dimensions
-    zero = constant(array.source, 0, array_shape(array.shape.element))
-    shape = array_shape(array.shape.element, [*outer, length])
-    result = plain(array.source, "pad", shape, [array.view, zero])
-    for _ in outer:
-        result.proto.padding_config.dimensions.add()
-    result.proto.padding_config.dimensions.add(edge_padding_high=length - size)
-    return RealArray(result, array.source)
+    axis = len(array.shape.dimensions) - 1
+    view = plain(array.source, "reverse", array.shape, [array.view], dimensions=[axis])
+    return RealArray(view, array.source)

@@ -17,6 +17,7 @@ from hlo_tools.types.shape import Shape, array_shape
 from neff.compiler.complex_pairs.arrays import REAL_ELEMENTS, Pair, RealArray
 from neff.compiler.complex_pairs.fourier import transform
 from neff.compiler.complex_pairs.functions import BINARY, UNARY, equal, modulus, unequal
+from neff.compiler.complex_pairs.shaping import combination
 from neff.compiler.complex_pairs.triangular import cholesky, triangular_solve
 from neff.compiler.importing.computations import single_op
 
@@ -94,18 +95,19 @@ def _sum(inst: Instruction, operands: list[Argument]) -> Argument | None:
     if inst.shape.is_tuple:
         return None
     (region,) = inst.called_computations
-    combination = single_op(region.proto)
-    if combination not in ("add", "second"):
-        return None
-    return _applied_to_parts(inst, operands, _real_region(inst, combination))
+    applied = single_op(region.proto)
+    if applied == "add":
+        element = real_shape(inst.shape).element
+        return _applied_to_parts(inst, operands, combination(inst, element, "add"))
+    return _applied_to_parts(inst, operands, _second(inst)) if applied == "second" else None
 
 
-def _real_region(inst: Instruction, combination: str) -> Computation:
-    """Add a computation of two real numbers: their sum, or the second."""
+def _second(inst: Instruction) -> Computation:
+    """Add a computation that returns the second of two real numbers."""
     scalar = array_shape(real_shape(inst.shape).element)
-    region = inst.module.add_computation(f"{inst.name}.part")
+    region = inst.module.add_computation(f"{inst.name}.second")
     numbers = [region.add("parameter", scalar, [], parameter_number=index) for index in range(2)]
-    region.set_root(region.add("add", scalar, numbers) if combination == "add" else numbers[1])
+    region.set_root(numbers[1])
     return region
 
 

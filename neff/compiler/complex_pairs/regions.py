@@ -1,7 +1,7 @@
 """Computations that are applied to scalars: each complex parameter becomes two real ones.
 
-A ``reduce`` or ``reduce-window`` by something other than a sum, and a ``sort``, need both parts of an element together.
-They take the parts as operands side by side, and their computation takes the parts of each scalar.
+A ``reduce`` or ``reduce-window`` by something other than a sum, and a ``sort``, need both parts of an
+element together. They take the parts as operands side by side, and their computation takes the parts of each scalar.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ REGION_OPCODES = frozenset({"reduce", "reduce-window", "sort"})
 def divide_parameters(region: Computation, opcode: str) -> dict[Instruction, Argument]:
     """Replace complex parameters by two each; return the pairs.
 
-    A ``reduce`` or ``reduce-window`` passes all results so far and then all elements; a ``sort`` passes both elements of
-    the first operand, then those of the second.
+    A ``reduce`` or ``reduce-window`` passes all results so far and then all elements; a ``sort`` passes
+    both elements of the first operand, then those of the second.
     """
     group_size = 2 if opcode == "sort" else 1
     parameters = region.parameters

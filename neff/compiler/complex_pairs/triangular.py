@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_tools.ir.instruction import Instruction
-from hlo_tools.rewrite.emitting import constant, plain
+from hlo_tools.rewrite.emitting import plain
 from hlo_tools.types.shape import array_shape
 from neff.compiler.complex_pairs.arrays import Pair, RealArray
 from neff.compiler.complex_pairs.functions import BINARY
+from neff.compiler.complex_pairs.shaping import reduced, sliced
 
 __all__ = ["cholesky", "triangular_solve"]
 
@@ -90,7 +91,10 @@ def _divided(z: Pair, diagonal: Pair, axis: int) -> Pair:
 
 def _diagonal(z: Pair) -> Pair:
     is_diagonal = _on_diagonal(z)
-    return Pair(*(_row_sums(is_diagonal.select(array, 0.0)) for array in (z.real, z.imag)))
+    axis = len(z.real.shape.dimensions) - 1
+    return Pair(
+        *(reduced(is_diagonal.select(array, 0.0), "add", [axis]) for array in (z.real, z.imag))
+    )
 
 
 def _on_diagonal(z: Pair) -> RealArray:
@@ -102,19 +106,6 @@ def _on_diagonal(z: Pair) -> RealArray:
         for axis in (rank - 2, rank - 1)
     )
     return row.compare("EQ", column)
-
-
-def _row_sums(array: RealArray) -> RealArray:
-    source, element = array.source, array.shape.element
-    scalar = array_shape(element)
-    region = source.module.add_computation(f"{source.name}.add")
-    numbers = [region.add("parameter", scalar, [], parameter_number=index) for index in range(2)]
-    region.set_root(region.add("add", scalar, numbers))
-    *outer, _ = array.shape.dimensions
-    views = [array.view, constant(source, 0, scalar)]
-    view = plain(source, "reduce", array_shape(element, outer), views, dimensions=[len(outer)])
-    view.set_called_computations([region])
-    return RealArray(view, source)
 
 
 def _blocks(z: Pair) -> RealArray:
@@ -145,11 +136,4 @@ def _inserted(sizes: Sequence[int], position: int, size: int) -> list[int]:
 
 def _strided(array: RealArray, axis: int, start: int) -> RealArray:
     """Return every second element of an axis (-1 or -2)."""
-    sizes = list(array.shape.dimensions)
-    bounds = [(0, size, 1) for size in sizes]
-    bounds[axis] = start, sizes[axis], 2
-    sizes[axis] //= 2
-    view = plain(array.source, "slice", array_shape(array.shape.element, sizes), [array.view])
-    for first, last, stride in bounds:
-        view.proto.slice_dimensions.add(start=first, limit=last, stride=stride)
-    return RealArray(view, array.source)
+    return sliced(array, axis, start, array.shape.dimensions[axis], 2)

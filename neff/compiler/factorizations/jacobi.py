@@ -19,17 +19,9 @@ from collections.abc import Callable
 from hlo_tools.rewrite.emitting import constant
 from hlo_tools.types.shape import array_shape
 from neff.compiler.complex_pairs.arrays import RealArray
+from neff.compiler.complex_pairs.shaping import joined, reduced, sliced, spread
 from neff.compiler.factorizations.loops import State, repeat, repeat_while
-from neff.compiler.factorizations.matrices import (
-    diagonal,
-    identity,
-    joined,
-    product,
-    reduced,
-    sliced,
-    spread,
-    transposed,
-)
+from neff.compiler.factorizations.matrices import diagonal, flipped, identity, product
 
 __all__ = ["diagonalized", "orthogonalized"]
 
@@ -85,7 +77,7 @@ def orthogonalized(rows_of_matrix: RealArray) -> tuple[RealArray, RealArray]:
         return [_moved(_rotated(value, cosine, sine, 1), 1) for value in (array, rotations)]
 
     def inner_products(state: State) -> RealArray:
-        products = product(state[0], transposed(state[0]))
+        products = product(state[0], flipped(state[0]))
         return _largest(abs(identity(products).select(0.0, products)))
 
     source = rows_of_matrix.source

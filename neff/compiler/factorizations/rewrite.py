@@ -11,18 +11,9 @@ from hlo_tools.ir.module import Module
 from hlo_tools.rewrite.emitting import constant, make_tuple, plain
 from hlo_tools.types.shape import Shape, array_shape, tuple_shape
 from neff.compiler.complex_pairs.arrays import RealArray
+from neff.compiler.complex_pairs.shaping import joined, padded, reduced, reshaped, sliced, spread
 from neff.compiler.factorizations.jacobi import diagonalized, orthogonalized
-from neff.compiler.factorizations.matrices import (
-    diagonal,
-    joined,
-    padded,
-    product,
-    reduced,
-    reshaped,
-    sliced,
-    spread,
-    transposed,
-)
+from neff.compiler.factorizations.matrices import diagonal, flipped, product
 
 __all__ = ["expand_factorizations"]
 
@@ -127,30 +118,30 @@ def _eigenvectors(inst: Instruction) -> Instruction:
         RealArray(plain(inst, "iota", shape, [], dimensions=[axis]), inst) for axis in (1, 2)
     )
     is_stored = row.compare("GE" if lower else "LE", column)
-    matrix, scale = _scaled(is_stored.select(matrix, transposed(matrix)))
+    matrix, scale = _scaled(is_stored.select(matrix, flipped(matrix)))
     extent = rows + rows % 2
     values, vectors = diagonalized(padded(padded(matrix, 1, extent), 2, extent))
     values, vectors = sliced(values, 1, 0, rows), sliced(sliced(vectors, 1, 0, rows), 2, 0, rows)
     values, permutation = _ordered(values, "LT")
     values = values * spread(scale, [matrices, rows], [0])
-    return _results(inst, [transposed(product(permutation, vectors)), values, None])
+    return _results(inst, [flipped(product(permutation, vectors)), values, None])
 
 
 def _singular_vectors(inst: Instruction) -> Instruction:
-    """Results of ``sgesdd``: its work space, singular values, U, V transposed, and 0."""
+    """Results of ``sgesdd``: its work space, singular values, U, V flipped, and 0."""
     matrix = _stack(inst)
     mode = _attributes(inst).get("mode", "A")
     matrix, scale = _scaled(matrix)
     _, rows, columns = matrix.shape.dimensions
     is_wide = rows < columns
     values, left, right = _decomposed(
-        transposed(matrix) if is_wide else matrix, full=mode == "A", vectors=mode != "N"
+        flipped(matrix) if is_wide else matrix, full=mode == "A", vectors=mode != "N"
     )
     values = values * spread(scale, values.shape.dimensions, [0])
     if left is None or right is None:
         return _results(inst, [None, values, None, None, None])
     u, v = (right, left) if is_wide else (left, right)
-    return _results(inst, [None, values, transposed(u), v, None])
+    return _results(inst, [None, values, flipped(u), v, None])
 
 
 def _decomposed(
@@ -165,16 +156,16 @@ def _decomposed(
     """
     matrices, rows, columns = matrix.shape.dimensions
     extent = columns + columns % 2
-    array, rotations = orthogonalized(padded(transposed(matrix), 1, extent))
+    array, rotations = orthogonalized(padded(flipped(matrix), 1, extent))
     array = sliced(array, 1, 0, columns)
     rotations = sliced(sliced(rotations, 1, 0, columns), 2, 0, columns)
     values = reduced(array * array, "add", [2]).add("sqrt")
     values, permutation = _ordered(values, "GT")
     if not vectors:
         return values, None, None
-    scaled_vectors = transposed(product(permutation, array))
+    scaled_vectors = flipped(product(permutation, array))
     basis, signs = _orthonormal(scaled_vectors, rows if full else columns)
-    left = transposed(basis) * spread(signs, [matrices, signs.shape.dimensions[1], rows], [0, 1])
+    left = flipped(basis) * spread(signs, [matrices, signs.shape.dimensions[1], rows], [0, 1])
     return values, left, product(permutation, rotations)
 
 
