@@ -7,8 +7,8 @@ from neff.compiler.graph.types import HELD
 from neff.compiler.graph.views import VIEWS
 from neff.compiler.importing.import_hlo import IMPORTED
 from neff.compiler.lowering import LOWERINGS
-from neff.compiler.lowering.expressions import IDIOMS
-from neff.compiler.lowering.operations import OPERATIONS
+from neff.compiler.lowering.rows.expressions import IDIOMS
+from neff.compiler.lowering.tiles.operations import OPERATIONS
 from neff.compiler.rewrites.rules import RULES
 
 __all__ = [

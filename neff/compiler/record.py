@@ -66,7 +66,7 @@ class UnitRecord:
         members: what it computes.
         labels: of its kernel calls in the program.
         kernels: their names, each once.
-        idioms: steps that became one instruction (``neff.compiler.lowering.expressions``).
+        idioms: steps that became one instruction (``neff.compiler.lowering.rows.expressions``).
         stored: what it leaves in HBM.
         choice: what a search chose for it, "" without one.
     """

@@ -72,6 +72,14 @@ RANKS: dict[str, list[set[str]]] = {
         {"coverage", "planned"},
         {"compile"},
     ],
+    "neff.compiler.lowering": [
+        {"tiles"},
+        {"rows", "control", "movement", "exchanges"},
+        {"lowerer"},
+        {"products"},
+        {"convolution", "collectives", "cumulative", "data_movement"},
+        {"reductions", "indexing"},
+    ],
     "neff.device": [
         {"pjrt", "activation"},
         {"programs"},

@@ -16,9 +16,9 @@ from neff.compiler.assembly.assemble import Parts, assemble
 from neff.compiler.graph.bands import Band
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.views import View, row_major
-from neff.compiler.lowering.attention import F32, Spec, attention_task
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.task import Port
+from neff.compiler.lowering.products.attention import F32, Spec, attention_task
+from neff.compiler.lowering.tiles.task import Port
 from neff.compiler.record import Record
 from neff.compiler.rewrites import attention as rule
 from neff.options import CompileOptions

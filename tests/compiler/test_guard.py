@@ -10,8 +10,8 @@ import pytest
 
 import hlo_tools
 from neff.compiler import compile
-from neff.compiler.lowering.task import Task
-from neff.compiler.lowering.tracing import trace_task
+from neff.compiler.lowering.tiles.task import Task
+from neff.compiler.lowering.tiles.tracing import trace_task
 from neff.errors import NeffCompileError
 from nki_lang import language as nl
 from nki_lang.base.targets import target_of

@@ -16,7 +16,7 @@ import pytest
 import hlo_tools
 from neff import runtime
 from neff.compiler import compile
-from neff.compiler.lowering.expressions import IDIOMS
+from neff.compiler.lowering.rows.expressions import IDIOMS
 from neff.compiler.record import Record
 from neff.options import CompileOptions
 from neff.program import EngineLoop, Program

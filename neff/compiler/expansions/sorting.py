@@ -72,7 +72,7 @@ def _by_keys(
     like: Node, operands: Sequence[Node], order: tuple[int, ...], shape: tuple[int, int],
     before: Before,
 ) -> list[Node]:  # fmt: skip
-    """Sort the operands' rows on chip by a number of each element (lowering/sorted_rows.py).
+    """Sort the operands' rows on chip by a number of each element (lowering/indexing/sorted_rows.py).
 
     The list is empty if no such number exists, or rows are too long.
     """
@@ -182,7 +182,7 @@ _ELEMENTS_PER_SORT_STEP = 9
 
 _PARTITIONS = 128
 _MAX_CANDIDATES = 8192
-"""Limit on the elements of a row that the second step searches: a chunk of lowering/top.py."""
+"""Limit on the elements of a row that the second step searches: a chunk of lowering/indexing/top_elements.py."""
 
 _MAX_TOPK_INSTRUCTIONS = 1 << 16
 """Limit on the instructions of a top-k."""
@@ -257,7 +257,7 @@ def _direct(like: Node, operands: tuple[Node, ...], count: int, largest: bool) -
 def top(like: Node, operand: Node, count: int, largest: bool) -> tuple[Node, Node]:
     """Return the ``count`` greatest (or least) of the last dimension, in order, and their indices.
 
-    Numbers that float32 holds have a node for it (lowering/top.py); others are sorted.
+    Numbers that float32 holds have a node for it (lowering/indexing/top_elements.py); others are sorted.
     """
     shape = operand.shape
     last = len(shape) - 1

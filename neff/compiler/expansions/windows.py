@@ -189,7 +189,7 @@ def pooled_dims(spans: Sequence[Span]) -> tuple[int, int]:
 
 
 def is_pool(node: Node) -> bool:
-    """Return True for sums and extremes of windows of floats (lowering/pooling.py).
+    """Return True for sums and extremes of windows of floats (lowering/convolution/pooling.py).
 
     They are in up to three adjacent dimensions, without holes, and start from the neutral element.
     """
@@ -260,7 +260,7 @@ _MAX_PARTITION_ELEMENTS = 8192
 
 def is_direct(node: Node) -> bool:
     """Return True for a convolution that is a sum of products over its taps
-    (lowering/convolution.py).
+    (lowering/convolution/direct.py).
 
     For a window of one element the product alone is better, since it fuses with its neighbors, unless
     the image has holes. Groups of few channels count together, up to the limit of :func:`bundled`.
@@ -307,7 +307,7 @@ def is_long(node: Node) -> bool:
     """Return True for a convolution whose window has more elements than its result has positions.
 
     Gradients by weights are so: a sum of products over the offsets of the window
-    (lowering/long_windows.py). Rows of the operands are read in memory order, so the summed dimension
+    (lowering/convolution/long_windows.py). Rows of the operands are read in memory order, so the summed dimension
     must not be innermost.
     """
     operand, kernel = node.operands
@@ -335,7 +335,7 @@ def is_long(node: Node) -> bool:
 def has_few_channels(node: Node) -> bool:
     """Return True for a convolution of less than 16 channels that fits on the partitions.
 
-    A few columns of its windows fit on 128 partitions row by row (lowering/few_channels.py).
+    A few columns of its windows fit on 128 partitions row by row (lowering/convolution/few_channels.py).
     """
     operand, kernel = node.operands
     spans: tuple[Span, ...] = node.attributes["spans"]

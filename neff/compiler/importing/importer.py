@@ -35,9 +35,9 @@ from neff.compiler.importing.devices import Devices
 from neff.compiler.importing.folding import fold
 from neff.compiler.importing.loops import Branches, Tree, While, branched, leaves_of, looped
 from neff.compiler.importing.tensor_names import stated_names
-from neff.compiler.lowering.operations import OPERATIONS
-from neff.compiler.lowering.reduction import REDUCERS
-from neff.compiler.lowering.region import Region
+from neff.compiler.lowering.rows.reduction import REDUCERS
+from neff.compiler.lowering.tiles.operations import OPERATIONS
+from neff.compiler.lowering.tiles.region import Region
 from neff.compiler.rewrites.simplify import live
 from neff.errors import NeffCompileError
 from nki_lang.ir import is_group

@@ -2,6 +2,11 @@
 
 A lowering receives the :class:`~neff.compiler.lowering.lowerer.Lowerer` and the node, assigns a buffer
 to the node's value and appends the kernels that compute it.
+
+The folders, from the lowest: ``tiles`` (what all kernels share), ``rows`` (units over rows),
+``products``, ``convolution`` and ``indexing``. The modules beside them work on whole buffers: moves
+and fills, transposes in HBM (``exchanges``), collectives, registers of loops (``control``), and the
+:class:`~neff.compiler.lowering.lowerer.Lowerer` itself.
 """
 
 from __future__ import annotations
@@ -9,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from neff.compiler.graph.nodes import Node
-from neff.compiler.lowering.attention import attention
 from neff.compiler.lowering.collectives import (
     all_gather,
     all_reduce,
@@ -18,28 +22,29 @@ from neff.compiler.lowering.collectives import (
     rank,
     reduce_scatter,
 )
-from neff.compiler.lowering.convolution import convolution
+from neff.compiler.lowering.convolution.direct import convolution
+from neff.compiler.lowering.convolution.pooling import pool
 from neff.compiler.lowering.cumulative import cumulative
-from neff.compiler.lowering.families import (
+from neff.compiler.lowering.data_movement import (
     concatenate,
-    dot,
     iota,
     pad,
     pair,
-    reduce,
     update_slice,
     word,
 )
-from neff.compiler.lowering.indexing import (
+from neff.compiler.lowering.indexing.lowerings import (
     dynamic_slice,
     dynamic_update_slice,
     gather,
     scatter,
 )
+from neff.compiler.lowering.indexing.sorted_rows import sorted_rows
+from neff.compiler.lowering.indexing.top_elements import top
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.pooling import pool
-from neff.compiler.lowering.sorted_rows import sorted_rows
-from neff.compiler.lowering.top import top
+from neff.compiler.lowering.products.attention import attention
+from neff.compiler.lowering.products.dots import dot
+from neff.compiler.lowering.reductions import reduce
 
 __all__ = ["LOWERINGS"]
 

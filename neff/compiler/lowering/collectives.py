@@ -11,7 +11,7 @@ from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import View
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.task import Task, window
+from neff.compiler.lowering.tiles.task import Task, window
 
 __all__ = ["all_gather", "all_reduce", "all_to_all", "permute", "rank", "reduce_scatter"]
 

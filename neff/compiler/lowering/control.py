@@ -9,7 +9,7 @@ from typing import Any
 
 import nki_lang.isa as nisa
 from neff.compiler.graph.nodes import Node
-from neff.compiler.lowering.task import Port, Task, window
+from neff.compiler.lowering.tiles.task import Port, Task, window
 from nki_lang.frontend.registers import VirtualRegister
 from nki_lang.ir import Register
 

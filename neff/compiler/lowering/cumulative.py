@@ -8,10 +8,10 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.views import Dim, View, merge, row_major
-from neff.compiler.lowering.emitter import Constants, Emitter, Tile, Value
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.task import Port, Task, window
-from neff.compiler.lowering.tiling import tiles
+from neff.compiler.lowering.tiles.emitter import Constants, Emitter, Tile, Value
+from neff.compiler.lowering.tiles.task import Port, Task, window
+from neff.compiler.lowering.tiles.tiling import tiles
 from nki_lang.base.dtypes import BY_NAME
 
 __all__ = ["cumulative"]

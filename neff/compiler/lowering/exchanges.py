@@ -14,10 +14,10 @@ from math import prod
 import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.views import Dim
-from neff.compiler.lowering.emitter import Tile
-from neff.compiler.lowering.operands import transpose_into
-from neff.compiler.lowering.task import Port, Task, window
-from neff.compiler.lowering.tiling import PARTITIONS, affordable, nest
+from neff.compiler.lowering.tiles.emitter import Tile
+from neff.compiler.lowering.tiles.operands import transpose_into
+from neff.compiler.lowering.tiles.task import Port, Task, window
+from neff.compiler.lowering.tiles.tiling import PARTITIONS, affordable, nest
 
 __all__ = ["Exchange", "exchange_of", "exchange_task"]
 

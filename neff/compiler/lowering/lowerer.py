@@ -23,14 +23,14 @@ from neff.compiler.graph.nodes import Node, uncovered
 from neff.compiler.graph.types import held_as, narrow_constant
 from neff.compiler.graph.views import VIEWS, View, row_major
 from neff.compiler.lowering.control import Term, offset_task
-from neff.compiler.lowering.elementwise import copy_task
 from neff.compiler.lowering.exchanges import exchange_of, exchange_task
 from neff.compiler.lowering.movement import fill_task, move_task
-from neff.compiler.lowering.origins import location_of
-from neff.compiler.lowering.pricing import Variant, priced
-from neff.compiler.lowering.task import Port, Task
-from neff.compiler.lowering.tiling import TooLarge
-from neff.compiler.lowering.tracing import trace_task
+from neff.compiler.lowering.rows.elementwise import copy_task
+from neff.compiler.lowering.tiles.origins import location_of
+from neff.compiler.lowering.tiles.pricing import Variant, priced
+from neff.compiler.lowering.tiles.task import Port, Task
+from neff.compiler.lowering.tiles.tiling import TooLarge
+from neff.compiler.lowering.tiles.tracing import trace_task
 from neff.compiler.plans import PLANS, Plan
 from neff.compiler.record import Member, Record, Stored, UnitRecord
 from neff.errors import NeffCompileError

@@ -6,10 +6,10 @@ import numpy as np
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
-from neff.compiler.lowering.emitter import Constants, Emitter, Tile
-from neff.compiler.lowering.task import Port, Task, window
-from neff.compiler.lowering.tiling import nest, tiles
-from neff.compiler.lowering.wide import store_value
+from neff.compiler.lowering.tiles.emitter import Constants, Emitter, Tile
+from neff.compiler.lowering.tiles.task import Port, Task, window
+from neff.compiler.lowering.tiles.tiling import nest, tiles
+from neff.compiler.lowering.tiles.wide import store_value
 
 __all__ = ["fill_task", "iota_task", "move_task", "words_task"]
 

@@ -16,7 +16,7 @@ pattern and none outside: a gradient that reads the exponentials keeps them.
 The data flow in one direction: :func:`attention` finds a ``_Pattern`` (nodes, with the dimensions of
 the probabilities that their dimensions walk), replaces the product by a node ``attention`` with the
 operands q (batch..., group..., queries, depth), k (batch..., keys, depth) and v (batch..., keys,
-columns), and :mod:`neff.compiler.lowering.attention` makes its kernel. ``group`` are the dimensions of q
+columns), and :mod:`neff.compiler.lowering.products.attention` makes its kernel. ``group`` are the dimensions of q
 that k lacks, such as the query heads of a key head.
 """
 

@@ -13,7 +13,7 @@ import numpy as np
 from hlo_tools.types.element_types import BY_NAME
 from neff.compiler.graph.nodes import Graph, Node
 from neff.compiler.graph.views import VIEWS
-from neff.compiler.lowering.operations import ELEMENTWISE
+from neff.compiler.lowering.tiles.operations import ELEMENTWISE
 from neff.options import CompileOptions
 
 __all__ = ["Casting", "cast_everything", "downcast"]

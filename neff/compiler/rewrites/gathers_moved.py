@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from neff.compiler.graph.nodes import Node, derived, sliced
-from neff.compiler.lowering.operations import ELEMENTWISE
+from neff.compiler.lowering.tiles.operations import ELEMENTWISE
 
 __all__ = ["gather_of_operands"]
 

@@ -14,7 +14,7 @@ from neff.compiler.expansions import word_pairs as words
 from neff.compiler.expansions.reducers import reduced
 from neff.compiler.expansions.word_pairs import Pair
 from neff.compiler.graph.nodes import Graph, Node, derived, uncovered
-from neff.compiler.lowering.region import Region
+from neff.compiler.lowering.tiles.region import Region
 from neff.compiler.rewrites.wide_integers import WIDE, narrow_enough
 
 __all__ = ["with_pairs"]

@@ -2,7 +2,7 @@
 
 A rule matches a node, whose operands were rewritten before, and the nodes that these read.
 Functions have the engines' semantics and sums are taken in another order, so results differ from
-the original by rounding only. :mod:`neff.compiler.lowering.expressions` has the second table: the
+the original by rounding only. :mod:`neff.compiler.lowering.rows.expressions` has the second table: the
 patterns that become one instruction.
 """
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from neff.compiler.graph.nodes import Graph, Node, derived
 from neff.compiler.graph.rows import same_elements, squeezed
-from neff.compiler.lowering.operations import ELEMENTWISE
+from neff.compiler.lowering.tiles.operations import ELEMENTWISE
 from neff.compiler.record import Record, Rewrite
 from neff.compiler.rewrites.rules import rewritten
 from nki_lang.base.dtypes import Array

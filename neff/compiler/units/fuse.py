@@ -19,8 +19,8 @@ from neff.compiler.graph.nodes import Graph, Node
 from neff.compiler.graph.rows import product_rows, source_of, squeezed
 from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import VIEWS
-from neff.compiler.lowering.operations import ELEMENTWISE
-from neff.compiler.lowering.reduction import MAX_NARROW_COLUMNS, MIN_NARROW_ROWS
+from neff.compiler.lowering.rows.reduction import MAX_NARROW_COLUMNS, MIN_NARROW_ROWS
+from neff.compiler.lowering.tiles.operations import ELEMENTWISE
 from neff.compiler.plans import Tuning
 
 __all__ = ["Reasons", "Unit", "fuse", "is_column_sum"]

@@ -13,7 +13,7 @@ from neff.compiler.graph.blocks import Block, Loop
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.rows import same_elements
 from neff.compiler.graph.views import VIEWS
-from neff.compiler.lowering.operations import ELEMENTWISE
+from neff.compiler.lowering.tiles.operations import ELEMENTWISE
 from neff.compiler.units.fuse import Unit
 
 __all__ = ["Old", "State", "Users", "chains", "in_place"]

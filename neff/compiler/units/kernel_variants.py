@@ -8,14 +8,14 @@ from math import prod
 
 from neff.compiler.graph.rows import source_of
 from neff.compiler.graph.types import held_as
-from neff.compiler.lowering.elementwise import Group, group_task
-from neff.compiler.lowering.long_rows import has_passes, long_rows_task, stays_resident
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.pricing import Variant, smaller_variants, variants
-from neff.compiler.lowering.row_groups import RowGroup, column_block, fits
-from neff.compiler.lowering.row_products import batch_extents
-from neff.compiler.lowering.rows import rows_task
-from neff.compiler.lowering.task import Port, Task
+from neff.compiler.lowering.rows.elementwise import Group, group_task
+from neff.compiler.lowering.rows.long_rows import has_passes, long_rows_task, stays_resident
+from neff.compiler.lowering.rows.row_groups import RowGroup, column_block, fits
+from neff.compiler.lowering.rows.row_kernel import rows_task
+from neff.compiler.lowering.rows.row_products import batch_extents
+from neff.compiler.lowering.tiles.pricing import Variant, smaller_variants, variants
+from neff.compiler.lowering.tiles.task import Port, Task
 from neff.compiler.plans import Tuning
 from neff.compiler.units.fuse import Unit, is_column_sum
 from nki_lang.base.targets import Target

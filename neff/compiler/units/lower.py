@@ -18,12 +18,12 @@ from neff.compiler.graph.nodes import Graph, Node, uncovered
 from neff.compiler.graph.types import held_as
 from neff.compiler.graph.views import VIEWS, View, row_major
 from neff.compiler.lowering import LOWERINGS
-from neff.compiler.lowering.elementwise import Group
-from neff.compiler.lowering.families import row_contraction, row_product
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.reaches import best_rows
-from neff.compiler.lowering.row_groups import RowGroup, fits
-from neff.compiler.lowering.task import Port
+from neff.compiler.lowering.products.dots import row_contraction, row_product
+from neff.compiler.lowering.rows.elementwise import Group
+from neff.compiler.lowering.rows.reaches import best_rows
+from neff.compiler.lowering.rows.row_groups import RowGroup, fits
+from neff.compiler.lowering.tiles.task import Port
 from neff.compiler.plans import PLANS, Plan, Tuning
 from neff.compiler.record import Record
 from neff.compiler.rewrites.paired import with_pairs

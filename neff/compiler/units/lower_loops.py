@@ -21,7 +21,7 @@ from neff.compiler.lowering.control import (
     loop_register,
 )
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.origins import location_of
+from neff.compiler.lowering.tiles.origins import location_of
 from neff.compiler.units.fuse import Unit
 from neff.compiler.units.homes import Old, State, Users, chains, in_place
 

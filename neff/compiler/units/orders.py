@@ -15,7 +15,7 @@ from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.rows import source_of
 from neff.compiler.graph.types import HELD
 from neff.compiler.graph.views import VIEWS
-from neff.compiler.lowering.operations import ELEMENTWISE
+from neff.compiler.lowering.tiles.operations import ELEMENTWISE
 from neff.compiler.units.fuse import Unit, is_column_sum
 
 __all__ = ["MAX_SHARE", "bytes_between", "can_reorder", "closers_late", "closes_units"]
