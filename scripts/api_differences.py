@@ -2,7 +2,7 @@
 
 Pass a checkout of aws-neuron/aws-neuron-sdk, or a folder of saved pages (HTML)::
 
-    python scripts/api_differences.py PATH [--nki 0.6] [--json differences.json]
+    python -m scripts.api_differences PATH [--nki 0.6] [--json differences.json]
 
 Read are the stubs ``nki/api/nki/**/__init__.py`` (names, parameters, defaults, enumeration members,
 methods), the summaries in ``nki/api/*.rst`` (names), and the signatures of HTML pages. Listed are names
@@ -21,13 +21,9 @@ from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path += [str(ROOT), str(ROOT / "compat")]
-
-from api_index.comparing import Difference, compared  # noqa: E402
-from api_index.reading import documented_entries  # noqa: E402
-
-from nki_lang.base.versions import NEWEST_VERSION, VERSIONS  # noqa: E402
+from nki_lang.base.versions import NEWEST_VERSION, VERSIONS
+from scripts.api_index.comparing import Difference, compared
+from scripts.api_index.reading import documented_entries
 
 MODULES = ("nki", "nki.language", "nki.isa", "nki.collectives", "nki.compiler")
 

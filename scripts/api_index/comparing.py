@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from api_index.explained import CHANGED, EXPLAINED
-from api_index.reading import Entry, Parameter
 from nki_lang.base.versions import VERSIONS
 from nki_lang.frontend.operators import Operator
 from nki_lang.strict import SYMBOLS
+from scripts.api_index.explained import CHANGED, EXPLAINED
+from scripts.api_index.reading import Entry, Parameter
 
 __all__ = ["Difference", "compared"]
 

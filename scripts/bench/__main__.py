@@ -47,9 +47,7 @@ def main(arguments: list[str]) -> int:
         print(f"there is no benchmark {name!r}{hint}", file=sys.stderr)
         return 2
     sys.argv = [str(files[name]), *options]
-    # Benchmarks import the program lists beside them by their bare names.
-    sys.path.insert(0, str(FOLDER))
-    runpy.run_path(str(files[name]), run_name="__main__")
+    runpy.run_module(f"scripts.bench.{files[name].stem}", run_name="__main__")
     return 0
 
 

@@ -1,6 +1,6 @@
 """Time of the simulator's checks: each, the default ones and all, relative to ``checks=()``.
 
-python scripts/bench/bench_checks.py [--nki-library CHECKOUT] [--runs 7] [--json]
+python -m scripts.bench checks [--nki-library CHECKOUT] [--runs 7] [--json]
 
 Kernels are a sum in tiles and, with a checkout of nki-library, its mixture of experts on two cores
 (docs/published-kernels.md).
@@ -16,7 +16,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import argparse
 import copy
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,12 +23,9 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from bench.bench_eager import add, best
-
 from nki_lang.execute.checks import CHECKS
 from nki_lang.kernel import simulate
+from scripts.bench.bench_eager import add, best
 
 FAULTS = tuple(name for name in CHECKS if name != "precision")
 """The checks that ``nki-hlo check`` runs without ``--checks``."""
@@ -41,7 +37,7 @@ def kernels(library: Path | None) -> Iterator[tuple[str, Any, tuple[Any, ...], d
     yield "add", add, (x, x + 1, 512), {}
     if library is None:
         return
-    from published.library import library as published
+    from tests.suites.published.library import library as published
 
     for case in published(library):
         if case.name == "blockwise_mm":
@@ -69,8 +65,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    root = Path(__file__).resolve().parent.parent.parent
-    sys.path += [str(root), str(root / "compat")]
     warnings.simplefilter("ignore")
     report: dict[str, Any] = {}
     for name, kernel, args, kwargs in kernels(options.nki_library):

@@ -1,6 +1,6 @@
 """Time of the eager interpreter relative to a hand-written loop of one NumPy call per instruction.
 
-python scripts/bench/bench_eager.py [--runs 9] [--json]
+python -m scripts.bench eager [--runs 9] [--json]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How fast the executor is, as ratios to NumPy in the same process, with one BLAS thread.
 
-python scripts/bench/bench_execute.py [--runs 5] [--json]
+python -m scripts.bench execute [--runs 5] [--json]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Time of operations on HLO modules, as ratios to jaxlib in the same process.
 
-Usage: python scripts/bench/bench_hlo.py [--sizes 1000,10000,100000] [--runs 5] [--chain] [--json]
+Usage: python -m scripts.bench hlo [--sizes 1000,10000,100000] [--runs 5] [--chain] [--json]
            [--models FOLDER]
 
 The module is a transformer's training step as JAX lowers it, unrolled to the size
@@ -29,11 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 import numpy as np
-from training_steps import chain, one_step, training_steps
 
 import hlo_tools
 from hlo_tools.diff import diff_modules
@@ -43,6 +39,7 @@ from hlo_tools.passes import Pipeline
 from hlo_tools.stats import statistics as statistics_of
 from hlo_tools.text import parse, print_module
 from hlo_tools.verify import verify
+from scripts.bench.training_steps import chain, one_step, training_steps
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 The processes are started by one that has imported nothing: the kernel lets a child begin with the
 highest figure of its parent.
 
-Usage: python scripts/bench/bench_hlo_memory.py [--sizes 10000,100000] [--large 3] [--json]
+Usage: python -m scripts.bench hlo_memory [--sizes 10000,100000] [--large 3] [--json]
 
 Memory is the kernel's ``ru_maxrss``: the most pages that were resident at one time, those of a
 mapped file among them. Of a size, what importing the same packages takes is subtracted. The large
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 IMPORTS = """
 import sys
 import hlo_tools
@@ -49,9 +50,8 @@ LITERAL, FLOATS = 8, 8
 def run(words: list[str]) -> tuple[float, float, float]:
     """(seconds of the wall clock, seconds of the processor, MiB) of a process."""
     started = time.perf_counter()
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     child = subprocess.Popen(
-        [sys.executable, *words], stdout=subprocess.DEVNULL, env=environment, cwd=ROOT
+        [sys.executable, *words], stdout=subprocess.DEVNULL, env=ENVIRONMENT, cwd=ROOT
     )
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -81,8 +81,7 @@ def by_size(size: int, path: Path) -> list[dict[str, Any]]:
 
 def write(sizes: list[int], gib: float, folder: Path) -> None:
     """The modules; this runs in a process of its own."""
-    sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
-    from training_steps import one_step, training_steps
+    from scripts.bench.training_steps import one_step, training_steps
 
     step = one_step()
     for size in sizes:
@@ -135,7 +134,7 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     large: dict[str, tuple[float, float, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, *sys.argv, "--write", folder], check=True)
+        subprocess.run([sys.executable, *sys.argv, "--write", folder], check=True, env=ENVIRONMENT)
         for size in sizes:
             rows += by_size(size, Path(folder) / f"{size}.pb")
         for words in ("stats", "show -s", "kernels", "--help") if options.large else ():

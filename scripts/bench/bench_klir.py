@@ -1,6 +1,6 @@
 """How long writing and reading kernel files takes per instruction.
 
-python scripts/bench/bench_klir.py [--count 20000] [--json]
+python -m scripts.bench klir [--count 20000] [--json]
 
 Four kernels: instructions on the same tiles; each on slices of its own; each with a new tensor;
 each with something that only the companion record holds.

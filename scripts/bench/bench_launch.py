@@ -1,6 +1,6 @@
 """CPU time of one launch of a small program, and of a small training step.
 
-python scripts/bench/bench_launch.py [--runs 300]
+python -m scripts.bench launch [--runs 300]
 
 Columns: JAX's own CPU backend, the device with the executors cpu and neff, each in a process of its
 own; microseconds of CPU time of the whole process, the least of several rounds. Aims: a launch on

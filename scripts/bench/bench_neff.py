@@ -1,6 +1,6 @@
 """How fast NEFFs are built and run, as ratios to NumPy in the same process, one BLAS thread.
 
-python scripts/bench/bench_neff.py [--runs 5] [--json]
+python -m scripts.bench neff [--runs 5] [--json]
 
 Aims: matmul 2048^3 at most 1.2 x NumPy, addition of 4096^2 at most 2 x ``a + b``, module to NEFF
 at most 2 s, resident memory while running at most NumPy's + 30 %; on each target.
@@ -25,8 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 PROGRAMS: dict[str, tuple[int, str, Callable[[Any, Any], Any]]] = {
     "matmul": (2048, "dot(t, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", lambda a, b: a.T @ b),
@@ -111,7 +109,7 @@ def measure(name: str, target: str, path: Path, runs: int) -> dict[str, float]:
 def resident(who: str, name: str, path: Path) -> float:
     """Largest resident memory of a process of its own that runs the program once."""
     done = subprocess.run(
-        [sys.executable, __file__, "--resident", who, name, str(path)],
+        [sys.executable, "-m", "scripts.bench.bench_neff", "--resident", who, name, str(path)],
         check=True,
         capture_output=True,
         text=True,

@@ -1,6 +1,6 @@
 """NumPy function to HLO proto: microseconds an instruction, trace and proto together.
 
-Usage: python scripts/bench/bench_numpy_trace.py [--json]
+Usage: python -m scripts.bench numpy_trace [--json]
 The bound is 20 us an instruction (the best known peer needs 27 to 30).
 """
 
@@ -10,10 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 

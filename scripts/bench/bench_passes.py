@@ -1,6 +1,6 @@
 """dce and cse on modules of growing size: seconds, and microseconds an instruction.
 
-Usage: python scripts/bench/bench_passes.py [--json] [--every] [SIZE...]
+Usage: python -m scripts.bench passes [--json] [--every] [SIZE...]
 The bound is 1 s for both, in one pipeline, on 100,000 instructions; the time an instruction takes
 has to stay the same from 1,000 to 1,000,000. Seconds are the processor's, the best of three runs.
 With ``--every``, each pass that needs no arguments runs once on a training step unrolled to the
@@ -13,10 +13,6 @@ import json
 import resource
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from hlo_tools import Module, array_shape, literal_of, load
 from hlo_tools.passes import Pipeline, registered_passes
@@ -76,7 +72,7 @@ def measure(size: int) -> dict[str, float]:
 
 def every(size: int) -> dict[str, float]:
     """Seconds of each pass on a module of its own."""
-    from training_steps import one_step, training_steps
+    from scripts.bench.training_steps import one_step, training_steps
 
     data = training_steps(one_step(), size)
     measures: dict[str, float] = {}

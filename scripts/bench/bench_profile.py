@@ -1,6 +1,6 @@
 """Time of ``nki-neff profile FILE -o DIR`` for a long program, without reading the file.
 
-python scripts/bench/bench_profile.py [--instructions 102000] [--times 3] [--json]
+python -m scripts.bench profile [--instructions 102000] [--times 3] [--json]
 
 The program is that of ``bench_timing.py``. Bounds: 4 s and 1 GiB for 100k instructions, with the
 estimate itself; CPU time, the least of several. A plain loop of Python is timed beside it, for
@@ -16,11 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench_timing import plain_loop, program
-
 from neff.profile import Analysis, Profile, by, profile_of, summary, write_files, write_trace
 from neff.profile.page import render_page
 from neff.program import Program
+from scripts.bench.bench_timing import plain_loop, program
 
 
 def parts(profiled: Program) -> tuple[Profile, dict[str, float], dict[str, int]]:

@@ -1,6 +1,6 @@
 """How near the compiler's programs come to the machine's limit, by the timing model.
 
-python scripts/bench/bench_quality.py [--only NAME ...] [--targets trn2 ...] [--json] [-O 3] [--list common]
+python -m scripts.bench quality [--only NAME ...] [--targets trn2 ...] [--json] [-O 3] [--list common]
 
 Each program of ``quality_programs.py``, or of ``common_programs.py``, is lowered by JAX, compiled, and estimated. The roofline is
 the largest of four minimums, taken from the module as JAX lowers it (``roofline.py``). A ratio is
@@ -15,14 +15,7 @@ import json
 import statistics
 import sys
 import time
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from common_programs import COMMON_PROGRAMS
-from quality_programs import PROGRAMS, Case
-from roofline import Minimum, minimum_of
 
 import hlo_tools
 import neff
@@ -30,6 +23,9 @@ from neff.options import CompileOptions
 from neff.program import Program
 from neff.timing import Parameters, estimate
 from nki_lang.ir import Access
+from scripts.bench.common_programs import COMMON_PROGRAMS
+from scripts.bench.quality_programs import PROGRAMS, Case
+from scripts.bench.roofline import Minimum, minimum_of
 
 TARGETS = ("trn2", "trn1", "trn3")
 LISTS = {"tuned": PROGRAMS, "common": COMMON_PROGRAMS}

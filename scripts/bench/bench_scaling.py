@@ -1,6 +1,6 @@
 """How builds grow with tensors: every opcode, element type and shape at several sizes.
 
-python scripts/bench/bench_scaling.py [--opcodes reduce,sort] [--dtypes f32,s32] [--sizes 10000,40000]
+python -m scripts.bench scaling [--opcodes reduce,sort] [--dtypes f32,s32] [--sizes 10000,40000]
 
 A build takes time in proportion to the instructions that it writes, and these grow no faster
 than the elements, or the module is refused (NEFF-SIZE). Lists what does not; products, sorts and
@@ -15,9 +15,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from scripts.bench.scaling_programs import DTYPES, PROGRAMS, SHAPES, programs_of
 

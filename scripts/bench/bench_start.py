@@ -1,6 +1,6 @@
 """Startup time: imports beyond NumPy, and `--help` of both programs.
 
-python scripts/bench/bench_start.py [--runs 7] [--json]
+python -m scripts.bench start [--runs 7] [--json]
 
 Each row is the median of several processes, and its ratio to a process that imports NumPy and
 does nothing else, measured in turn with it. Bounds: 100 ms an import, 200 ms a `--help`.

@@ -1,6 +1,6 @@
 """Time of the timing model per instruction, which must not grow with the number of iterations.
 
-python scripts/bench/bench_timing.py [--turns 2000 20000] [--json]
+python -m scripts.bench timing [--turns 2000 20000] [--json]
 
 Each row is a program of so many turns of two loads, a matrix product, two vector instructions and a
 store, estimated with its range (three simulations). Bound: 10 us an instruction, the same for each

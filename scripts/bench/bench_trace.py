@@ -1,6 +1,6 @@
 """How long tracing takes per instruction, with every check on.
 
-Run: ``python scripts/bench/bench_trace.py [--json]``. Two kernels of 10,000 and 100,000
+Run: ``python -m scripts.bench trace [--json]``. Two kernels of 10,000 and 100,000
 instructions each: one reuses its tiles, the other slices fresh views for every operand.
 """
 

@@ -1,6 +1,6 @@
 """Build common operations and their gradients at many lengths: none may be refused or too slow.
 
-python scripts/bench/build_sweep.py [--only NAME ...] [--sample 200 --seed 7] [--values 0.1]
+python -m scripts.bench build_sweep [--only NAME ...] [--sample 200 --seed 7] [--values 0.1]
 
 Each operation of ``sweep_programs.py``, forward and as a gradient, is lowered by JAX for every
 length and dtype, and compiled for every target and level. A refusal with any code, an exception and
@@ -16,12 +16,9 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import hlo_tools
 import neff

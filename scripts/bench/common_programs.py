@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from quality_programs import Case
+from scripts.bench.quality_programs import Case
 
 __all__ = ["COMMON_PROGRAMS"]
 

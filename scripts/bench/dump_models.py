@@ -1,6 +1,6 @@
 """Write modules of public models with random weights: what the bench reads beside its made chain.
 
-Usage: python scripts/bench/dump_models.py FOLDER [NAME ...]
+Usage: python -m scripts.bench dump_models FOLDER [NAME ...]
 
 The models are those of transformers and torchvision, whole in their number of layers and small in
 their extents, traced by torch_xla: the forward pass, or with ``-train`` at the end of a name the

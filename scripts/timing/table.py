@@ -1,6 +1,6 @@
 """The timing model against what others measured, row by row, as a Markdown table.
 
-python scripts/timing/table.py FACTS [--only PART ...]
+python -m scripts.timing.table FACTS [--only PART ...]
 
 FACTS is a folder with ``measured.json``, ``measured-2.json`` and ``streams/``; rows marked
 ``reproducible`` are taken, and those with a kernel. The kernels of ``kernels.py`` are compiled and
@@ -21,13 +21,12 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from kernels import CASES, Case
-from singles import SINGLES
-
 from neff.compiler import compile_kernel
 from neff.profile.scheduled import estimate_in_order
 from neff.timing import BOTTLENECKS, Parameters, Side, read_stream, replay_total
 from neff.timing.model_error import MODEL_ERRORS, widened
+from scripts.timing.kernels import CASES, Case
+from scripts.timing.singles import SINGLES
 
 SUSPECTED = {
     "cs149_trn1_stream_fd2": "transfers merged by the older compiler",

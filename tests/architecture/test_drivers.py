@@ -10,18 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.fuzz.drivers.differing import difference as fuzz_difference
+from tests.fuzz.drivers.driving import Driver
+from tests.suites.jax_suite.children import Found
+from tests.suites.jax_suite.outcomes import aside, reason_of
+from tests.suites.jax_tests import Row
+from tests.suites.published.comparing import difference
+
 ROOT = Path(__file__).resolve().parents[2]
-
-for folder in (ROOT / "scripts", ROOT / "scripts" / "fuzz"):
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-
-from differing import difference as fuzz_difference  # noqa: E402
-from driving import Driver  # noqa: E402
-from jax_suite.children import Found  # noqa: E402
-from jax_suite.outcomes import aside, reason_of  # noqa: E402
-from jax_tests import Row  # noqa: E402
-from published.comparing import difference  # noqa: E402
 
 NAN, INF = float("nan"), float("inf")
 
@@ -100,9 +96,13 @@ def test_a_driver_that_compared_nothing_fails(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    "words", [["scripts/xla_simplifier.py", "EMPTY"], ["scripts/jax_tests.py", "EMPTY"]]
+    "words", [["tests.suites.xla_simplifier", "EMPTY"], ["tests.suites.jax_tests", "EMPTY"]]
 )
 def test_a_folder_without_tests_is_an_error(words: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, *(str(tmp_path) if word == "EMPTY" else word for word in words)]
+    command = [
+        sys.executable,
+        "-m",
+        *(str(tmp_path) if word == "EMPTY" else word for word in words),
+    ]
     done: Any = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr

@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts.api_index.reading import documented_entries
+from tests.suites.trnsci_tests import results_of
+
 ROOT = Path(__file__).resolve().parents[2]
-
-if str(ROOT / "scripts") not in sys.path:
-    sys.path.append(str(ROOT / "scripts"))
-
-from api_index.reading import documented_entries  # noqa: E402
-from trnsci_tests import results_of  # noqa: E402
 
 STUB = """
 class engine(Enum):
@@ -76,13 +73,13 @@ def test_the_index_is_read_from_stubs_summaries_and_pages(index: Path) -> None:
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def test_differences_from_the_index_are_listed(index: Path, tmp_path: Path) -> None:
     report = tmp_path / "differences.json"
-    done = run(str(ROOT / "scripts" / "api_differences.py"), str(index), "--json", str(report))
+    done = run("scripts.api_differences", str(index), "--json", str(report))
     rows = {(row["name"], row["kind"]) for row in json.loads(report.read_text())}
     assert done.returncode == 1, done.stderr
     assert rows == {
@@ -98,7 +95,7 @@ def test_differences_from_the_index_are_listed(index: Path, tmp_path: Path) -> N
     for folder in ("api", "."):
         empty = index / "empty" / folder
         empty.mkdir(parents=True, exist_ok=True)
-    assert run(str(ROOT / "scripts" / "api_differences.py"), str(index / "empty")).returncode == 2
+    assert run("scripts.api_differences", str(index / "empty")).returncode == 2
 
 
 LOG = """\
@@ -123,9 +120,8 @@ def test_a_skipped_suite_is_no_success(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder.parent / "pytest.ini").write_text("[pytest]\nmarkers = nki_simulator\n")
     test = folder / "test_nki_sim.py"
-    script = str(ROOT / "scripts" / "trnsci_tests.py")
     body = "import os, pytest\n\n@pytest.mark.nki_simulator\ndef test_it():\n    {}\n"
     test.write_text(body.format("assert os.environ['TRNFFT_USE_SIMULATOR'] == '1'"))
-    assert run(script, str(tmp_path)).returncode == 0
+    assert run("tests.suites.trnsci_tests", str(tmp_path)).returncode == 0
     test.write_text(body.format("pytest.skip('no nki')"))
-    assert run(script, str(tmp_path)).returncode == 2
+    assert run("tests.suites.trnsci_tests", str(tmp_path)).returncode == 2

@@ -49,7 +49,7 @@ def test_the_share_of_a_file(tmp_path: Path) -> None:
     lines = ""
     for words in ([], ["--held-out"]):
         done = subprocess.run(
-            [sys.executable, str(ROOT / "scripts/xla_simplifier.py"), str(tmp_path), "--missed", *words],
+            [sys.executable, "-m", "tests.suites.xla_simplifier", str(tmp_path), "--missed", *words],
             capture_output=True, text=True, check=True, cwd=ROOT,
         )  # fmt: skip
         lines += done.stdout

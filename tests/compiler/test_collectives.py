@@ -1,7 +1,7 @@
 """Modules of several devices as one NEFF: each collective, in every form, beside the evaluator.
 
 The evaluator has jaxlib as its oracle (tests/evaluate/test_devices.py); what frameworks emit is
-beside jaxlib in tests/device/test_collectives.py, random groups in scripts/fuzz/fuzz_collectives.py.
+beside jaxlib in tests/device/test_collectives.py, random groups in tests/fuzz/drivers/fuzz_collectives.py.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ def test_a_kind_gives_what_jaxlib_gives(name: str) -> None:
 def test_samples_of_jaxs_own_tests(tmp_path: Path) -> None:
     """Nothing wrong, no foreign exception, no crash, no hang; nearly all of the rest passes."""
     report = tmp_path / "results.json"
-    command = [sys.executable, str(ROOT / "scripts/jax_tests.py"), os.environ[CHECKOUT]]
-    done = subprocess.run([*command, "--seed", "1", "--json", str(report)], check=False)
+    command = [sys.executable, "-m", "tests.suites.jax_tests", os.environ[CHECKOUT]]
+    done = subprocess.run([*command, "--seed", "1", "--json", str(report)], cwd=ROOT, check=False)
     assert done.returncode == 0
     counted = [row for row in json.loads(report.read_text()) if row["outcome"] == "passed"]
     for executor in ("cpu", "neff"):

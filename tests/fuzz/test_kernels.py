@@ -1,4 +1,4 @@
-"""Random kernels in every way of running them agree: a small share of scripts/fuzz/fuzz_kernels.py."""
+"""Random kernels in every way of running them agree: a small share of tests/fuzz/drivers/fuzz_kernels.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def fuzzed(folder: Path, modes: str, count: int) -> dict[str, Any]:
     """The report of a run over the first seeds."""
     report = folder / "report.json"
-    command = [sys.executable, "scripts/fuzz/fuzz_kernels.py", "--count", str(count)]
+    command = [sys.executable, "-m", "tests.fuzz.drivers.fuzz_kernels", "--count", str(count)]
     command += ["--ways", modes, "--json", str(report)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert report.exists(), done.stdout + done.stderr
@@ -57,7 +57,9 @@ def test_on_devices(tmp_path: Path) -> None:
 MADE_ELSEWHERE = {
     "register_alu": "operators on registers; the kernel language has no function of that name",
     "device_print": "prints, and returns nothing to compare",
-    **dict.fromkeys(COLLECTIVES, "needs several ranks: scripts/fuzz/fuzz_ranks.py makes those"),
+    **dict.fromkeys(
+        COLLECTIVES, "needs several ranks: tests/fuzz/drivers/fuzz_ranks.py makes those"
+    ),
 }
 """Rows of the instruction table that no random kernel has, and why."""
 
@@ -65,7 +67,7 @@ MADE_ELSEWHERE = {
 def test_every_other_row_of_the_table_is_made() -> None:
     """By the generator itself, run as the driver runs it."""
     script = (
-        "import json, re, sys; sys.path.insert(0, 'scripts/fuzz'); from kernels.generate import kernel;"
+        "import json, re; from tests.fuzz.drivers.kernels.generate import kernel;"
         "print(json.dumps(sorted({n for s in range(1500) for n in re.findall(r'nisa\\.(\\w+)\\(', kernel(s).source())})))"
     )
     done = subprocess.run(
@@ -75,6 +77,12 @@ def test_every_other_row_of_the_table_is_made() -> None:
 
 
 def test_a_way_that_does_not_exist() -> None:
-    command = [sys.executable, "scripts/fuzz/fuzz_kernels.py", "--ways", "direct,telepathy"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz.drivers.fuzz_kernels",
+        "--ways",
+        "direct,telepathy",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and "there is no way 'telepathy'" in done.stderr

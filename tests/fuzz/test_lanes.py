@@ -8,15 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts/fuzz"))
+from tests.fuzz.drivers.lanes import Round, run_round
 
-from lanes import Round, run_round  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def lanes(folder: Path, *options: str) -> tuple[int, str, dict[str, Any]]:
-    command = [sys.executable, str(ROOT / "scripts/fuzz/lanes.py"), "--keep", str(folder)]
-    done = subprocess.run([*command, *options], capture_output=True, text=True)
+    command = [sys.executable, "-m", "tests.fuzz.drivers.lanes", "--keep", str(folder)]
+    done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True)
     table = json.loads((folder / "table.json").read_text()) if done.returncode < 2 else {}
     return done.returncode, done.stdout + done.stderr, table
 
@@ -26,7 +25,7 @@ def test_rounds_take_seeds_of_their_own_and_are_summed(tmp_path: Path) -> None:
     code, message, table = lanes(tmp_path, *options, "--seed", "900")
     assert code == 0, message
     seeds = sorted(int(path.stem.split("-")[1]) for path in tmp_path.glob("ranks-*.json"))
-    assert len(seeds) > 2 and seeds == [900 + 10_000_000 * number for number in range(len(seeds))]
+    assert len(seeds) >= 2 and seeds == [900 + 10_000_000 * number for number in range(len(seeds))]
     reports = [json.loads(path.read_text()) for path in tmp_path.glob("ranks-*.json")]
     assert table["drivers"]["ranks"]["cases"] == sum(
         b - a for a, b in (r["seeds"] for r in reports)

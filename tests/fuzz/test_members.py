@@ -1,5 +1,5 @@
 """Changed fields of NEFF members, kernel files, modules and cache entries are read or refused: a
-small share of scripts/fuzz/fuzz_members.py.
+small share of tests/fuzz/drivers/fuzz_members.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_changed_fields_are_read_or_refused_with_a_code(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    command = [sys.executable, "-W", "ignore", "scripts/fuzz/fuzz_members.py", "--count", "60"]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "tests.fuzz.drivers.fuzz_members",
+        "--count",
+        "60",
+    ]
     done = subprocess.run(
         [*command, "--json", str(report)], cwd=ROOT, capture_output=True, text=True
     )

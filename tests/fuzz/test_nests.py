@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts/fuzz"))
-
-from loop_nests.draw import nest  # noqa: E402
-from loop_nests.exactness import arrays_of, exact_nest  # noqa: E402
-from loop_nests.interpret import MAX_STEPS, Interpreter, RunawayError  # noqa: E402
-from loop_nests.nodes import (  # noqa: E402
+from tests.fuzz.drivers.loop_nests.draw import nest
+from tests.fuzz.drivers.loop_nests.exactness import arrays_of, exact_nest
+from tests.fuzz.drivers.loop_nests.interpret import MAX_STEPS, Interpreter, RunawayError
+from tests.fuzz.drivers.loop_nests.nodes import (
     Body,
     Compute,
     ForLoop,
@@ -28,9 +23,9 @@ from loop_nests.nodes import (  # noqa: E402
     targets_of,
     walk,
 )  # fmt: skip
-from loop_nests.operators import KERNELS  # noqa: E402
-from loop_nests.program import NestProgram  # noqa: E402
-from loop_nests.render import source  # noqa: E402
+from tests.fuzz.drivers.loop_nests.operators import KERNELS
+from tests.fuzz.drivers.loop_nests.program import NestProgram
+from tests.fuzz.drivers.loop_nests.render import source
 
 SEEDS = range(24)
 COUNTER, STATE, START = (Variable(name, (), "float32") for name in ("i", "s", "x"))

@@ -17,7 +17,14 @@ NEST_WAYS = "evaluate,trn1,trn2,trn2 lnc=2,trn3 lnc=2,trn2 O1,trn2 by chance"
 def faults(folder: Path, driver: str, *options: str) -> tuple[list[dict[str, str]], dict[str, int]]:
     """Return the faults that a driver reports, and its runs by execution mode."""
     report = folder / "report.json"
-    command = [sys.executable, f"scripts/fuzz/{driver}.py", "--json", str(report), *options]
+    command = [
+        sys.executable,
+        "-m",
+        f"tests.fuzz.drivers.{driver}",
+        "--json",
+        str(report),
+        *options,
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert report.exists(), done.stdout + done.stderr
     report_data = json.loads(report.read_text())
@@ -93,6 +100,12 @@ def test_gradients_around_kernels(tmp_path: Path) -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("driver", ["fuzz_jax", "fuzz_hlo"])
 def test_a_way_that_does_not_exist(driver: str) -> None:
-    command = [sys.executable, f"scripts/fuzz/{driver}.py", "--ways", "evaluate,telepathy,jaxlib"]
+    command = [
+        sys.executable,
+        "-m",
+        f"tests.fuzz.drivers.{driver}",
+        "--ways",
+        "evaluate,telepathy,jaxlib",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and "there is no way" in done.stderr

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from hlo_tools import Module
 from hlo_tools.text import parse
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _drivers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts/fuzz"))
+from tests.fuzz.drivers.rounding import rounded_runs
 
 
 def moves(body: str, x: np.ndarray) -> np.ndarray:
     """The largest movement of each element of the last instruction."""
-    from rounding import rounded_runs
-
     shape = f"f32[{len(x)}]"
     lines = "\n".join(line.strip().replace("F", shape) for line in body.strip().splitlines())
     module = Module(parse(f"HloModule m\nENTRY main {{\nx = {shape} parameter(0)\n{lines}\n}}"))
@@ -52,8 +42,6 @@ def test_the_extreme_of_zeros_has_any_sign() -> None:
 
 
 def test_a_comparison_may_take_subnormal_numbers_for_zero() -> None:
-    from rounding import rounded_runs
-
     text = """HloModule m
     ENTRY main { x = f32[2] parameter(0)
      z = f32[2] subtract(x, x)
@@ -67,8 +55,6 @@ def test_a_comparison_may_take_subnormal_numbers_for_zero() -> None:
 
 
 def test_a_quotient_may_be_a_product_with_an_infinite_reciprocal() -> None:
-    from rounding import rounded_runs
-
     text = """HloModule m
     ENTRY main { x = f32[3] parameter(0)
      y = f32[3] divide(x, x)
@@ -79,8 +65,6 @@ def test_a_quotient_may_be_a_product_with_an_infinite_reciprocal() -> None:
 
 
 def test_results_are_those_of_the_evaluator_but_for_the_rounding() -> None:
-    from rounding import rounded_runs
-
     from hlo_tools.evaluate import evaluate
 
     text = """HloModule m
@@ -101,8 +85,6 @@ def test_results_are_those_of_the_evaluator_but_for_the_rounding() -> None:
 
 
 def test_casts_round_more() -> None:
-    from rounding import rounded_runs
-
     text = """HloModule m
     ENTRY main { x = f32[1] parameter(0)
      y = f32[1] add(x, x)
@@ -116,7 +98,7 @@ def test_casts_round_more() -> None:
 
 
 def test_a_total_order_shows_the_sign_of_nan() -> None:
-    from rounding import signed_runs
+    from tests.fuzz.drivers.rounding import signed_runs
 
     text = """HloModule m
     above { a = f32[] parameter(0)
@@ -134,7 +116,7 @@ def test_a_total_order_shows_the_sign_of_nan() -> None:
 
 @pytest.mark.parametrize("reducer", ["minimum", "maximum"])
 def test_the_extreme_of_zeros_has_either_sign(reducer: str) -> None:
-    from rounding import signed_runs
+    from tests.fuzz.drivers.rounding import signed_runs
 
     text = f"""HloModule m
     extreme {{ a = f32[] parameter(0)

@@ -19,7 +19,14 @@ def swept(folder: Path, *options: str) -> dict[str, Any]:
     """Return the report of a sweep."""
     pytest.importorskip("expecttest")
     report = folder / "report.json"
-    command = [sys.executable, "scripts/fuzz/fuzz_trace.py", *options, "--json", str(report)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz.drivers.fuzz_trace",
+        *options,
+        "--json",
+        str(report),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert report.exists(), done.stdout + done.stderr
     return json.loads(report.read_text())

@@ -20,12 +20,14 @@ def corpus(folder: Path, names: list[str]) -> Path:
     return path
 
 
-def test_mutations_give_only_coded_errors(tmp_path: Path) -> None:
+def test_mutations_give_only_coded_errors(
+    tmp_path: Path, python_environment: dict[str, str]
+) -> None:
     path = corpus(tmp_path, list(SAMPLES))
-    words = [str(ROOT / "scripts/fuzz/fuzz_load.py"), "--count", "25", "--seed", "3", str(path)]
+    words = ["-m", "tests.fuzz.drivers.fuzz_load", "--count", "25", "--seed", "3", str(path)]
     done = subprocess.run(
         [sys.executable, *words, "--json", "found.json"],
-        capture_output=True, text=True, cwd=tmp_path,
+        capture_output=True, text=True, cwd=tmp_path, env=python_environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "found.json").read_text())
@@ -33,14 +35,13 @@ def test_mutations_give_only_coded_errors(tmp_path: Path) -> None:
 
 
 @pytest.mark.jax
-def test_a_corpus_agrees_with_jaxlib(tmp_path: Path) -> None:
+def test_a_corpus_agrees_with_jaxlib(tmp_path: Path, python_environment: dict[str, str]) -> None:
     path = corpus(tmp_path, ["reduce", "control"])
     with path.open("a") as stream:
         stream.write(json.dumps({"id": "wrong", "text": "HloModule m\nENTRY e { $1 }"}) + "\n")
-    script = str(ROOT / "scripts/corpus/check_modules.py")
     done = subprocess.run(
-        [sys.executable, script, str(path), "--json", "found.jsonl"],
-        capture_output=True, text=True, cwd=tmp_path,
+        [sys.executable, "-m", "tests.suites.corpus.check_modules", str(path), "--json", "found.jsonl"],
+        capture_output=True, text=True, cwd=tmp_path, env=python_environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [json.loads(row) for row in (tmp_path / "found.jsonl").read_text().splitlines()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.xla.newer import jaxlib_opcodes, missing_here
+from tests.suites.xla.newer import jaxlib_opcodes, missing_here
 
 pytestmark = pytest.mark.xla_text
 

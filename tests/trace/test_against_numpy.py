@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import re
-import sys
 import warnings
 from dataclasses import replace
 from decimal import Decimal
@@ -24,7 +23,6 @@ from hlo_tools.trace import TraceError, supported, trace
 from hlo_tools.trace.elementwise import LOWERINGS
 from tests.trace.running import same_memory
 
-FUZZ = Path(__file__).resolve().parents[2] / "scripts" / "fuzz"
 F32, I32, I8, U8, F16 = (np.dtype(name) for name in ("f4", "i4", "i1", "u1", "f2"))
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -236,9 +234,8 @@ NOT_DRAWN = {
 """Functions that random calls leave out, and why."""
 
 
-def test_every_supported_function_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(FUZZ))
-    import numpy_cases
+def test_every_supported_function_is_drawn() -> None:
+    from tests.fuzz.drivers import numpy_cases
 
     words = " ".join(f"{entry.function} {entry.arguments}" for entry in numpy_cases.ENTRIES)
     drawn = {f"numpy.{name}" for name in re.findall(r"\bnp\.([A-Za-z_0-9.]+)", words)}
@@ -247,26 +244,21 @@ def test_every_supported_function_is_drawn(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_calls(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A share of ``scripts/fuzz/fuzz_numpy.py``."""
-    monkeypatch.syspath_prepend(str(FUZZ))
-    import fuzz_numpy
-    import numpy_cases
+def test_random_calls(seed: int) -> None:
+    """A share of ``tests/fuzz/drivers/fuzz_numpy.py``."""
+    from tests.fuzz.drivers import fuzz_numpy, numpy_cases
 
     rng = random.Random(100 + seed)
     for _ in range(250):
         case = numpy_cases.generate(rng)
         what = fuzz_numpy.difference(case)
         assert not what, fuzz_numpy.told(case, what)
-    assert "fuzz_numpy" in sys.modules
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_programs(seed: int) -> None:
     """Views, writes in place, steps, index arrays and loops, on two sets of data."""
-    monkeypatch.syspath_prepend(str(FUZZ))
-    import fuzz_numpy
-    import numpy_programs
+    from tests.fuzz.drivers import fuzz_numpy, numpy_programs
 
     rng = random.Random(seed)
     for _ in range(80):
@@ -277,10 +269,8 @@ def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_fuzzer_sees_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None:
     from hlo_tools.trace.elementwise import LOWERINGS
-
-    monkeypatch.syspath_prepend(str(FUZZ))
-    import fuzz_numpy
-    from numpy_cases import Array, Case, shrunk
+    from tests.fuzz.drivers import fuzz_numpy
+    from tests.fuzz.drivers.numpy_cases import Array, Case, shrunk
 
     monkeypatch.setitem(LOWERINGS, np.subtract, LOWERINGS[np.add])
     arrays = (("a", Array("float32", (2, 3), "F", 5)), ("o", Array("float32", (2, 3))))
@@ -292,21 +282,19 @@ def test_the_fuzzer_sees_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("start", range(2))
-def test_numbers_beside_arrays(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A share of ``scripts/fuzz/numpy_scalars.py``, which runs every combination."""
-    monkeypatch.syspath_prepend(str(FUZZ))
-    import numpy_scalars
+def test_numbers_beside_arrays(start: int) -> None:
+    """A share of ``tests/fuzz/drivers/numpy_scalars.py``, which runs every combination."""
+    from tests.fuzz.drivers import numpy_scalars
 
     for case in itertools.islice(numpy_scalars.combinations(), 1000 * start, None, 2003):
         what = numpy_scalars.difference(case)
         assert not what, f"{case}: {what}"
 
 
-def test_the_fuzzer_survives_the_end_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fuzzer_survives_the_end_of_its_process() -> None:
     """A crash of NumPy alone is left out; a crash of only the traced function is a fault."""
-    monkeypatch.syspath_prepend(str(FUZZ))
-    import fuzz_numpy
-    from numpy_cases import Array, Case
+    from tests.fuzz.drivers import fuzz_numpy
+    from tests.fuzz.drivers.numpy_cases import Array, Case
 
     asked = fuzz_numpy.Asked()
     case = Case("np.negative", ("a",), (), (("a", Array("float32", (3,))),))

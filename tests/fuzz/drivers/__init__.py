@@ -1,0 +1,1 @@
+"""Random programs beside other implementations; ``README.md`` lists the drivers."""

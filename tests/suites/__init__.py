@@ -1,0 +1,1 @@
+"""Runs of test suites and corpora that are not part of this repository; pytest collects none."""
