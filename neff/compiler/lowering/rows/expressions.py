@@ -292,9 +292,10 @@ class Evaluator:
                 return self._function(e, node, FUNCTIONS[node.opcode], operands[0])
             if node.opcode == "convert" and not e.is_number(operands[0]):
                 return self._cast(e, node, operands[0])
-        compares = node.opcode == "compare"
-        if compares and (compared := compared_as_floats(e, node, operands)) is not None:
-            return compared
+        if node.opcode == "compare":
+            reader = self._facts.only_user(node) if may_wait else None
+            if (compared := compared_as_floats(e, node, operands, reader)) is not None:
+                return compared
         if node.opcode == "select" and is_float(node):
             chosen = self._chosen(e, node, operands, may_wait)
             if chosen is not None:
@@ -442,6 +443,7 @@ class Evaluator:
         numbers = number_choice(e, predicate, on_true, on_false, self._facts.dtype(node))
         if numbers is not None or not may_wait:
             return numbers
+        predicate = e.force(predicate)
         reverse = e.is_number(on_true)
         value, number = (on_false, on_true) if reverse else (on_true, on_false)
         if e.is_number(predicate) or not e.is_number(number) or e.is_number(value):

@@ -1,11 +1,12 @@
 """Units over rows that SBUF does not hold: rows come in blocks of columns, in several passes.
 
 A pass computes the reductions of the blocks that need no later reduction, and adds them up; values
-on full rows that several passes need are computed again in each of them. So a softmax is three passes::
+on full rows that several passes need are computed again in each of them. So a normalization has three
+passes, and a softmax two (``shifted_sums``)::
 
-    pass 0:  maximum of x
-    pass 1:  sum of exp(x - maximum)
-    pass 2:  exp(x - maximum) / sum, which is stored
+    pass 0:  sum of x                                 maximum of x, sum of exp(x - maximum)
+    pass 1:  sum of (x - mean) ** 2                   exp(x - maximum) / sum, which is stored
+    pass 2:  (x - mean) * rsqrt(variance), stored
 
 The operands stay in SBUF from the first pass to the last if they fit, else each pass loads them.
 """
@@ -13,7 +14,7 @@ The operands stay in SBUF from the first pass to the last if they fit, else each
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import nki_lang.isa as nisa
 import nki_lang.language as nl
@@ -21,10 +22,12 @@ from neff.compiler.assembly.budget import Budget
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import held_as
 from neff.compiler.lowering.rows.expressions import Evaluator, Facts
+from neff.compiler.lowering.rows.positions import Positions, positions_of
 from neff.compiler.lowering.rows.reaches import Reach
 from neff.compiler.lowering.rows.reduction import REDUCERS, is_neutral
 from neff.compiler.lowering.rows.row_groups import RowGroup
 from neff.compiler.lowering.rows.row_kernel import RowKernel
+from neff.compiler.lowering.rows.shifted_sums import Collected, ShiftedSum, shifted_sums
 from neff.compiler.lowering.rows.spreads import RowEmitter, Spread
 from neff.compiler.lowering.tiles.balance import Balance
 from neff.compiler.lowering.tiles.emitter import Constants, Tile, Value
@@ -32,7 +35,10 @@ from neff.compiler.lowering.tiles.interleaving import interleaved
 from neff.compiler.lowering.tiles.task import Port, Task, core_share, window
 from neff.compiler.lowering.tiles.tiling import PARTITIONS, Piece, affordable
 from neff.compiler.plans import Tuning
+from nki_lang.base.dtypes import dtype_of
 from nki_lang.base.targets import Target
+
+F32, I32 = dtype_of("float32"), dtype_of("int32")
 
 __all__ = ["has_passes", "long_rows_task", "stays_resident"]
 
@@ -74,10 +80,7 @@ def stays_resident(group: RowGroup, target: Target) -> bool:
         if isinstance(port, Port) and (reach := Reach(group.rows, port)).kind == "full"
     ]
     operand_bytes = sum(reach.count * reach.port.dtype.itemsize for reach in wide)
-    block = RowGroup(
-        group.nodes, group.rows, group.inputs, group.outputs, group.sources,
-        block=_MAX_BLOCK_COLUMNS,
-    )  # fmt: skip
+    block = replace(group, block=_MAX_BLOCK_COLUMNS)
     return operand_bytes + 2 * block.alive() <= Budget(target).working_bytes() * 5 // 4
 
 
@@ -108,20 +111,27 @@ class _Pass:
         row_facts: the row values that are computed in front of the pass.
         facts: the nodes that are computed on each block.
         reductions: the reductions that the pass finishes.
+        shifted: those of them that are sums of exponentials of the pass's own maximum.
     """
 
     row_facts: Facts
     facts: Facts
     reductions: list[Node]
+    shifted: list[ShiftedSum]
 
 
 def _passes(group: RowGroup, idioms: set[str]) -> list[_Pass]:
     """Return the passes of a unit; the last one has no blocks if only row values follow."""
     stored = {id(node) for node, _ in group.outputs}
+    shifted = {id(item.total): item for item in shifted_sums(group)}
     available: dict[int, int] = {}  # the pass in front of which, or in which, a member has a value
     for node in group.nodes:
         sources = [group.sources[id(operand)][0] for operand in node.operands]
         number = max((available.get(source, 0) for source in sources), default=0)
+        if (item := shifted.get(id(node))) is not None and number == available[id(item.maximum)]:
+            available[id(node)] = number
+            continue
+        shifted.pop(id(node), None)
         available[id(node)] = number + (node.opcode == "reduce")
 
     def is_wide(node: Node) -> bool:
@@ -157,7 +167,8 @@ def _passes(group: RowGroup, idioms: set[str]) -> list[_Pass]:
         row_facts = Facts(row_nodes, final, group.sources)
         facts = Facts(block_nodes, final, group.sources)
         row_facts.idioms = facts.idioms = idioms
-        passes.append(_Pass(row_facts, facts, reductions))
+        sums = [shifted[id(node)] for node in reductions if id(node) in shifted]
+        passes.append(_Pass(row_facts, facts, reductions, sums))
     return passes
 
 
@@ -170,12 +181,14 @@ class _Shared:
         balance: work of each engine so far.
         constants: tiles of constants.
         columns: blocks of operands that all rows read, by operand and first column.
+        positions: the numbers of the first block's columns.
     """
 
     tensors: dict[str, Tile]
     balance: Balance
     constants: Constants = field(default_factory=Constants)
     columns: dict[tuple[int, int], Tile] = field(default_factory=dict[tuple[int, int], Tile])
+    positions: Tile | None = None
 
 
 class _LongRowKernel(RowKernel):
@@ -192,21 +205,33 @@ class _LongRowKernel(RowKernel):
         super().__init__(group, ports, target, tuning)
         self.together, self.resident = 1, resident
         self.passes = _passes(group, self.facts.idioms)
-        shared = [reach for reach in self.reaches.values() if reach.kind == "column"]
+        repeated = {
+            key
+            for key, reach in self.reaches.items()
+            if reach.kind == "row" and self.repeats(reach)
+        }
+        self.positions = {
+            key
+            for key in positions_of(group, repeated)
+            if (reach := self.reaches.get(key)) is not None and reach.kind == "column"
+        }
+        shared = [
+            reach
+            for key, reach in self.reaches.items()
+            if reach.kind == "column" and key not in self.positions
+        ]
         shared_bytes = sum(reach.count * reach.port.dtype.itemsize for reach in shared)
         self.keeps_columns = shared_bytes <= _MAX_SHARED_BYTES
         limit = max(_MIN_BLOCK_COLUMNS, min(_MAX_BLOCK_COLUMNS, tuning.wide))
         free_bytes = Budget(target).working_bytes() // _BLOCKS_IN_FLIGHT
-        while limit > _MIN_BLOCK_COLUMNS and self._block_bytes(limit) > free_bytes:
+        while limit > _MIN_BLOCK_COLUMNS and replace(group, block=limit).alive() > free_bytes:
             limit //= 2
         self.block_columns = limit
 
-    def _block_bytes(self, columns: int) -> int:
-        group = self.group
-        blocked = RowGroup(
-            group.nodes, group.rows, group.inputs, group.outputs, group.sources, block=columns
-        )
-        return blocked.alive()
+    def repeats(self, reach: Reach) -> bool:
+        """Return True if an operand repeats one element along each row."""
+        wide = [extent for extent in reach.port.view.shape if extent != 1]
+        return len(wide) > len(self.group.rows)
 
     def run(self, tensors: dict[str, Tile]) -> None:
         pieces = [piece for piece, _ in self._pieces()]
@@ -241,10 +266,26 @@ class _LongRowTile:
             if not work.facts.nodes:
                 continue
             totals: dict[int, Tile] = {}
-            for begin in range(0, columns, block):
-                self._compute_block(work, (begin, min(block, columns - begin)), totals)
+            blocks = -(-columns // block)
+            collected = Collected(self._partitions, blocks, work.shifted)
+            for number in range(blocks):
+                begin = number * block
+                cut = (begin, min(block, columns - begin))
+                self._compute_block(work, cut, totals, (collected, number))
                 yield
+            if work.shifted:
+                self.values.update(totals)
+                totals = collected.totals(self._emitter_of(blocks), self._shift)
             self.values.update(totals)
+
+    def _shift(self, item: ShiftedSum) -> Tile:
+        """Return what a sum of exponentials subtracts from the elements of a whole row."""
+        facts = Facts(item.row_nodes, {item.shift}, self._kernel.group.sources)
+        evaluator = self._evaluator(facts, (0, 1))
+        evaluator.values[id(item.maximum)] = self.values[id(item.maximum)]
+        for node in item.row_nodes:
+            evaluator.compute(node)
+        return self._rows.force(evaluator.values[item.shift])
 
     def _compute_rows(self, work: _Pass) -> None:
         """Compute and store the row values that are known in front of a pass."""
@@ -259,19 +300,39 @@ class _LongRowTile:
                 nisa.dma_copy(self._window(reach, None), evaluator.result(node))
                 self._shared.balance.spend_store()
 
-    def _compute_block(self, work: _Pass, cut: tuple[int, int], totals: dict[int, Tile]) -> None:
+    def _compute_block(
+        self,
+        work: _Pass,
+        cut: tuple[int, int],
+        totals: dict[int, Tile],
+        place: tuple[Collected, int],
+    ) -> None:
+        """Compute a block.
+
+        Args:
+            work: the pass.
+            cut: first column and number of columns.
+            totals: reductions of the blocks so far.
+            place: where shifts and sums of exponentials are kept, and the number of the block.
+        """
+        collected, number = place
         evaluator = self._evaluator(work.facts, cut)
-        finished = {id(node) for node in work.reductions}
+        partials: dict[int, Tile] = {}
         for node in work.facts.nodes:
             evaluator.compute(node)
-            if id(node) in finished:
+            if node in work.reductions:
+                partials[id(node)] = self._rows.force(evaluator.values[id(node)])
+                if shifts := collected.shift(node, number, partials[id(node)]):
+                    evaluator.values.update(shifts)
                 continue
             for stored_node, reach in self._kernel.stored:
                 if stored_node is node and id(node) in work.facts.outputs:
                     nisa.dma_copy(self._window(reach, cut), evaluator.result(node))
                     self._shared.balance.spend_store()
         for node in work.reductions:
-            partial = self._rows.force(evaluator.values[id(node)])
+            partial = partials[id(node)]
+            if collected.add(node, number, partial):
+                continue
             total = totals.setdefault(id(node), partial)
             if total is not partial:
                 op = getattr(nl, REDUCERS[node.attributes["applied"]])
@@ -306,6 +367,8 @@ class _LongRowTile:
         if reach is None:
             return self._kernel.group.inputs[key]
         if reach.kind == "column":
+            if key in self._kernel.positions:
+                return self._positions(cut)
             return Spread(self._column(key, reach, cut), "column")
         place = (key, 0 if reach.kind == "row" else cut[0])
         tile = self._loaded.get(place)
@@ -316,12 +379,18 @@ class _LongRowTile:
             nisa.dma_copy(tile, source)
             if reach.kind == "row" or self._kernel.resident:
                 self._loaded[place] = tile
-        return Spread(tile, "row") if reach.kind == "row" and self._repeats(reach) else tile
+        return Spread(tile, "row") if reach.kind == "row" and self._kernel.repeats(reach) else tile
 
-    def _repeats(self, reach: Reach) -> bool:
-        """Return True if an operand repeats one element along each row."""
-        wide = [extent for extent in reach.port.view.shape if extent != 1]
-        return len(wide) > len(self._kernel.group.rows)
+    def _positions(self, cut: tuple[int, int]) -> Positions:
+        """Return the positions of a block's columns."""
+        tile = self._shared.positions
+        if tile is None:
+            shape = (PARTITIONS, self._kernel.block_columns)
+            words = nl.ndarray(shape, dtype=I32, buffer=nl.sbuf)
+            nisa.iota(words, [[1, shape[1]]], 0, 0)
+            tile = self._shared.positions = nl.ndarray(shape, dtype=F32, buffer=nl.sbuf)
+            nisa.tensor_copy(tile, words)
+        return Positions(tile[0 : self._partitions, 0 : cut[1]], cut[0])
 
     def _column(self, key: int, reach: Reach, cut: tuple[int, int]) -> Tile:
         """Return a block of values that are the same for all rows."""

@@ -114,7 +114,7 @@ class RowGroup:
             max_bytes = max(max_bytes, sum(size[key] for key in live))
             live = {key for key in live if last.get(key, -1) > number}
         simple = _NO_TEMPORARY_OPCODES | (_BIT_OPCODES if exact else frozenset[str]())
-        if any(node.opcode not in simple for node in self.nodes):
+        if any(node.opcode not in simple and self.columns(node.shape) > 1 for node in self.nodes):
             max_bytes += _MAX_TEMPORARIES * 4 * min(self.widest, self.block or self.widest)
         return max_bytes
 
