@@ -31,7 +31,16 @@ _FAMILIES = {
     "gather": "transfers with an offset for each partition, many by a loop on the device; indices are clamped",
     "scatter": "update by update, many by a loop on the device; sums of floats 128 at a time; or all at once for few elements; any elementwise computation, any number of operands",
 }
-_INTERNAL = {"attention", "cumulative", "pair", "pool", "rank", "sorted", "word"}
+_INTERNAL = {
+    "attention",
+    "attention-gradient",
+    "cumulative",
+    "pair",
+    "pool",
+    "rank",
+    "sorted",
+    "word",
+}
 """Opcodes of the graph that HLO does not have."""
 
 _NAMES = {"update-slice": "dynamic-update-slice"}

@@ -17,7 +17,8 @@ from neff.compiler.graph.bands import Band
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.views import View, row_major
 from neff.compiler.lowering.lowerer import Lowerer
-from neff.compiler.lowering.products.attention import F32, Spec, attention_task
+from neff.compiler.lowering.products.attention import attention_task
+from neff.compiler.lowering.products.attention_spec import F32, Spec
 from neff.compiler.lowering.tiles.task import Port
 from neff.compiler.record import Record
 from neff.compiler.rewrites import attention as rule
@@ -35,7 +36,9 @@ BF16 = ml_dtypes.bfloat16
 @pytest.fixture
 def any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let short attention be the kernel too, which a unit over rows computes as fast."""
-    monkeypatch.setattr(rule, "_MIN_SCORES", {"bf16": 128 * 128, "f32": 128 * 128})
+    monkeypatch.setattr(rule, "MIN_SCORES", {"bf16": 128 * 128, "f32": 128 * 128})
+    monkeypatch.setattr(rule, "MIN_UNMASKED_SCORES", 128 * 128)
+    monkeypatch.setattr(rule, "MIN_GRADIENT_SCORES", 128 * 128)
 
 
 def arrays(dtype: Any, *shapes: tuple[int, ...], seed: int = 0, spread: float = 1.0) -> list[Array]:
@@ -122,6 +125,31 @@ def test_both_cores() -> None:
 def test_short_attention_stays_a_unit_over_rows() -> None:
     for dtype, length in ((BF16, 255), (np.float32, 600)):
         assert not is_one_kernel(causal, arrays(dtype, *heads(length, groups=1, count=1, depth=16)))
+
+
+def test_a_mask_that_is_no_band_stays_a_unit_over_rows() -> None:
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k)
+        rows, columns = (jax.lax.broadcasted_iota(jnp.int32, scores.shape, d) for d in (2, 3))
+        scores = jnp.where(columns % 7 <= rows, scores, jnp.asarray(-1e9, scores.dtype))
+        return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores, -1), v)
+
+    assert not is_one_kernel(attend, arrays(BF16, *heads(260, groups=1, count=1)))
+
+
+@pytest.mark.usefixtures("any_length")
+def test_heads_and_batch_may_be_one_dimension_of_the_products() -> None:
+    """As PyTorch writes it: products of (batch * heads), softmax of (batch, heads)."""
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        flat = [x.reshape(6, 160, 16) for x in (q, k, v)]
+        scores = (flat[0] @ flat[1].swapaxes(-1, -2)).reshape(2, 3, 160, 160) * 0.25
+        scores = jnp.where(jnp.tril(jnp.ones((160, 160), bool)), scores, -jnp.inf)
+        weights = jax.nn.softmax(scores, -1).reshape(6, 160, 160)
+        return (weights @ flat[2]).reshape(2, 3, 160, 16)
+
+    for seed in (1, 2):
+        assert is_one_kernel(attend, arrays(np.float32, *((2, 3, 160, 16),) * 3, seed=seed))
 
 
 def reference(q: Any, k: Any, v: Any, spec: Spec) -> Array:

@@ -88,13 +88,6 @@ def _in_pairs(x: Any) -> Any:
     return jnp.stack([-pairs[..., 1], pairs[..., 0]], -1).reshape(-1, 16) * x[:, :16]
 
 
-def _attended(x: Any, y: Any, *, sees: Callable[[Any, Any], Any]) -> Any:
-    q, k = (jnp.tile(value.astype(jnp.bfloat16), (8, 1)) for value in (x, y))
-    rows, columns = (jax.lax.broadcasted_iota(jnp.int32, (len(q), len(k)), dim) for dim in (0, 1))
-    scores = jnp.where(sees(rows, columns), q @ k.T * 0.125, -1e9)
-    return jax.nn.softmax(scores, -1) @ k
-
-
 def _weighted(x: Any, y: Any, *, values: str) -> Any:
     cache = jnp.tile(x, (16, 1))[:, :12].reshape(-1, 3, 4)
     weights = jnp.tile(y[:, :3].T, (1, 16)) / len(cache)
@@ -124,10 +117,6 @@ CASES = {
     ),
     "transposed-outer-product": Case(
         lambda x, y: jnp.einsum("te,td->etd", x, y), lambda x, y: jnp.exp(x + y).T, 2
-    ),
-    "attention": Case(
-        lambda x, y: _attended(x, y, sees=lambda row, column: column <= row + 3),
-        lambda x, y: _attended(x, y, sees=lambda row, column: column % 7 <= row), 2, 5e-2
     ),
     "heads-joined": Case(
         lambda x, y: _weighted(x, y, values="khd"), lambda x, y: _weighted(x, y, values="hkd"), 2

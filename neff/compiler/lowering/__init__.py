@@ -43,6 +43,7 @@ from neff.compiler.lowering.indexing.sorted_rows import sorted_rows
 from neff.compiler.lowering.indexing.top_elements import top
 from neff.compiler.lowering.lowerer import Lowerer
 from neff.compiler.lowering.products.attention import attention
+from neff.compiler.lowering.products.attention_gradient import attention_gradient
 from neff.compiler.lowering.products.dots import dot
 from neff.compiler.lowering.reductions import reduce
 
@@ -53,6 +54,7 @@ LOWERINGS: dict[str, Callable[[Lowerer, Node], None]] = {
     "all-reduce": all_reduce,
     "all-to-all": all_to_all,
     "attention": attention,
+    "attention-gradient": attention_gradient,
     "collective-permute": permute,
     "concatenate": concatenate,
     "convolution": convolution,

@@ -61,6 +61,7 @@ class Lowerer:
         homes: id of a node -> the output variable in which its value is computed.
         spots: id of a node -> the view of a buffer in which its value is computed.
         results: id of a node with several results -> the views of their values.
+        result_nodes: id of such a node and the index of a result -> the node that is the result.
         windows: buffers that are a range of another one, at an offset that a register holds.
         plan: the effort of the search.
         record: the record of the lowering.
@@ -79,6 +80,7 @@ class Lowerer:
     homes: dict[int, str] = field(default_factory=dict[int, str])
     spots: dict[int, View] = field(default_factory=dict[int, View])
     results: dict[int, list[View]] = field(default_factory=dict[int, list[View]])
+    result_nodes: dict[tuple[int, int], Node] = field(default_factory=dict[tuple[int, int], Node])
     windows: dict[str, Window] = field(default_factory=dict[str, Window])
     _windowed: dict[str, str] = field(default_factory=dict[str, str])
     _offsets: dict[str, Call] = field(default_factory=dict[str, Call])
@@ -125,6 +127,14 @@ class Lowerer:
             nbytes = node.size * held_as(node).tile.itemsize
             self._unit.stored.append(Stored(node.name, nbytes, self.why(node, self._members)))
         return view
+
+    def result_home(self, node: Node, index: int, shape: tuple[int, ...], dtype: DType) -> View:
+        """Return the buffer of a result of a node with several: an output of the module, or scratch."""
+        result = self.result_nodes.get((id(node), index))
+        name = None if result is None else self.homes.get(id(result))
+        if name is None or self.parts.variables[name].dtype != dtype:
+            return self.scratch(shape, dtype)
+        return View(self.version(name), shape, row_major(shape))
 
     def port(self, view: View) -> Port:
         """Return the view with the type in which a kernel reads or writes it."""

@@ -1,46 +1,50 @@
-"""Recognizes attention: ``softmax(q k^T * scale + mask) v`` becomes one node.
+"""Replaces attention, and its gradient, by nodes whose kernels keep the scores on chip.
 
-The pattern, from the product with the values upwards; casts between floats, and reshapes and
-transposes, may stand between any two of its operations::
+``softmax(scale * q k^T, masked by a band) v`` becomes a node ``attention``; if the gradients read the
+probabilities, too, it also returns the maximum and the sum of each row, and one node
+``attention-gradient`` computes the scores again, block by block, for all gradients.
 
-    product       dot(p, v) or dot(v, p), which contracts the keys
-    p             divide(e, sum of e over the keys)
-    e             exp(x - maximum of x over the keys)
-    x             dot(q, k), multiplied or divided by positive numbers, and masked by
-                  select(mask, x, fill) or x + select(mask, 0, fill)
+The data flow: :func:`with_attention` finds each softmax of a graph
+(:mod:`neff.compiler.rewrites.softmaxes`) and the products that read it
+(:mod:`neff.compiler.rewrites.softmax_terms`); a :class:`_Plan` checks that these products are the
+result and the gradients of an attention, and makes their replacements. An attention is replaced only if
+nothing else reads the exponentials.
 
-A mask is a :class:`~neff.compiler.graph.bands.Band` that leaves no row empty, and its fill is so
-small that the exponential of a masked score is 0. Each of the four values has one reader inside the
-pattern and none outside: a gradient that reads the exponentials keeps them.
-
-The data flow in one direction: :func:`attention` finds a ``_Pattern`` (nodes, with the dimensions of
-the probabilities that their dimensions walk), replaces the product by a node ``attention`` with the
-operands q (batch..., group..., queries, depth), k (batch..., keys, depth) and v (batch..., keys,
-columns), and :mod:`neff.compiler.lowering.products.attention` makes its kernel. ``group`` are the dimensions of q
-that k lacks, such as the query heads of a key head.
+The operands have the shapes q (batch..., group..., queries, depth), k (batch..., keys, depth) and
+v (batch..., keys, columns). ``group`` are the dimensions of q that k lacks, such as the query heads
+of a key head. A mask is a :class:`~neff.compiler.graph.bands.Band` that leaves no row empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import isclose
 
 import numpy as np
 
-from neff.compiler.graph.bands import Band, band_of
-from neff.compiler.graph.nodes import Node, derived
+from hlo_tools.types.element_types import BY_NAME
+from neff.compiler.graph.bands import Band
+from neff.compiler.graph.nodes import Graph, Node, derived
+from neff.compiler.record import Record, Rewrite
+from neff.compiler.rewrites.labels import (
+    COLUMNS,
+    DEPTH,
+    FLOATS,
+    Labeled,
+    arranged,
+    contracted,
+    in_dims,
+    operand_of,
+    same,
+)
+from neff.compiler.rewrites.replacing import replaced
+from neff.compiler.rewrites.softmax_terms import Reader, Readers, readers_of
+from neff.compiler.rewrites.softmaxes import Softmax, band_of_masks, softmax_of
 
-__all__ = ["attention"]
+__all__ = ["ATTENTION_LEVEL", "with_attention"]
 
-Uses = dict[int, int]
-"""Number of readers of each node, by ``id``."""
-
-_FLOATS = frozenset({"f32", "bf16"})
-
-_MAX_FILL = -9.9e8
-"""A masked score at most this small (-1e9, in bfloat16, too) has the exponential 0: scores of products
-are not smaller."""
+ATTENTION_LEVEL = 2
+"""The lowest ``optlevel`` that has these nodes."""
 
 _MIN_SCALE = 1e-20
 """A smaller factor of the scores would lift masked ones, which the kernel sets to -3e38."""
@@ -48,339 +52,290 @@ _MIN_SCALE = 1e-20
 _MAX_DEPTH = 512
 """Depth of the queries and columns of the values that fit on chip with the scores."""
 
-_MIN_SCORES = {"bf16": 256 * 256, "f32": 1280 * 1280}
+_MAX_GRADIENT_DEPTH = 128
+_MAX_GRADIENT_QUERIES = 32768
+"""The same for gradients, which are summed in PSUM; the gradient of the queries is kept in SBUF."""
+
+MIN_SCORES = {"bf16": 256 * 256, "f32": 1280 * 1280}
 """Scores of a batch index, by the type of the values: with fewer, a unit over rows is as fast in the
 timing model (trn2, heads of 64 columns). Exponentials of four bytes are transposed in PSUM."""
 
+MIN_UNMASKED_SCORES = 1280 * 1280
+"""The same for bfloat16 without a mask. In float32, a unit over rows is always faster without one."""
+
+MIN_GRADIENT_SCORES = 256 * 256
+"""The same for an attention with gradients."""
+
+_RESULT, _DV, _DQ, _DK = "result", "dv", "dq", "dk"
+
+
+def with_attention(graph: Graph, record: Record | None = None) -> Graph:
+    """Return the graph with nodes ``attention`` and ``attention-gradient``.
+
+    Args:
+        graph: the graph; it is not changed.
+        record: receives the rewrites.
+    """
+    softmaxes = [softmax for node in graph.nodes if (softmax := softmax_of(node)) is not None]
+    if not softmaxes:
+        return graph
+    users: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        for operand in node.operands:
+            users.setdefault(id(operand), []).append(node)
+    order = {id(node): position for position, node in enumerate(graph.nodes)}
+    plans: list[_Plan] = []
+    for softmax in softmaxes:
+        plan = _Plan(softmax, readers_of(softmax, users, order))
+        if plan.is_complete():
+            plans.append(plan)
+    return _with_plans(graph, plans, record)
+
+
+def _with_plans(graph: Graph, plans: list[_Plan], record: Record | None) -> Graph:
+    """Return the graph with the replacements of all plans after which no exponential is left."""
+    while plans:
+        replacements = {key: node for plan in plans for key, node in plan.replacements.items()}
+        changed, copies = replaced(graph, replacements)
+        left = {id(node) for node in changed.nodes}
+        remaining = [plan for plan in plans if id(copies.get(id(plan.softmax.node))) not in left]
+        if len(remaining) < len(plans):
+            plans = remaining
+            continue
+        if record is not None:
+            for plan in plans:
+                name = "attention-gradient" if plan.has_gradient else "attention"
+                node = plan.softmax.node
+                record.rewrites.append(Rewrite(name, node.name, node.place))
+        return changed
+    return graph
+
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
-    """A value, and for each of its dimensions the dimension of the probabilities that it walks.
+class _Use:
+    """A product that reads the softmax: its role, the labels of its dimensions, its factor."""
 
-    Attributes:
-        node: the value.
-        axes: for each dimension; None for one element.
-    """
-
-    node: Node
-    axes: tuple[int | None, ...]
-
-    def up(self) -> _Walk:
-        """Return the value behind casts, reshapes that move ones, transposes and broadcasts."""
-        walk = self
-        while (operand := walk._viewed()) is not None:
-            walk = operand
-        return walk
-
-    def _viewed(self) -> _Walk | None:
-        node, axes = self.node, self.axes
-        if (
-            node.opcode == "convert"
-            and {node.element.name, node.operands[0].element.name} <= _FLOATS
-        ):
-            return _Walk(node.operands[0], axes)
-        if node.opcode == "transpose":
-            operand_axes: list[int | None] = [None] * len(axes)
-            for axis, dim in zip(axes, node.attributes["dimensions"], strict=True):
-                operand_axes[dim] = axis
-            return _Walk(node.operands[0], tuple(operand_axes))
-        if node.opcode == "broadcast":
-            operand = node.operands[0]
-            dimensions: tuple[int, ...] = node.attributes["dimensions"]
-            pairs = zip(operand.shape, dimensions, strict=True)
-            return _Walk(operand, tuple(None if n == 1 else axes[dim] for n, dim in pairs))
-        if node.opcode == "reshape":
-            operand = node.operands[0]
-            if _wide(operand.shape) != _wide(node.shape):
-                return None
-            wide = iter(axis for axis, n in zip(axes, node.shape, strict=True) if n != 1)
-            return _Walk(operand, tuple(next(wide) if n != 1 else None for n in operand.shape))
-        return None
-
-    def operand(self, number: int) -> _Walk:
-        """Return an operand of an elementwise operation, or the operand of a reduction's shape."""
-        return _Walk(self.node.operands[number], self.axes)
+    role: str
+    product: Labeled
+    factor: float
 
 
 @dataclass(slots=True)
-class _Pattern:
-    """The scale and the masks that were matched so far.
+class _Plan:
+    """The replacement of the products that read a softmax.
 
     Attributes:
-        key: the dimension of the probabilities that counts keys.
-        scale: factor of the scores.
-        masks: predicates that are true for pairs that count, and whether they are negated.
+        softmax: the softmax.
+        readers: the products.
+        replacements: ``id`` of a product -> the value in its place.
+        has_gradient: the gradient is replaced, too.
     """
 
-    key: int
-    scale: float = 1.0
-    masks: list[tuple[_Walk, bool]] = field(default_factory=list[tuple[_Walk, bool]])
+    softmax: Softmax
+    readers: Readers
+    replacements: dict[int, Node] = field(default_factory=dict[int, Node])
+    has_gradient: bool = False
+    _uses: list[_Use] = field(default_factory=list[_Use])
 
+    def is_complete(self) -> bool:
+        """Make the replacements; return False if the products are not those of an attention."""
+        softmax, extents = self.softmax, dict(self.softmax.extents)
+        operands = self._scored_operands()
+        if operands is None or not self.readers.products:
+            return False
+        q, k = operands
+        batch = sorted(set(q.labels) & set(k.labels) - {DEPTH})
+        rows = sorted(set(q.labels) - set(batch) - {DEPTH})
+        band, query = self._band(rows)
+        if band is None:
+            return False
+        layout = _Layout(extents, batch, [row for row in rows if row != query], query, softmax.key)
+        values = self._values(q, k, layout)
+        if values is None or not self._is_large_enough(layout, band, values[0]):
+            return False
+        return self._replace(layout, band, [q, k, *values])
 
-def _wide(shape: Sequence[int]) -> list[int]:
-    return [extent for extent in shape if extent != 1]
-
-
-def attention(node: Node, uses: Uses) -> Node | None:
-    """Return the attention of which a product with the values is the last operation."""
-    if node.element.name not in _FLOATS or not node.size:
-        return None
-    for side in (0, 1):
-        attended = _match(node, side, uses)
-        if attended is not None:
-            return attended
-    return None
-
-
-def _match(node: Node, side: int, uses: Uses) -> Node | None:
-    probabilities, values = node.operands[side], node.operands[1 - side]
-    contracted = [dim for dim in _dims(node, side, "contracting") if probabilities.shape[dim] != 1]
-    if len(contracted) != 1 or values.element.name not in _FLOATS:
-        return None
-    pattern = _Pattern(contracted[0])
-    axes = tuple(None if extent == 1 else dim for dim, extent in enumerate(probabilities.shape))
-    weights = _divided(_Walk(probabilities, axes), pattern.key, uses)
-    scores = None if weights is None else _exponent(weights, pattern.key, uses)
-    product = None if scores is None else _scaled(scores, pattern)
-    return None if product is None else _replacement(node, side, product, pattern)
-
-
-def _dims(node: Node, side: int, which: str) -> tuple[int, ...]:
-    dims: tuple[int, ...] = node.attributes[f"{('lhs', 'rhs')[side]}_{which}"]
-    return dims
-
-
-def _divided(walk: _Walk, key: int, uses: Uses) -> _Walk | None:
-    """Return the exponentials of ``exp / sum of exp over the keys``."""
-    quotient = walk.up()
-    if quotient.node.opcode != "divide" or uses.get(id(quotient.node), 0) > 1:
-        return None
-    top, total = quotient.operand(0).up(), quotient.operand(1).up()
-    is_softmax = top.node.opcode == "exponential" and _reduces(total, top, key, "add", 0.0)
-    return top if is_softmax and uses.get(id(top.node), 0) <= 2 else None
-
-
-def _exponent(walk: _Walk, key: int, uses: Uses) -> _Walk | None:
-    """Return the scores x of ``exp(x - maximum of x over the keys)``."""
-    difference = walk.operand(0).up()
-    if difference.node.opcode != "subtract" or uses.get(id(difference.node), 0) > 1:
-        return None
-    scores, greatest = difference.operand(0).up(), difference.operand(1).up()
-    if greatest.node.opcode == "maximum":
-        numbers = [operand.splat for operand in greatest.node.operands]
-        if -np.inf not in numbers:
+    def _scored_operands(self) -> tuple[Labeled, Labeled] | None:
+        """Return queries and keys."""
+        softmax = self.softmax
+        operands = [operand_of(softmax.product, side, DEPTH) for side in (0, 1)]
+        left, right = operands
+        if left is None or right is None or softmax.product.node.element.name not in FLOATS:
             return None
-        greatest = greatest.operand(1 - numbers.index(-np.inf)).up()
-    return scores if _reduces(greatest, scores, key, "maximum", -np.inf) else None
+        if softmax.key in left.labels:
+            left, right = right, left
+        is_pair = softmax.key not in left.labels and softmax.key in right.labels
+        softmax.extents[DEPTH] = _extent(left, DEPTH)
+        floats = {left.node.element.name, right.node.element.name} <= FLOATS
+        return (left, right) if is_pair and floats else None
 
+    def _band(self, rows: list[int]) -> tuple[Band | None, int]:
+        """Return the band of all masks, and the label that counts queries."""
+        softmax = self.softmax
+        by_extent = sorted(rows, key=lambda row: -softmax.extents[row])
+        for query in by_extent:
+            band = band_of_masks(softmax.masks, query, softmax.key, softmax.extents)
+            extents = softmax.extents[query], softmax.extents[softmax.key]
+            if band is None or not band.leaves_no_row_empty(*extents):
+                continue
+            chosen = band_of_masks(self.readers.masks, query, softmax.key, softmax.extents)
+            if chosen is not None and chosen.meet(band) == band:
+                return band, query
+        return None, -1
 
-def _reduces(total: _Walk, source: _Walk, key: int, op: str, start: float) -> bool:
-    """Return True if a value is the reduction of ``source`` over the keys alone."""
-    node = total.node
-    if node.opcode != "reduce" or len(node.operands) != 2 or node.attributes["applied"] != op:
-        return False
-    if node.operands[1].splat is None or float(node.operands[1].splat) != start:
-        return False
-    operand, reduced = node.operands[0], node.attributes["dimensions"]
-    axes_left = iter(total.axes)
-    axes = [key if dim in reduced else next(axes_left) for dim in range(len(operand.shape))]
-    axes = [None if n == 1 else axis for axis, n in zip(axes, operand.shape, strict=True)]
-    walk = _Walk(operand, tuple(axes)).up()
-    return axes.count(key) == 1 and walk.node is source.node and walk.axes == source.axes
-
-
-def _scaled(walk: _Walk, pattern: _Pattern) -> _Walk | None:
-    """Return the product of queries and keys, with the scale and the masks put in the pattern."""
-    while walk.node.opcode != "dot":
-        step = _STEPS.get(walk.node.opcode)
-        operand = None if step is None else step(walk, pattern)
-        if operand is None:
+    def _values(
+        self, q: Labeled, k: Labeled, layout: _Layout
+    ) -> tuple[Labeled, Labeled | None] | None:
+        """Return the values, and the gradient of the result; take the roles of all products."""
+        extents = self.softmax.extents
+        values = slope = None
+        if self.readers.slopes is not None:
+            slope, values = (operand_of(self.readers.slopes, side, COLUMNS) for side in (0, 1))
+            if slope is None or values is None:
+                return None
+            if layout.key in slope.labels:
+                slope, values = values, slope
+            extents[COLUMNS] = _extent(values, COLUMNS)
+        for reader in self.readers.products:
+            label = DEPTH if reader.is_gradient else COLUMNS
+            sides = contracted(reader.node, reader.side, reader.axes, label)
+            if sides is None:
+                return None
+            product, operand, summed = sides
+            role = _role(reader, list(summed), layout)
+            if role == _RESULT and values is None:
+                values, extents[COLUMNS] = operand, _extent(operand, COLUMNS)
+            expected = {_RESULT: values, _DV: slope, _DQ: k, _DK: q}.get(role)
+            if expected is None or not same(operand, expected, extents):
+                return None
+            self._uses.append(_Use(role, product, reader.factor))
+        factors = [use.factor for use in self._uses if use.role == _RESULT]
+        if values is None or not all(isclose(factor, 1.0, rel_tol=1e-6) for factor in factors):
             return None
-        walk = operand.up()
-    return walk
+        return values, slope
 
+    def _is_large_enough(self, layout: _Layout, band: Band, values: Labeled) -> bool:
+        """Return True if the kernels take the sizes, and are faster than units over rows."""
+        extents, softmax = self.softmax.extents, self.softmax
+        self.has_gradient = any(use.role != _RESULT for use in self._uses)
+        scores = extents[layout.query] * extents[layout.key]
+        widths = extents[DEPTH], extents[COLUMNS]
+        element, is_masked = values.node.element.name, band != Band()
+        if element == "f32" and not is_masked:
+            return False
+        least = MIN_SCORES[element] if is_masked else MIN_UNMASKED_SCORES
+        most = _MAX_DEPTH
+        if self.has_gradient:
+            least, most = MIN_GRADIENT_SCORES, _MAX_GRADIENT_DEPTH
+            if extents[layout.query] > _MAX_GRADIENT_QUERIES:
+                return False
+        if scores < least or max(widths) > most:
+            return False
+        return _MIN_SCALE < softmax.scale < np.inf
 
-def _factor(walk: _Walk, pattern: _Pattern) -> _Walk | None:
-    """Take a positive number out of a product or a quotient."""
-    node = walk.node
-    numbers = [operand.splat for operand in node.operands]
-    side = 1 if numbers[1] is not None else 0
-    if numbers[side] is None or (node.opcode == "divide" and side == 0):
-        return None
-    number = float(numbers[side])
-    if not 0 < number < np.inf:
-        return None
-    pattern.scale *= 1 / number if node.opcode == "divide" else number
-    return walk.operand(1 - side)
+    def _replace(self, layout: _Layout, band: Band, operands: list[Labeled | None]) -> bool:
+        """Make the nodes, and the values in place of the products."""
+        extents = self.softmax.extents
+        orders = [layout.of_rows(DEPTH), layout.of_keys(DEPTH), layout.of_keys(COLUMNS),
+                  layout.of_rows(COLUMNS)]  # fmt: skip
+        nodes: list[Node] = []
+        for operand, order in zip(operands, orders, strict=True):
+            if operand is None:
+                continue
+            node = arranged(operand, order, extents)
+            if node is None or node.element.name not in FLOATS:
+                return False
+            nodes.append(node)
+        fields: dict[str, object] = {"batch": len(layout.batch), "scale": self.softmax.scale,
+                  "low": band.low, "high": band.high}  # fmt: skip
+        values = self._results(layout, nodes, fields)
+        for use in self._uses:
+            value = values.get(use.role)
+            if value is None:
+                return False
+            shape = use.product.node.shape
+            self.replacements[id(use.product.node)] = in_dims(value, use.product.axes, shape)
+        return True
 
-
-def _masked(walk: _Walk, pattern: _Pattern) -> _Walk | None:
-    """Take the mask of ``select(mask, x, fill)``."""
-    node = walk.node
-    fills = [operand.splat for operand in node.operands]
-    side = 2 if fills[2] is not None else 1
-    if fills[side] is None or not float(fills[side]) * pattern.scale <= _MAX_FILL:
-        return None
-    if node.operands[0].shape != node.shape:
-        return None
-    pattern.masks.append((walk.operand(0), side == 1))
-    return walk.operand(3 - side)
-
-
-def _biased(walk: _Walk, pattern: _Pattern) -> _Walk | None:
-    """Take the mask of ``x + select(mask, 0, fill)``."""
-    for side in (0, 1):
-        bias = walk.operand(side).up()
-        if bias.node.opcode != "select" or bias.node.operands[0].shape != bias.node.shape:
-            continue
-        numbers = [operand.splat for operand in bias.node.operands[1:]]
-        if None in numbers:
-            continue
-        on_true, on_false = (float(number) for number in numbers)
-        fill, neutral = sorted((on_true, on_false))
-        if neutral == 0 and fill * pattern.scale <= _MAX_FILL:
-            pattern.masks.append((bias.operand(0), fill == on_true))
-            return walk.operand(1 - side)
-    return None
-
-
-_STEPS = {"add": _biased, "divide": _factor, "multiply": _factor, "select": _masked}
-"""Opcode of an operation between the product and the softmax -> takes it into the pattern."""
+    def _results(
+        self, layout: _Layout, nodes: list[Node], fields: dict[str, object]
+    ) -> dict[str, Labeled]:
+        """Return the value of each role."""
+        extents, source = self.softmax.extents, self.softmax.node
+        of = {use.role: use for use in self._uses}
+        rows = layout.of_rows(COLUMNS)
+        shape = tuple(extents[label] for label in rows)
+        place = (source.name, source.place)
+        element = of[_RESULT].product.node.element if _RESULT in of else nodes[2].element
+        if not self.has_gradient:
+            node = Node("attention", tuple(nodes[:3]), shape, element, dict(fields), *place)
+            return {_RESULT: Labeled(node, _single(rows))}
+        forward = Node(
+            "attention", tuple(nodes[:3]), shape, element, {**fields, "statistics": True}, *place
+        )
+        result = derived(forward, "result", (forward,), shape, element, index=0)
+        statistics = derived(
+            forward, "result", (forward,), (*shape[:-1], 2), BY_NAME["f32"], index=1
+        )
+        results = {_RESULT: Labeled(result, _single(rows))}
+        orders = {_DQ: layout.of_rows(DEPTH), _DK: layout.of_keys(DEPTH),
+                  _DV: layout.of_keys(COLUMNS)}  # fmt: skip
+        used = {
+            role: (of[role].factor, of[role].product.node.element.name)
+            for role in orders
+            if role in of
+        }
+        operands = (*nodes, result, statistics)
+        gradient = Node(
+            "attention-gradient", operands, shape, element, {**fields, "results": used}, *place
+        )
+        for index, role in enumerate(used):
+            order = orders[role]
+            extent = tuple(extents[label] for label in order)
+            kind = of[role].product.node.element
+            value = derived(gradient, "result", (gradient,), extent, kind, index=index)
+            results[role] = Labeled(value, _single(order))
+        return results
 
 
 @dataclass(frozen=True, slots=True)
-class _Operand:
-    """An operand of a product, with the dimension of the probabilities for each of its dimensions.
+class _Layout:
+    """The labels of the dimensions of all operands.
 
     Attributes:
-        node: the operand.
-        axes: for each dimension; None for one element, and for what is no dimension of them.
-        last: the dimensions that come last when the operand is arranged, in their order.
+        extents: label -> extent.
+        batch: of all operands.
+        group: of queries alone.
+        query, key: the labels that count queries and keys.
     """
 
-    node: Node
-    axes: tuple[int | None, ...]
-    last: tuple[int, ...]
+    extents: dict[int, int]
+    batch: list[int]
+    group: list[int]
+    query: int
+    key: int
 
-    def arranged(self, order: Sequence[int]) -> Node:
-        """Return the operand with these axes in front and the product of the last dimensions."""
-        front = [self.axes.index(axis) for axis in order]
-        ones = [dim for dim in range(len(self.axes)) if dim not in (*front, *self.last)]
-        dims = (*ones, *front, *self.last)
-        shape = self.node.shape
-        value = self.node
-        if dims != tuple(range(len(dims))):
-            moved = [shape[dim] for dim in dims]
-            value = derived(value, "transpose", (value,), moved, dimensions=dims)
-        final = (*(shape[dim] for dim in front), prod(shape[dim] for dim in self.last))
-        return value if value.shape == final else derived(value, "reshape", (value,), final)
+    def of_rows(self, last: int) -> list[int]:
+        """Return the order of queries and results."""
+        return [*self.batch, *self.group, self.query, last]
+
+    def of_keys(self, last: int) -> list[int]:
+        """Return the order of keys and values."""
+        return [*self.batch, self.key, last]
 
 
-def _free(node: Node, side: int) -> list[int]:
-    """Return the dimensions of an operand that are dimensions of the product alone."""
-    used_dims = (*_dims(node, side, "batch"), *_dims(node, side, "contracting"))
-    return [dim for dim in range(len(node.operands[side].shape)) if dim not in used_dims]
+def _extent(value: Labeled, label: int) -> int:
+    return value.node.shape[value.axes.index((label,))]
 
 
-def _operand(product: _Walk, side: int) -> _Operand:
-    """Return an operand of the product of queries and keys."""
-    node, batch = product.node, _dims(product.node, side, "batch")
-    free, contracting = _free(node, side), _dims(node, side, "contracting")
-    first = len(batch) + (len(_free(node, 0)) if side else 0)
-    axes: list[int | None] = [None] * len(node.operands[side].shape)
-    for position, dim in enumerate(batch):
-        axes[dim] = product.axes[position]
-    for position, dim in enumerate(free):
-        axes[dim] = product.axes[first + position]
-    return _Operand(node.operands[side], tuple(axes), contracting)
+def _single(labels: list[int]) -> tuple[tuple[int, ...], ...]:
+    return tuple((label,) for label in labels)
 
 
-def _values(node: Node, side: int) -> _Operand:
-    """Return the values, the operand of the product that is no probability."""
-    values = node.operands[1 - side]
-    axes: list[int | None] = [None] * len(values.shape)
-    for which in ("batch", "contracting"):
-        pairs = zip(_dims(node, side, which), _dims(node, 1 - side, which), strict=True)
-        for axis, dim in pairs:
-            axes[dim] = axis if values.shape[dim] != 1 else None
-    return _Operand(values, tuple(axes), tuple(_free(node, 1 - side)))
-
-
-def _replacement(node: Node, side: int, product: _Walk, pattern: _Pattern) -> Node | None:
-    """Return the node ``attention`` in the shape of the product with the values."""
-    probabilities, operands = node.operands[side], product.node.operands
-    if not {value.element.name for value in (product.node, *operands)} <= _FLOATS:
-        return None
-    rows = [dim for dim in _free(node, side) if probabilities.shape[dim] != 1]
-    batch = [dim for dim in _dims(node, side, "batch") if probabilities.shape[dim] != 1]
-    sides = [_operand(product, number) for number in (0, 1)]
-    wide = [{axis for axis in operand.axes if axis is not None} for operand in sides]
-    keyed = {*batch, pattern.key}
-    if keyed not in wide or {*batch, *rows} not in wide:
-        return None
-    key_side = wide.index(keyed)
-    band, query = _band(pattern, rows)
-    extents = [probabilities.shape[axis] for axis in (query, pattern.key)]
-    if band is None or not band.leaves_no_row_empty(*extents):
-        return None
-    if prod(extents) < _MIN_SCORES[node.operands[1 - side].element.name]:
-        return None
-    if not _MIN_SCALE < pattern.scale < np.inf:
-        return None
-    group = [axis for axis in rows if axis != query]
-    values = _values(node, side)
-    arranged = (
-        sides[1 - key_side].arranged([*batch, *group, query]),
-        sides[key_side].arranged([*batch, pattern.key]),
-        values.arranged([*batch, pattern.key]),
-    )
-    if max(value.shape[-1] for value in arranged) > _MAX_DEPTH:
-        return None
-    order = [*batch, *group, query]
-    shape = (*(probabilities.shape[axis] for axis in order), arranged[2].shape[-1])
-    result = Node(
-        "attention", arranged, shape, node.element,
-        {"batch": len(batch), "scale": pattern.scale, "low": band.low, "high": band.high},
-        node.name, node.place,
-    )  # fmt: skip
-    return _in_shape_of(node, side, result, order)
-
-
-def _band(pattern: _Pattern, rows: list[int]) -> tuple[Band | None, int]:
-    """Return the band of all masks, and the row's dimension that counts queries."""
-    for query in rows:
-        total: Band | None = Band()
-        for walk, is_negated in pattern.masks:
-            if query not in walk.axes or pattern.key not in walk.axes:
-                total = None
-                break
-            band = band_of(walk.node, walk.axes.index(query), walk.axes.index(pattern.key))
-            band = band.complement() if band is not None and is_negated else band
-            total = None if band is None or total is None else total.meet(band)
-        if total is not None and pattern.masks:
-            return total, query
-    return None, -1
-
-
-def _in_shape_of(node: Node, side: int, result: Node, order: list[int]) -> Node:
-    """Return the result with the dimensions of the product with the values.
-
-    Args:
-        node: the product.
-        side: which operand has the probabilities.
-        result: (axes of ``order``..., columns).
-        order: dimensions of the probabilities.
-    """
-    values = node.operands[1 - side]
-    columns = [dim for dim in _free(node, 1 - side) if values.shape[dim] != 1]
-    sides: list[list[int]] = [_free(node, side), [-1 - dim for dim in _free(node, 1 - side)]]
-    dims = [*_dims(node, side, "batch"), *sides[side], *sides[1 - side]]
-    named = [*order, *(-1 - dim for dim in columns)]
-    wide = [dim for dim in dims if dim in named]
-    split = (*result.shape[:-1], *(values.shape[dim] for dim in columns))
-    value = derived(result, "reshape", (result,), split) if split != result.shape else result
-    moved = tuple(named.index(dim) for dim in wide)
-    if moved != tuple(range(len(moved))):
-        shape = [split[dim] for dim in moved]
-        value = derived(value, "transpose", (value,), shape, dimensions=moved)
-    return value if value.shape == node.shape else derived(value, "reshape", (value,), node.shape)
+def _role(reader: Reader, summed: list[int], layout: _Layout) -> str:
+    """Return what a product computes, from what it contracts."""
+    if summed == [layout.key]:
+        return _DQ if reader.is_gradient else _RESULT
+    if sorted(summed) == sorted([*layout.group, layout.query]):
+        return _DK if reader.is_gradient else _DV
+    return ""

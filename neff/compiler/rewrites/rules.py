@@ -15,7 +15,6 @@ from neff.compiler.expansions import dense_scatters, row_scatters
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import HELD
 from neff.compiler.rewrites import idioms, products_moved
-from neff.compiler.rewrites.attention import attention
 from neff.compiler.rewrites.gathers_moved import gather_of_operands
 from neff.compiler.rewrites.heads_joined import heads_joined
 from neff.compiler.rewrites.narrow_products import narrow_product
@@ -87,9 +86,6 @@ RULES: tuple[Rule, ...] = (
     Rule("transposed-outer-product", "transpose",
          "a transposed product of two broadcasts is their product in the other order",
          products_moved.transposed_outer_product, level=2),
-    Rule("attention", "dot",
-         "attention with a causal or windowed mask is one kernel that skips masked blocks",
-         attention, level=2),
     Rule("heads-joined", "dot",
          "products of a few rows of each head with values that lie side by side are one product",
          heads_joined, level=2),

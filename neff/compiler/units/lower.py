@@ -26,6 +26,7 @@ from neff.compiler.lowering.rows.row_groups import RowGroup, fits
 from neff.compiler.lowering.tiles.task import Port
 from neff.compiler.plans import PLANS, Plan, Tuning
 from neff.compiler.record import Record
+from neff.compiler.rewrites.attention import ATTENTION_LEVEL, with_attention
 from neff.compiler.rewrites.paired import with_pairs
 from neff.compiler.rewrites.simplify import simplified
 from neff.compiler.rewrites.wide_integers import input_bounds
@@ -84,7 +85,10 @@ def lower(
         HloFileError: a kernel file is missing or damaged.
     """
     record = record or Record()
-    graph = simplified(with_pairs(graph), plan.level, record)
+    graph = with_pairs(graph)
+    if plan.level >= ATTENTION_LEVEL:
+        graph = with_attention(graph, record)
+    graph = simplified(graph, plan.level, record)
     separated: frozenset[int] = frozenset()
     while True:
         record.units.clear()
@@ -118,6 +122,11 @@ def _lower_into(
         history=parts.history,
     )  # fmt: skip
     _declare(graph, lowerer)
+    lowerer.result_nodes = {
+        (id(node.operands[0]), node.attributes["index"]): node
+        for node in graph.nodes
+        if node.opcode == "result"
+    }
     _check_sizes(graph, target)
     oversized: set[int] = set()
 

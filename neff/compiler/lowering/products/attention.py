@@ -18,7 +18,7 @@ groups of queries; :class:`_Group` computes one of them, tile by tile (:class:`_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product as indices
@@ -27,7 +27,16 @@ import nki_lang.isa as nisa
 import nki_lang.language as nl
 from neff.compiler.graph.bands import Band
 from neff.compiler.graph.nodes import Node
+from neff.compiler.graph.types import held_as
 from neff.compiler.lowering.lowerer import Lowerer
+from neff.compiler.lowering.products.attention_spec import (
+    F32,
+    GROUP_ROWS,
+    TILE_ROWS,
+    Later,
+    Spec,
+    offset_of,
+)
 from neff.compiler.lowering.products.dots import tile_type
 from neff.compiler.lowering.tiles.emitter import Tile, Value
 from neff.compiler.lowering.tiles.operands import Matrix, blocks, transpose_into
@@ -35,12 +44,6 @@ from neff.compiler.lowering.tiles.task import Port, Task, core_share, window
 from nki_lang.base.dtypes import BY_NAME, DType
 
 __all__ = ["attention"]
-
-F32 = BY_NAME["float32"]
-
-_TILE_ROWS = 128
-_GROUP_ROWS = 512
-"""Queries of a group: the columns of one product instruction, a bank of PSUM."""
 
 _BANK_COLUMNS = 512
 _CHUNK_COLUMNS = 1024
@@ -64,62 +67,25 @@ _TILES_TO_STORE = 2
 """Tiles between a group's last sum and its division; the sum is added one tile later."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """Attention of every batch index and group index.
-
-    Attributes:
-        q, k, v, out: (batch..., group..., queries, depth), (batch..., keys, depth),
-            (batch..., keys, columns) and (batch..., group..., queries, columns).
-        batch: number of batch dimensions.
-        scale: factor of the scores, positive.
-        band: the pairs of queries and keys that count.
-        dtype: type in which the tensor engine reads queries and keys.
-        value_dtype: type in which it reads exponentials and values.
-        exact: the tensor engine transposes bit for bit.
-        span: keys whose scores of a tile are in SBUF at a time.
-        is_resident: all keys and values of an index are in SBUF; else those of two spans.
-    """
-
-    q: Port
-    k: Port
-    v: Port
-    out: Port
-    batch: int
-    scale: float
-    band: Band
-    dtype: DType
-    value_dtype: DType
-    exact: bool
-    span: int = 2048
-    is_resident: bool = True
-
-    @property
-    def queries(self) -> int:
-        """Return the number of queries of an index."""
-        return self.q.view.shape[-2]
-
-    @property
-    def keys(self) -> int:
-        """Return the number of keys."""
-        return self.k.view.shape[-2]
-
-    @property
-    def columns(self) -> int:
-        """Return the columns of the values."""
-        return self.v.view.shape[-1]
-
-
 def attention(lowerer: Lowerer, node: Node) -> None:
     """Compute ``softmax(scale * q k^T, masked by a band) v``."""
     q, k, v = (lowerer.port(lowerer.view(operand)) for operand in node.operands)
     fields = node.attributes
-    out = lowerer.port(lowerer.home(node))
+    statistics: Port | None = None
+    if fields.get("statistics"):
+        views = [
+            lowerer.result_home(node, 0, node.shape, held_as(node).tile),
+            lowerer.result_home(node, 1, (*node.shape[:-1], 2), F32),
+        ]
+        lowerer.results[id(node)] = views
+        out, statistics = map(lowerer.port, views)
+    else:
+        out = lowerer.port(lowerer.home(node))
     dtype = tile_type(lowerer, Node("dot", node.operands[:2], (), node.element), 1)
     value_dtype = tile_type(lowerer, Node("dot", node.operands[2:], (), node.element), 1)
     spec = Spec(
         q, k, v, out, fields["batch"], fields["scale"], Band(fields["low"], fields["high"]),
-        dtype, value_dtype, lowerer.parts.target.generation >= 3,
+        dtype, value_dtype, lowerer.parts.target.generation >= 3, statistics=statistics,
     )  # fmt: skip
     smaller = [
         (title, partial(attention_task, replace(spec, span=span, is_resident=is_resident)))
@@ -135,7 +101,8 @@ def attention_task(spec: Spec) -> Task:
     def body(tensors: dict[str, Tile]) -> None:
         _Kernel(spec, tensors).run()
 
-    return Task("attention", reads, [spec.out.view.buffer], body, divides=True)
+    writes = [port.view.buffer for port in (spec.out, spec.statistics) if port is not None]
+    return Task("attention", reads, writes, body, divides=True)
 
 
 Item = tuple[tuple[int, ...], int]
@@ -159,36 +126,12 @@ class _Keys:
     values: list[Tile]
 
 
-class _Later:
-    """Work that is issued some tiles later, so that no engine waits for it in its queue."""
-
-    def __init__(self) -> None:
-        self._step = 0
-        self._jobs: list[tuple[int, Callable[[], None]]] = []
-
-    def after(self, tiles: int, job: Callable[[], None]) -> None:
-        """Issue a job when this many more tiles were issued."""
-        self._jobs.append((self._step + tiles, job))
-        self._jobs.sort(key=lambda due_job: due_job[0])
-
-    def step(self) -> None:
-        """Count a tile, and issue what is due."""
-        self._step += 1
-        while self._jobs and self._jobs[0][0] <= self._step:
-            self._jobs.pop(0)[1]()
-
-    def finish(self) -> None:
-        """Issue all that is left."""
-        while self._jobs:
-            self._jobs.pop(0)[1]()
-
-
 class _Kernel:
     """The walk over groups of queries."""
 
     def __init__(self, spec: Spec, tensors: dict[str, Tile]) -> None:
         self.spec, self.tensors = spec, tensors
-        self.later = _Later()
+        self.later = Later()
         self._loaded: list[_Keys] = []
         self._masks: dict[tuple[int, int], Tile] = {}
 
@@ -198,7 +141,7 @@ class _Kernel:
         items: list[Item] = [
             (index, first)
             for index in indices(*map(range, extents))
-            for first in range(0, self.spec.queries, _GROUP_ROWS)
+            for first in range(0, self.spec.queries, GROUP_ROWS)
         ]
         groups = [_Group(self, *item) for item in core_share(items)]
         for group, following in zip(groups, [*groups[1:], None], strict=True):
@@ -232,7 +175,7 @@ class _Kernel:
         view = port.view
         down, along = view.strides[-1], view.strides[-2]
         matrix = Matrix(port, view.shape[-1], count, down, along, dtype, self.spec.exact)
-        start = _offset(port, index) + first * along
+        start = offset_of(port, index) + first * along
         return blocks(self.tensors[view.buffer], matrix, start, 0, count)
 
     def mask(self, distance: int, rows: int, columns: int) -> Tile:
@@ -245,7 +188,7 @@ class _Kernel:
         key = (distance, columns)
         tile = self._masks.get(key)
         if tile is None:
-            ones = nl.ndarray((_TILE_ROWS, columns), dtype=F32, buffer=nl.sbuf)
+            ones = nl.ndarray((TILE_ROWS, columns), dtype=F32, buffer=nl.sbuf)
             nisa.memset(ones, 1.0)
             band = self.spec.band
             for limit, sign in ((band.low, 1), (band.high, -1)):
@@ -263,12 +206,8 @@ class _Kernel:
         spec, view = self.spec, self.spec.v.view
         along, down = view.strides[-1], view.strides[-2]
         matrix = Matrix(spec.v, len(span), spec.columns, down, along, spec.value_dtype, spec.exact)
-        start = _offset(spec.v, index) + span.start * down
+        start = offset_of(spec.v, index) + span.start * down
         return blocks(self.tensors[view.buffer], matrix, start, 0, spec.columns)
-
-
-def _offset(port: Port, index: tuple[int, ...]) -> int:
-    return sum(position * step for position, step in zip(index, port.view.strides, strict=False))
 
 
 @dataclass(slots=True)
@@ -337,18 +276,18 @@ class _Group:
         self._kernel, self._spec, self._index = kernel, kernel.spec, index
         self._first = first
         self._queries: list[Tile] = []
-        self._count = min(_GROUP_ROWS, self._spec.queries - first)
+        self._count = min(GROUP_ROWS, self._spec.queries - first)
         self._tiles = [
-            _Tile(first + column, min(_TILE_ROWS, self._count - column), column)
-            for column in range(0, self._count, _TILE_ROWS)
+            _Tile(first + column, min(TILE_ROWS, self._count - column), column)
+            for column in range(0, self._count, TILE_ROWS)
         ]
         self._seen = {tile.column: self._blocks_of(tile) for tile in self._tiles}
 
     def _blocks_of(self, tile: _Tile) -> range:
         """Return the keys that a tile reads: blocks of 128, one of which a query sees."""
         keys = self._spec.band.keys(tile.queries, self._spec.keys)
-        start = keys.start // _TILE_ROWS * _TILE_ROWS
-        stop = min(self._spec.keys, -(-keys.stop // _TILE_ROWS) * _TILE_ROWS)
+        start = keys.start // TILE_ROWS * TILE_ROWS
+        stop = min(self._spec.keys, -(-keys.stop // TILE_ROWS) * TILE_ROWS)
         return range(start, stop)
 
     @property
@@ -374,8 +313,8 @@ class _Group:
             loaded = kernel.keys(self._index, span)
             if number + 1 < len(spans):
                 kernel.keys(self._index, spans[number + 1])
-            block_count = -(-len(span) // _TILE_ROWS)
-            shape = (_TILE_ROWS, block_count, self._count)
+            block_count = -(-len(span) // TILE_ROWS)
+            shape = (TILE_ROWS, block_count, self._count)
             transposed = nl.ndarray(shape, dtype=spec.value_dtype, buffer=nl.sbuf)
             parts: list[_Part] = []
             for tile in self._tiles:
@@ -383,7 +322,7 @@ class _Group:
                 keys = range(max(span.start, tile_keys.start), min(span.stop, tile_keys.stop))
                 if keys:
                     exponentials, correction = self._exponentials(tile, keys, loaded)
-                    block = (keys.start - span.start) // _TILE_ROWS
+                    block = (keys.start - span.start) // TILE_ROWS
                     self._transpose(tile, exponentials, transposed[:, block:block_count])
                     parts.append(_Part(tile, keys, correction))
                     kernel.later.step()
@@ -432,8 +371,8 @@ class _Group:
     def _pieces(self, tile: _Tile, keys: range) -> list[tuple[range, bool]]:
         """Return runs of keys that are inside of the band, or on its border."""
         runs: list[tuple[range, bool]] = []
-        for first in range(keys.start, keys.stop, _TILE_ROWS):
-            block = range(first, min(first + _TILE_ROWS, keys.stop))
+        for first in range(keys.start, keys.stop, TILE_ROWS):
+            block = range(first, min(first + TILE_ROWS, keys.stop))
             is_full = self._spec.band.contains(tile.queries, block)
             if runs and runs[-1][1] == is_full:
                 runs[-1] = (range(runs[-1][0].start, block.stop), is_full)
@@ -476,20 +415,20 @@ class _Group:
 
     def _transpose(self, tile: _Tile, source: Tile, target: Tile) -> None:
         """Put the exponentials of a tile into its columns of the transposed ones."""
-        full_blocks, remainder = divmod(source.shape[1], _TILE_ROWS)
+        full_blocks, remainder = divmod(source.shape[1], TILE_ROWS)
         columns = slice(tile.column, tile.column + tile.count)
         if source.dtype.itemsize == 2:
             if full_blocks:
-                full_columns = source[:, 0 : full_blocks * _TILE_ROWS]
-                shape = (tile.count, full_blocks, _TILE_ROWS)
+                full_columns = source[:, 0 : full_blocks * TILE_ROWS]
+                shape = (tile.count, full_blocks, TILE_ROWS)
                 nisa.dma_transpose(target[:, 0:full_blocks, columns], full_columns.reshape(shape))
             if remainder:
-                remainder_columns = source[:, full_blocks * _TILE_ROWS : source.shape[1]]
+                remainder_columns = source[:, full_blocks * TILE_ROWS : source.shape[1]]
                 nisa.dma_transpose(target[0:remainder, full_blocks, columns], remainder_columns)
             return
-        for first in range(0, source.shape[1], _TILE_ROWS):
-            block = source[:, first : min(first + _TILE_ROWS, source.shape[1])]
-            block_target = target[0 : block.shape[1], first // _TILE_ROWS, columns]
+        for first in range(0, source.shape[1], TILE_ROWS):
+            block = source[:, first : min(first + TILE_ROWS, source.shape[1])]
+            block_target = target[0 : block.shape[1], first // TILE_ROWS, columns]
             if not self._spec.exact:
                 transpose_into(block_target, block, exact=False)
                 continue
@@ -502,14 +441,14 @@ class _Group:
         are stored after the last span.
         """
         columns, later = self._spec.columns, self._kernel.later
-        for begin in range(0, columns, _TILE_ROWS):
-            stop = min(begin + _TILE_ROWS, columns)
+        for begin in range(0, columns, TILE_ROWS):
+            stop = min(begin + TILE_ROWS, columns)
             total = nl.ndarray((stop - begin, self._count), dtype=F32, buffer=nl.psum)
             begun: set[int] = set()
             for block in range(sums.transposed.shape[1]):
-                first = sums.span.start + block * _TILE_ROWS
-                weights = sums.loaded.values[(first - sums.loaded.span.start) // _TILE_ROWS]
-                rows = min(_TILE_ROWS, sums.span.stop - first)
+                first = sums.span.start + block * TILE_ROWS
+                weights = sums.loaded.values[(first - sums.loaded.span.start) // TILE_ROWS]
+                rows = min(TILE_ROWS, sums.span.stop - first)
                 for run, is_first in _runs(sums.parts, first, begun):
                     moving = sums.transposed[0:rows, block, run]
                     nisa.nc_matmul(
@@ -545,25 +484,41 @@ class _Group:
     def _store(self) -> None:
         """Divide the results by the sums of the exponentials, and store them."""
         out = self._spec.out
-        shape = (min(_TILE_ROWS, self._count), len(self._tiles), self._spec.columns)
+        shape = (min(TILE_ROWS, self._count), len(self._tiles), self._spec.columns)
         quotients = nl.ndarray(shape, dtype=out.dtype, buffer=nl.sbuf)
         for number, tile in enumerate(self._tiles):
             inverse = nl.ndarray((tile.count, 1), dtype=F32, buffer=nl.sbuf)
             nisa.reciprocal(inverse, tile.total)
             nisa.tensor_scalar(quotients[0 : tile.count, number], tile.result, nl.multiply, inverse)
-        down, along = out.view.strides[-2:]
-        start = _offset(out, self._index) + self._first * down
-        full = self._count // _TILE_ROWS
-        tensor = self._kernel.tensors[out.view.buffer]
-        columns = [along, self._spec.columns]
+        self._store_rows(out, quotients)
+        if self._spec.statistics is not None:
+            self._store_rows(self._spec.statistics, self._statistics())
+
+    def _statistics(self) -> Tile:
+        """Return ``-scale * maximum`` and the sum of the exponentials of each query."""
+        shape = (min(TILE_ROWS, self._count), len(self._tiles), 2)
+        statistics = nl.ndarray(shape, dtype=F32, buffer=nl.sbuf)
+        for number, tile in enumerate(self._tiles):
+            for column, value in enumerate((tile.bias, tile.total)):
+                target = statistics[0 : tile.count, number, column : column + 1]
+                nisa.tensor_copy(target, value)
+        return statistics
+
+    def _store_rows(self, port: Port, source: Tile) -> None:
+        """Store a tile (128 queries, tiles, columns)."""
+        down, along = port.view.strides[-2:]
+        start = offset_of(port, self._index) + self._first * down
+        full = self._count // TILE_ROWS
+        tensor = self._kernel.tensors[port.view.buffer]
+        columns = [along, source.shape[2]]
         if full:
-            pattern = [[down, _TILE_ROWS], [down * _TILE_ROWS, full], columns]
-            nisa.dma_copy(window(tensor, out, start, pattern), quotients[:, 0:full])
-        remainder = self._count - full * _TILE_ROWS
+            pattern = [[down, TILE_ROWS], [down * TILE_ROWS, full], columns]
+            nisa.dma_copy(window(tensor, port, start, pattern), source[:, 0:full])
+        remainder = self._count - full * TILE_ROWS
         if remainder:
-            start += full * _TILE_ROWS * down
+            start += full * TILE_ROWS * down
             pattern = [[down, remainder], columns]
-            nisa.dma_copy(window(tensor, out, start, pattern), quotients[0:remainder, full])
+            nisa.dma_copy(window(tensor, port, start, pattern), source[0:remainder, full])
 
 
 def _runs(parts: list[_Part], first: int, begun: set[int]) -> Iterator[tuple[slice, bool]]:
