@@ -7,7 +7,6 @@ is checked on programs that XLA compiled (``tests/evaluate/test_custom_calls.py`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from hlo_tools.evaluate import factorizations
 from hlo_tools.evaluate.operation import Call
 from hlo_tools.evaluate.values import Value, undefined
+from hlo_tools.types.ffi_attributes import integer_attributes
 from hlo_tools.types.shape import Shape
 
 __all__ = ["REFERENCES", "evaluate_reference"]
@@ -38,9 +38,6 @@ class Reference:
     compute: Compute
 
 
-_ATTRIBUTE = re.compile(rb"(\w+)\s*=\s*(-?\d+)\s*:\s*\w+")
-
-
 def evaluate_reference(call: Call, reference: Reference) -> Value:
     """The result of a custom call; it must have the types that the instruction states.
 
@@ -55,8 +52,7 @@ def evaluate_reference(call: Call, reference: Reference) -> Value:
             "HLO-CUSTOM-CALL",
             remedy,
         )
-    config = call.row.backend_config
-    attributes = {key.decode(): int(value) for key, value in _ATTRIBUTE.findall(config)}
+    attributes = integer_attributes(call.row.backend_config)
     try:
         values = list(reference.compute(call, attributes))
     except (AttributeError, LookupError, TypeError, ValueError, np.linalg.LinAlgError) as error:

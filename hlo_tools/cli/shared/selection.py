@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from hlo_tools.cli.shared import completion, console
+from hlo_tools.cli.shared.added_options import Command, with_options
 from hlo_tools.cli.shared.targets import TargetName, checked_target, extracted_target
 from hlo_tools.errors import HloError
 from hlo_tools.schema.unknown import ALLOW
@@ -99,12 +100,11 @@ _OPTIONS = {
 _current: ContextVar[Selection] = ContextVar("nki_hlo_selection")
 
 
-def with_selection(function: Callable[..., int | None]) -> Callable[..., int | None]:
-    """A command with the options of a :class:`Selection` behind its own."""
-    original = inspect.signature(function, eval_str=True)
-    target = original.parameters.get("target")
+def with_selection(function: Command) -> Command:
+    """Return a command with the options of a :class:`Selection` behind its own."""
+    target = inspect.signature(function, eval_str=True).parameters.get("target")
     defaults = Selection()
-    added = [
+    options = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -112,32 +112,15 @@ def with_selection(function: Callable[..., int | None]) -> Callable[..., int | N
             annotation=annotation,
         )
         for name, annotation in _OPTIONS.items()
-        if name not in original.parameters
-    ]
-    parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in original.parameters.values()
     ]
 
-    def command(**values: Any) -> int | None:
-        selection = Selection(
-            **{name: values[name] for name in _OPTIONS}, target_only=target is None
-        )
+    def context(values: Mapping[str, Any]) -> AbstractContextManager[None]:
+        selection = Selection(**values, target_only=target is None)
         if target is None or target.annotation == TargetName:  # neff checks its own option
             checked_target(selection.target)
-        for name in _OPTIONS:
-            if name not in original.parameters:
-                del values[name]
-        with in_effect(selection):
-            return function(**values)
+        return in_effect(selection)
 
-    signature = original.replace(parameters=[*parameters, *added])
-    command.__signature__ = signature  # type: ignore[attr-defined]
-    command.__annotations__ = {
-        name: parameter.annotation for name, parameter in signature.parameters.items()
-    }
-    command.__name__, command.__doc__ = function.__name__, function.__doc__
-    return command
+    return with_options(function, options, context)
 
 
 @contextmanager

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from math import prod
 
 from hlo_tools.ir.instruction import Instruction
 from hlo_tools.ir.module import Module
 from hlo_tools.rewrite.emitting import constant, make_tuple, plain
+from hlo_tools.types.ffi_attributes import integer_attributes
 from hlo_tools.types.shape import Shape, array_shape, tuple_shape
 from neff.compiler.complex_pairs.arrays import RealArray
 from neff.compiler.complex_pairs.shaping import joined, padded, reduced, reshaped, sliced, spread
@@ -16,8 +16,6 @@ from neff.compiler.factorizations.jacobi import diagonalized, orthogonalized
 from neff.compiler.factorizations.matrices import diagonal, flipped, product
 
 __all__ = ["expand_factorizations"]
-
-_ATTRIBUTE = re.compile(rb"(\w+)\s*=\s*(-?\d+)\s*:\s*\w+")
 
 
 def expand_factorizations(module: Module) -> Module:
@@ -45,8 +43,7 @@ def _rule(inst: Instruction) -> Callable[[Instruction], Instruction] | None:
 
 def _attributes(inst: Instruction) -> dict[str, str]:
     """Return the letters of the configuration: ``mode = 86 : ui8`` is V."""
-    attributes = _ATTRIBUTE.findall(inst.backend_config)
-    return {name.decode(): chr(int(value)) for name, value in attributes}
+    return {name: chr(code) for name, code in integer_attributes(inst.backend_config).items()}
 
 
 def _stack(inst: Instruction) -> RealArray:
