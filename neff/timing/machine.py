@@ -2,9 +2,9 @@
 
 An engine starts its items in order: as soon as the previous item has left it (its interval) and
 the results that it waits for have arrived (a latency and a semaphore later). A transfer is issued by its engine
-and then waits in a queue of that engine, with separate queues for loads and stores; a waiting
-transfer blocks only its own queue. Transfers whose first packet can move go to the sixteen DMA engines in the
-order of that time; each takes its packets one after the other.
+and then waits in a queue of that engine until the results that it needs have arrived. An engine has
+several queues: a waiting transfer blocks no other one. Transfers whose first packet can move go to the
+sixteen DMA engines in the order of that time; each takes its packets one after the other.
 
 Engines only meet through semaphores, so each is simulated until it blocks before the next
 transfer is served: the result does not depend on which engine is taken first.
@@ -137,7 +137,8 @@ class Semaphore:
     Attributes:
         reached: when (by the three) and event of each signal in the program's order.
         late: signals that were issued and whose time, or an earlier signal's time, is unknown.
-        engines, queues: those that wait for the next signal.
+        engines: those that wait for the next signal.
+        transfers: a heap of those that wait for a later signal: its count, a number, the transfer.
     """
 
     reached: list[tuple[float, float, float, int]] = field(
@@ -145,7 +146,9 @@ class Semaphore:
     )
     late: deque[Signal] = field(default_factory=deque[Signal])
     engines: list[str] = field(default_factory=list[str])
-    queues: list[Queue] = field(default_factory=lambda: list[Queue]())
+    transfers: list[tuple[int, int, Sent]] = field(
+        default_factory=lambda: list[tuple[int, int, Sent]]()
+    )
 
 
 @dataclass(slots=True)
@@ -169,12 +172,10 @@ class Sent(Signal):
 
 @dataclass(slots=True)
 class Queue:
-    """Waiting transfers of one engine in one direction; the first blocks the others."""
+    """The queues of one engine in one direction, as one lane of events."""
 
     engine: str
     name: str
-    waiting: deque[Sent] = field(default_factory=deque[Sent])
-    last: Times = (0.0, 0.0, 0.0)
 
 
 @dataclass(slots=True)
@@ -209,7 +210,6 @@ class Machine:
         self.end: Times = (0.0, 0.0, 0.0)
         self.last = -1
         self.engines: dict[str, EngineState] = {}
-        self.queues: list[Queue] = []
         self.dma = [DmaEngines(p) for p in numbers]
         self.dma_ns = 0.0
         self.tensor = [Tensor(p) for p in numbers]
@@ -250,7 +250,6 @@ class Machine:
         queue = state.stores if is_store else state.loads
         if queue is None:
             queue = Queue(engine, f"dma.{engine}.{'out' if is_store else 'in'}")
-            self.queues.append(queue)
             if is_store:
                 state.stores = queue
             else:

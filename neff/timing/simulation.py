@@ -16,7 +16,6 @@ from neff.timing.machine import (
     Loop,
     Machine,
     Price,
-    Queue,
     Semaphore,
     Sent,
     Signal,
@@ -149,7 +148,7 @@ class _Block:
             semaphore.late.append(Signal(time, event))
             return
         self.count(semaphore, time, event)
-        if semaphore.engines or semaphore.queues:
+        if semaphore.engines or semaphore.transfers:
             self.wake(semaphore)
 
     def count(self, semaphore: Semaphore, time: Times, event: int) -> None:
@@ -172,17 +171,16 @@ class _Block:
         while late and late[0].time is not None:
             self.count(semaphore, late[0].time, late[0].event)
             late.popleft()
-        if semaphore.engines or semaphore.queues:
+        if semaphore.engines or semaphore.transfers:
             self.wake(semaphore)
 
     def wake(self, semaphore: Semaphore) -> None:
         if semaphore.engines:
             self.runnable += semaphore.engines
             semaphore.engines = []
-        if semaphore.queues:
-            queues, semaphore.queues = semaphore.queues, []
-            for queue in queues:
-                self.release(queue)
+        transfers, count = semaphore.transfers, len(semaphore.reached)
+        while transfers and transfers[0][0] <= count:
+            self.release(heapq.heappop(transfers)[2])
 
     # --- transfers ----------------------------------------------------------------------------
 
@@ -202,31 +200,27 @@ class _Block:
         sent = Sent(None, -1, item, price, queue, since, state.before, not price.by_software)
         for number in item.signals:
             self.semaphore(number).late.append(sent)
-        queue.waiting.append(sent)
-        if len(queue.waiting) == 1:
-            self.release(queue)
+        self.release(sent)
 
-    def release(self, queue: Queue) -> None:
-        """Send on the transfers at the head of a queue that need not wait any more."""
-        waiting, (delay, fast_delay, slow_delay) = queue.waiting, self.machine.semaphore
-        while waiting:
-            sent = waiting[0]
-            nominal, fast, slow = latest(sent.issued, queue.last)
-            for number, value in sent.item.waits:
-                semaphore = self.semaphore(number)
-                if len(semaphore.reached) < value:
-                    semaphore.queues.append(queue)
-                    return
-                nominal_ns, fast_ns, slow_ns, event = semaphore.reached[value - 1]
-                if nominal_ns + delay > nominal:
-                    nominal, sent.waits_for, sent.after = nominal_ns + delay, event, event
-                if fast_ns + fast_delay > fast:
-                    fast = fast_ns + fast_delay
-                if slow_ns + slow_delay > slow:
-                    slow = slow_ns + slow_delay
-            waiting.popleft()
-            queue.last = begin = nominal, fast, slow
-            self.push(added(begin, sent.price.latency) if sent.has_descriptors else begin, sent)
+    def release(self, sent: Sent) -> None:
+        """Send a transfer on if it need not wait any more; later ones may pass one that waits."""
+        delay, fast_delay, slow_delay = self.machine.semaphore
+        nominal, fast, slow = sent.issued
+        for number, value in sent.item.waits:
+            semaphore = self.semaphore(number)
+            if len(semaphore.reached) < value:
+                self.number += 1
+                heapq.heappush(semaphore.transfers, (value, self.number, sent))
+                return
+            nominal_ns, fast_ns, slow_ns, event = semaphore.reached[value - 1]
+            if nominal_ns + delay > nominal:
+                nominal, sent.waits_for, sent.after = nominal_ns + delay, event, event
+            if fast_ns + fast_delay > fast:
+                fast = fast_ns + fast_delay
+            if slow_ns + slow_delay > slow:
+                slow = slow_ns + slow_delay
+        begin = nominal, fast, slow
+        self.push(added(begin, sent.price.latency) if sent.has_descriptors else begin, sent)
 
     def push(self, time: Times, sent: Sent | str) -> None:
         """Schedule a transfer, or an engine that requests a port."""
@@ -293,9 +287,11 @@ class _Block:
         """Simulate the first iteration of a loop, and one for all the others."""
         fronts = {engine: steps[self.positions[engine]] for engine, steps in self.steps.items()
                   if self.positions[engine] < len(steps)}  # fmt: skip
-        stuck = [queue for queue in self.machine.queues if queue.waiting]
+        stuck = [
+            sent for semaphore in self.semaphores.values() for _, _, sent in semaphore.transfers
+        ]
         if stuck:
-            raise self.deadlock({queue.name: queue.waiting[0].item for queue in stuck} | fronts)
+            raise self.deadlock({sent.queue.name: sent.item for sent in stuck[::-1]} | fronts)
         if not fronts:
             return False
         loops = {engine: loop for engine, loop in fronts.items() if type(loop) is Loop}

@@ -26,7 +26,9 @@ from nki_lang.ir import (
     WhileLoop,
 )
 
-__all__ = ["SEQUENCERS", "Offsets", "flatten", "schedule", "touched_by"]
+__all__ = [
+    "SEQUENCERS", "Counter", "Offsets", "ScheduledRun", "append_loop", "flatten", "schedule", "touched_by",
+]  # fmt: skip
 
 SEQUENCERS = (Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd, Engine.sync)
 """Engines with a program of their own, in the order of every table here."""
@@ -42,11 +44,16 @@ nothing can depend on it."""
 
 
 @dataclass(slots=True)
-class _Counter:
+class Counter:
     """Numbers that are unique in one core's program."""
 
     semaphores: int = 0
     loops: int = 0
+
+    def loop(self) -> int:
+        """Return the number of a new loop."""
+        self.loops += 1
+        return self.loops - 1
 
 
 def schedule(body: Block, offsets: Offsets, transfers: frozenset[str]) -> SubGraph:
@@ -57,23 +64,29 @@ def schedule(body: Block, offsets: Offsets, transfers: frozenset[str]) -> SubGra
         offsets: where the HBM variables are.
         transfers: instructions that are transfers (they arrive after they were triggered).
     """
-    counter = _Counter()
+    counter = Counter()
     lists = _schedule_block(body, offsets, transfers, counter)
     return SubGraph(dict(zip(SEQUENCERS, lists, strict=True)), counter.semaphores)
 
 
 def _schedule_block(
-    body: Block, offsets: Offsets, transfers: frozenset[str], counter: _Counter
+    body: Block, offsets: Offsets, transfers: frozenset[str], counter: Counter
 ) -> list[list[EngineStep]]:
     lists: list[list[EngineStep]] = [[] for _ in SEQUENCERS]
-    run = _Run(offsets, transfers)
+    run = ScheduledRun(offsets, transfers)
     for statement in flatten(body):
         if isinstance(statement, ForLoop | WhileLoop):
             # All engines meet at the edges of a loop, and semaphores count from zero in each iteration
             # (EngineLoop): no wait may reach across an edge, so a run ends there.
             run.finish(lists, counter)
-            run = _Run(offsets, transfers)
-            _schedule_loop(statement, lists, offsets, transfers, counter)
+            run = ScheduledRun(offsets, transfers)
+            ident = counter.loop()
+            append_loop(
+                lists,
+                statement,
+                ident,
+                _schedule_block(statement.body, offsets, transfers, counter),
+            )
         else:
             run.add(*statement)
     run.finish(lists, counter)
@@ -93,16 +106,13 @@ def flatten(
             yield statement
 
 
-def _schedule_loop(
-    loop: ForLoop | WhileLoop,
+def append_loop(
     lists: list[list[EngineStep]],
-    offsets: Offsets,
-    transfers: frozenset[str],
-    counter: _Counter,
+    loop: ForLoop | WhileLoop,
+    ident: int,
+    bodies: list[list[EngineStep]],
 ) -> None:
-    ident = counter.loops
-    counter.loops += 1
-    bodies = _schedule_block(loop.body, offsets, transfers, counter)
+    """Append a loop to the list of each engine."""
     for items, body in zip(lists, bodies, strict=True):
         if isinstance(loop, WhileLoop):
             items.append(EngineLoop(ident, None, 0, 0, 1, loop.condition, body, loop.location))
@@ -134,7 +144,7 @@ class _Entry:
     waits: list[tuple[int, int]]
 
 
-class _Run:
+class ScheduledRun:
     """Instructions between two loops' edges."""
 
     def __init__(self, offsets: Offsets, transfers: frozenset[str]) -> None:
@@ -152,9 +162,15 @@ class _Run:
     def add(self, instruction: Instruction, chained: bool) -> None:
         """Take the next instruction in program order."""
         index = len(self._entries)
+        lane = 2 * _NUMBER[instruction.engine] + (instruction.op in self._transfers)
+        before = self._tracker.visit(index, lane, touched_by(instruction, self._offsets))
+        self.follow(instruction, before, chained)
+
+    def follow(self, instruction: Instruction, before: set[int], chained: bool = False) -> None:
+        """Take the next instruction, which must come after those with these numbers."""
+        index = len(self._entries)
         engine = _NUMBER[instruction.engine]
         lane = 2 * engine + (instruction.op in self._transfers)
-        before = self._tracker.visit(index, lane, touched_by(instruction, self._offsets))
         for name in instruction.depends_on:
             if name in self._named:
                 before.add(self._named[name])
@@ -169,21 +185,24 @@ class _Run:
         self._last[lane] = index
         if instruction.name:
             self._named[instruction.name] = index
-        waits = self._wait(engine, before)
+        is_transfer = lane != 2 * engine
+        # A transfer waits in a queue, not in its engine: what it waits for says nothing of when
+        # the engine takes its next instruction.
+        known = list(self._known[engine]) if is_transfer else self._known[engine]
+        waits = self._wait(engine, before, known)
         self._length[lane] += 1
-        clock = list(self._known[engine])
+        clock = list(known)
         clock[lane] = self._length[lane]
         # What the engine computes is finished when it takes its next instruction; a transfer is
         # only triggered then, so nothing is known of its lane.
-        if lane == 2 * engine:
-            self._known[engine][lane] = self._length[lane]
+        if not is_transfer:
+            known[lane] = self._length[lane]
         self._entries.append(
             _Entry(instruction, engine, lane, self._length[lane], tuple(clock), waits)
         )
 
-    def _wait(self, engine: int, before: set[int]) -> list[tuple[int, int]]:
-        """Waits that bring the engine behind all of ``before``; its knowledge grows by them."""
-        positions = self._known[engine]
+    def _wait(self, engine: int, before: set[int], positions: list[int]) -> list[tuple[int, int]]:
+        """Waits that bring the engine behind all of ``before``; what is known grows by them."""
         waits: list[tuple[int, int]] = []
         # The latest first: its clock often covers those before it, which then need no wait.
         for index in sorted(before, reverse=True):
@@ -197,7 +216,7 @@ class _Run:
                     positions[lane] = place
         return waits
 
-    def finish(self, lists: list[list[EngineStep]], counter: _Counter) -> None:
+    def finish(self, lists: list[list[EngineStep]], counter: Counter) -> None:
         """Append the steps to the engines' lists, semaphores numbered."""
         semaphores: dict[tuple[int, int], int] = {}
         # One semaphore for each pair of a lane and an engine that waits for it. A lane finishes in
