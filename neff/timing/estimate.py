@@ -129,6 +129,11 @@ class Estimate:
     parameters: Parameters = field(compare=False)
 
     @property
+    def launch(self) -> Span:
+        """Return the launch that the statistic includes."""
+        return _launch(self.parameters, self.statistic, len(self.cores))
+
+    @property
     def slowest_core(self) -> CoreTime | None:
         """Return the core that ends last; None for a program without cores."""
         return max(self.cores, key=lambda core: core.total.value, default=None)

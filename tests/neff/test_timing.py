@@ -200,7 +200,7 @@ def test_the_range_includes_the_error_of_the_model() -> None:
         body = estimate(on_trn2(addition())).total.value
         error_ns = total_estimate.model_error * body
         assert total_estimate.bottleneck in BOTTLENECKS
-        assert total_estimate.model_error == MODEL_ERRORS[total_estimate.bottleneck] > 0
+        assert total_estimate.model_error == MODEL_ERRORS["trn2"][total_estimate.bottleneck] > 0
         value, low, high = total_estimate.total
         _, narrow_low, narrow_high = total_estimate.parameter_range
         assert (value - low) ** 2 == pytest.approx((value - narrow_low) ** 2 + error_ns**2)
@@ -219,7 +219,7 @@ def test_targets_without_measured_kernels_have_a_larger_error() -> None:
     program.target = "trn3"
     total_estimate = estimate(program)
     assert total_estimate.model_error == pytest.approx(
-        1.5 * MODEL_ERRORS[total_estimate.bottleneck]
+        1.5 * MODEL_ERRORS["trn2"][total_estimate.bottleneck]
     )
 
 
