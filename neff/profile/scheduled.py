@@ -9,18 +9,23 @@ of them fit into SBUF and PSUM in the new order; if they do not, tiles keep thei
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
+from collections.abc import Iterator
+from dataclasses import replace
 
-from neff.compiler.assembly.assemble import scheduled
-from neff.compiler.assembly.regions import FENCES
+from neff.compiler.assembly.engines import TRANSFERS
+from neff.compiler.assembly.regions import FENCES, operands_touched
+from neff.compiler.assembly.schedule import SEQUENCERS, Counter, ScheduledRun, append_loop
 from neff.errors import NeffError
-from neff.profile.advice.rebuild import bodies_of, rebuilt
-from neff.profile.advice.reorder import dependencies
+from neff.profile.advice.rebuild import bodies_of
 from neff.profile.advice.versions import runs_of
-from neff.program import KERNEL_LANGUAGE, Program
+from neff.profile.hazards import Touched, hazards_of
+from neff.profile.list_schedule import WINDOW_INSTRUCTIONS, list_schedule
+from neff.profile.tile_pool import Life, reused_bytes, room_of
+from neff.program import KERNEL_LANGUAGE, EngineStep, Program, SubGraph
 from neff.timing import Estimate, InstructionCosts, Parameters, Trips, estimate
-from nki_lang.ir import Block, ForLoop, Instruction, WhileLoop
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.base.targets import Target, target_of
+from nki_lang.ir import Access, Block, ForLoop, Instruction, Tensor, WhileLoop
 from nki_lang.isa.table import COLLECTIVES
 
 __all__ = [
@@ -29,10 +34,6 @@ __all__ = [
 
 ORDERS = ("source", "scheduled")
 """The order of the program, and that of a list scheduler."""
-
-WINDOW_INSTRUCTIONS = 32
-"""Instructions that an engine looks ahead. Attention kernels on trn1 (beta 1) come out best with 32
-of 8, 16, 32 and 64."""
 
 _ORDERED = FENCES | COLLECTIVES | {"sendrecv", "device_print"}
 """Instructions that nothing passes: cores and ranks meet at them."""
@@ -75,7 +76,10 @@ def default_order(program: Program) -> str:
 def in_scheduled_order(
     program: Program, parameters: Parameters, *, is_static: bool = False
 ) -> Program:
-    """Return the program as a list scheduler orders it, for timing only.
+    """Return the program as a list scheduler orders it, for timing only: it cannot be run.
+
+    Tiles have the addresses of the source order. Semaphores let a tile wait for those whose bytes it takes in the
+    new order.
 
     Args:
         program: compiled.
@@ -84,112 +88,137 @@ def in_scheduled_order(
     """
     costs = InstructionCosts(parameters, is_static=is_static)
     bodies = bodies_of(program)
-    reordered = rebuilt(program, [_reordered(body, costs, False) for body in bodies])
-    if reordered is not None:
-        return reordered
-    bodies_in_place = [_reordered(body, costs, True) for body in bodies]
-    return replace(
-        program, subgraphs=[scheduled(body, program.variables) for body in bodies_in_place]
-    )
+    target = target_of(program.target)
+    graphs = [_Reordering(body, costs, target).graph() for body in bodies]
+    return replace(program, subgraphs=graphs)
 
 
-def _reordered(body: Block, costs: InstructionCosts, is_placed: bool) -> Block:
-    reordered: Block = []
+class _DoesNotFitError(Exception):
+    """Not all tiles fit into memory in the new order."""
+
+
+class _Reordering:
+    """The statements of a core in the order of the list scheduler, as lists of its engines."""
+
+    def __init__(self, body: Block, costs: InstructionCosts, target: Target) -> None:
+        self._body, self._costs, self._target = body, costs, target
+        self._counter = Counter()
+        self._is_placed = False
+        self._resident: set[str] = set()
+        self._room: dict[MemoryRegion, int] = {}
+
+    def graph(self) -> SubGraph:
+        """Order the statements; tiles keep their addresses if they do not fit otherwise."""
+        resident = _tensors_of_several_runs(self._body)
+        self._resident = set(resident)
+        self._room = room_of(self._target, resident.values())
+        try:
+            lists = self._block(self._body)
+        except _DoesNotFitError:
+            self._is_placed, self._counter = True, Counter()
+            lists = self._block(self._body)
+        return SubGraph(dict(zip(SEQUENCERS, lists, strict=True)), self._counter.semaphores)
+
+    def _block(self, body: Block) -> list[list[EngineStep]]:
+        lists: list[list[EngineStep]] = [[] for _ in SEQUENCERS]
+        for run in runs_of(body):
+            if isinstance(run, ForLoop | WhileLoop):
+                ident = self._counter.loop()
+                append_loop(lists, run, ident, self._block(run.body))
+            else:
+                self._run(run, lists)
+        return lists
+
+    def _run(self, run: list[Instruction], lists: list[list[EngineStep]]) -> None:
+        """Append a straight run to the lists."""
+        touched_by = [list(operands_touched(instruction)) for instruction in run]
+        hazards = hazards_of(touched_by, is_placed=self._is_placed)
+        order = self._order(run, hazards)
+        place = [0] * len(run)
+        for position, number in enumerate(order):
+            place[number] = position
+        if not self._is_placed:
+            self._reuse(run, touched_by, order, hazards)
+        scheduled = ScheduledRun({}, TRANSFERS)
+        for number in order:
+            scheduled.follow(run[number], {place[needed] for needed in hazards[number]})
+        scheduled.finish(lists, self._counter)
+
+    def _order(self, run: list[Instruction], hazards: list[set[int]]) -> list[int]:
+        """Return the numbers of the instructions in their new order; nothing passes a barrier."""
+        edges = [number for number, inst in enumerate(run) if inst.op in _ORDERED]
+        if not edges:
+            return self._segment(run, hazards, range(len(run)))
+        order: list[int] = []
+        first = 0
+        for edge in edges:
+            order += [*self._segment(run, hazards, range(first, edge)), edge]
+            first = edge + 1
+        return order + self._segment(run, hazards, range(first, len(run)))
+
+    def _segment(
+        self, run: list[Instruction], hazards: list[set[int]], numbers: range
+    ) -> list[int]:
+        first = numbers.start
+        within = [
+            {needed - first for needed in hazards[number] if needed >= first} for number in numbers
+        ]
+        engines = [run[number].engine.name for number in numbers]
+        costs = [self._costs.of(run[number])[:2] for number in numbers]
+        return [first + number for number in list_schedule(engines, within, costs)]
+
+    def _reuse(
+        self,
+        run: list[Instruction],
+        touched_by: list[Touched],
+        order: list[int],
+        hazards: list[set[int]],
+    ) -> None:
+        """Let each tile wait for those whose bytes it takes."""
+        users: dict[str, dict[tuple[str, bool], int]] = {}
+        firsts: dict[str, tuple[Tensor, int]] = {}
+        lasts: dict[str, int] = {}
+        for position, number in enumerate(order):
+            instruction = run[number]
+            lane = instruction.engine.name, instruction.op in TRANSFERS
+            for operand, _ in touched_by[number]:
+                if type(operand) is not Access or not operand.tensor.on_chip:
+                    continue
+                tensor = operand.tensor
+                name = tensor.name
+                if name not in firsts:
+                    if name in self._resident:
+                        continue
+                    firsts[name], users[name] = (tensor, position), {}
+                lasts[name] = position
+                users[name][lane] = number
+        lives = [Life(*first, lasts[name]) for name, first in firsts.items()]
+        pairs = reused_bytes(lives, self._room, self._target)
+        if pairs is None:
+            raise _DoesNotFitError
+        for life, gone in pairs:
+            hazards[order[life.first]].update(users[gone.tensor.name].values())
+
+
+def _tensors_of_several_runs(body: Block) -> dict[str, Tensor]:
+    """Return the tensors on chip that more than one straight run of statements touches."""
+    homes: dict[str, int] = {}
+    shared: dict[str, Tensor] = {}
+    if all(isinstance(statement, Instruction) for statement in body):
+        return shared
+    for number, run in enumerate(_straight_runs(body)):
+        for instruction in run:
+            for operand, _ in operands_touched(instruction):
+                if type(operand) is Access and operand.tensor.on_chip:
+                    tensor = operand.tensor
+                    if homes.setdefault(tensor.name, number) != number:
+                        shared[tensor.name] = tensor
+    return shared
+
+
+def _straight_runs(body: Block) -> Iterator[list[Instruction]]:
     for run in runs_of(body):
         if isinstance(run, ForLoop | WhileLoop):
-            reordered.append(replace(run, body=_reordered(run.body, costs, is_placed)))
-            continue
-        segment: list[Instruction] = []
-        for instruction in run:
-            if instruction.op not in _ORDERED:
-                segment.append(instruction)
-                continue
-            reordered += [*_ListSchedule(segment, costs, is_placed).run(), instruction]
-            segment = []
-        reordered += _ListSchedule(segment, costs, is_placed).run()
-    return reordered
-
-
-@dataclass(slots=True)
-class _Sequencer:
-    """One engine while it is scheduled; instructions have their number in the run.
-
-    Attributes:
-        numbers: its instructions, in source order.
-        head: place of the first instruction that has not started.
-        free: when it can start another one.
-        candidates: instructions within the window whose operands have a time.
-        beyond: the same behind the window.
-    """
-
-    numbers: list[int] = field(default_factory=list[int])
-    head: int = 0
-    free: float = 0.0
-    candidates: list[int] = field(default_factory=list[int])
-    beyond: list[int] = field(default_factory=list[int])
-
-
-class _ListSchedule:
-    """A straight run of instructions, from the first start on.
-
-    With ``is_placed`` tiles keep their addresses.
-    """
-
-    def __init__(self, run: list[Instruction], costs: InstructionCosts, is_placed: bool) -> None:
-        self._instructions = run
-        self._after: list[list[int]] = [[] for _ in run]
-        before = dependencies(run, is_placed=is_placed)
-        for number, needed in enumerate(before):
-            for neighbor in needed:
-                self._after[neighbor].append(number)
-        self._missing = [len(needed) for needed in before]
-        self._ready = [0.0] * len(run)
-        self._costs = [costs.of(instruction)[:2] for instruction in run]
-        self._started = [False] * len(run)
-        self._engines: dict[str, _Sequencer] = {}
-        self._sequencers = [
-            self._engines.setdefault(instruction.engine.name, _Sequencer()) for instruction in run
-        ]
-        for number, sequencer in enumerate(self._sequencers):
-            sequencer.numbers.append(number)
-
-    def run(self) -> list[Instruction]:
-        """Return the instructions in the order of their starts."""
-        for number, count in enumerate(self._missing):
-            if not count:
-                heappush(self._sequencers[number].beyond, number)
-        order: list[Instruction] = []
-        for _ in self._instructions:
-            start, number = min(
-                self._next(sequencer)
-                for sequencer in self._engines.values()
-                if sequencer.beyond or sequencer.candidates
-            )
-            order.append(self._instructions[number])
-            self._start(start, number, self._sequencers[number])
-        return order
-
-    def _next(self, sequencer: _Sequencer) -> tuple[float, int]:
-        """Return the earliest start of an engine's instructions, and the instruction."""
-        numbers = sequencer.numbers
-        while self._started[numbers[sequencer.head]]:
-            sequencer.head += 1
-        last = numbers[min(sequencer.head + WINDOW_INSTRUCTIONS, len(numbers)) - 1]
-        while sequencer.beyond and sequencer.beyond[0] <= last:
-            sequencer.candidates.append(heappop(sequencer.beyond))
-        free, ready = sequencer.free, self._ready
-        if not sequencer.candidates:
-            return float("inf"), numbers[sequencer.head]
-        return min((max(free, ready[number]), number) for number in sequencer.candidates)
-
-    def _start(self, start: float, number: int, sequencer: _Sequencer) -> None:
-        interval, latency = self._costs[number]
-        sequencer.candidates.remove(number)
-        sequencer.free = start + interval
-        self._started[number] = True
-        end = start + latency
-        for neighbor in self._after[number]:
-            self._ready[neighbor] = max(self._ready[neighbor], end)
-            self._missing[neighbor] -= 1
-            if not self._missing[neighbor]:
-                heappush(self._sequencers[neighbor].beyond, neighbor)
+            yield from _straight_runs(run.body)
+        else:
+            yield run

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from neff.timing.costs import Cost, Pricing
 from neff.timing.lowering import works_of
 from neff.timing.parameters import Parameters, Side
+from neff.timing.transfers import COPIES, lanes_of
 from neff.timing.work import Transfer, Work
-from nki_lang.ir import Instruction
+from nki_lang.ir import Access, Instruction
 
 __all__ = ["InstructionCost", "InstructionCosts"]
 
@@ -40,9 +41,21 @@ class InstructionCosts:
         self._pricing = Pricing(parameters, side)
         self._is_static = is_static
         self._cached_costs: dict[Work, InstructionCost] = {}
+        self._costs_by_form: dict[tuple[object, ...], InstructionCost] = {}
 
     def of(self, instruction: Instruction) -> InstructionCost:
         """The cost of an instruction that has its engine."""
+        form = form_of(instruction)
+        try:
+            cost = self._costs_by_form.get(form)
+        except TypeError:  # an operand without a hash
+            return self._sum(instruction)
+        if cost is None:
+            cost = self._costs_by_form[form] = self._sum(instruction)
+        return cost
+
+    def _sum(self, instruction: Instruction) -> InstructionCost:
+        """Return the cost of all works of an instruction."""
         costs = [self._cost(work) for work in works_of(instruction, self._is_static)]
         interval = sum(cost.interval for cost in costs)
         latency = interval - costs[-1].interval + costs[-1].latency
@@ -64,3 +77,21 @@ class InstructionCosts:
         descriptor_ns = cost.interval if cost.by_software else 0.0
         latency = descriptor_ns + cost.latency + moving + numbers["dma.completion_ns"]
         return InstructionCost(cost.interval, latency, cost.measured_share)
+
+
+def form_of(instruction: Instruction) -> tuple[object, ...]:
+    """Return what the cost of an instruction depends on: everything but where its tiles are."""
+    op, operands = instruction.op, instruction.operands
+    is_copy = op in COPIES
+    form: list[object] = [op, id(instruction.engine), *operands]
+    for value in operands.values():
+        if type(value) is not Access:
+            form.append(value)
+            continue
+        tensor, _, pattern, scalar, vector, _, dtype, _ = value
+        form.append((
+            # Members of enumerations and types are never freed, and their hashes are slow.
+            pattern, id(tensor.buffer), id(dtype or tensor.dtype), scalar is None, vector is None,
+            lanes_of(value) if is_copy else None,
+        ))  # fmt: skip
+    return tuple(form)

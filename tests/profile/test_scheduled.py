@@ -13,9 +13,11 @@ from neff import write
 from neff.cli import main
 from neff.compiler import compile_kernel
 from neff.errors import NeffError
+from neff.profile.advice.rebuild import bodies_of
+from neff.profile.advice.reorder import dependencies
 from neff.profile.scheduled import default_order, estimate_in_order, in_scheduled_order
 from neff.program import Program, Step
-from neff.runtime import load
+from neff.runtime.order import order_of
 from neff.timing import Estimate, Parameters
 from nki_lang import isa as nisa
 from nki_lang import klir
@@ -23,6 +25,7 @@ from nki_lang import language as nl
 from nki_lang.beta1 import isa as beta1_isa
 from nki_lang.beta1 import language as beta1
 from nki_lang.beta1.kernel import jit as beta1_jit
+from nki_lang.ir import Instruction
 from nki_lang.kernel import Kernel
 
 VECTOR, SCALAR = nisa.engine.vector, nisa.engine.scalar
@@ -96,9 +99,25 @@ def steps_of(program: Program) -> Counter[tuple[str, str]]:
     )
 
 
-def computed(program: Program, **inputs: np.ndarray) -> np.ndarray:
-    (result,) = load(program).run(inputs).values()
-    return np.asarray(result)
+def lists_of(program: Program) -> dict[str, list[int]]:
+    (graph,) = program.subgraphs
+    return {
+        engine.name: [id(step.instruction) for step in steps if isinstance(step, Step)]
+        for engine, steps in graph.engines.items()
+    }
+
+
+def order_is_kept(program: Program, reordered: Program) -> bool:
+    """Whether all instructions that share bytes of a tensor, one of them writing, keep their order."""
+    (before,), (after,) = bodies_of(program), [order_of(graph) for graph in reordered.subgraphs]
+    place = {id(statement): number for number, statement in enumerate(after)}
+    assert place.keys() == {id(statement) for statement in before}
+    run = [statement for statement in before if isinstance(statement, Instruction)]
+    return all(
+        place[id(run[earlier])] < place[id(statement)]
+        for statement, needed in zip(run, dependencies(run), strict=True)
+        for earlier in needed
+    )
 
 
 @pytest.mark.parametrize("target", ["trn1", "trn2"])
@@ -109,13 +128,12 @@ def test_independent_rows_overlap(target: str) -> None:
     assert scheduled < 0.75 * source
 
 
-def test_the_new_order_computes_the_same() -> None:
-    for seed in (0, 1):
-        x = np.random.default_rng(seed).uniform(0.5, 1.5, (512, 64)).astype(np.float32)
-        program = compiled(alternating, x, 2)
-        reordered = in_scheduled_order(program, Parameters("trn2"))
-        assert steps_of(reordered) == steps_of(program)
-        np.testing.assert_allclose(computed(reordered, x=x), ((x / 2) ** 2 / 2) ** 2, rtol=1e-5)
+def test_the_new_order_keeps_the_order_of_instructions_that_share_bytes() -> None:
+    program = compiled(alternating, np.ones((512, 64), np.float32), 2)
+    reordered = in_scheduled_order(program, Parameters("trn2"))
+    assert steps_of(reordered) == steps_of(program)
+    assert order_is_kept(program, reordered)
+    assert lists_of(program) != lists_of(reordered)
 
 
 def test_a_chain_stays_as_it_is() -> None:
@@ -124,14 +142,28 @@ def test_a_chain_stays_as_it_is() -> None:
     assert scheduled == pytest.approx(source, rel=0.01)
 
 
-def test_values_that_do_not_fit_at_once_keep_their_addresses() -> None:
-    """Eight tiles of 96 KiB a partition: two fit."""
-    x = np.random.default_rng(0).standard_normal((128, 24 << 10), dtype=np.float32)
-    program = compiled(crowded, x, 8)
+@pytest.mark.parametrize("columns", [24 << 10, 10 << 10])
+def test_tiles_wait_for_those_whose_bytes_they_take(columns: int) -> None:
+    """Eight tiles of 96 KiB a partition, two of which fit, or of 40 KiB, four of which fit."""
+    program = compiled(crowded, np.ones((128, columns), np.float32), 8)
     reordered = in_scheduled_order(program, Parameters("trn2"))
     assert steps_of(reordered) == steps_of(program)
-    expected = np.concatenate([x * number for number in range(8)])
-    np.testing.assert_array_equal(computed(reordered, x=x), expected)
+    assert order_is_kept(program, reordered)
+    (source,), (new,) = bodies_of(program), [order_of(graph) for graph in reordered.subgraphs]
+    loads = [number for number, statement in enumerate(new) if is_load(statement)]
+    stores = [number for number, statement in enumerate(new) if is_store(statement)]
+    at_once = 192 * 1024 // (4 * columns)
+    for load, store in zip(loads[at_once:], stores, strict=False):
+        assert load > store
+    assert len(source) == 24
+
+
+def is_load(statement: object) -> bool:
+    return isinstance(statement, Instruction) and str(statement.engine) == "sync"
+
+
+def is_store(statement: object) -> bool:
+    return isinstance(statement, Instruction) and str(statement.engine) == "gpsimd"
 
 
 def test_an_unknown_order_is_refused() -> None:
