@@ -20,7 +20,7 @@ Touched = list[tuple[Access | Register, bool]]
 
 _REGISTER = Region(0, 1, 0, 1)
 _MAX_BUCKETS = 64
-"""Boxes over more buckets are kept in a list of their own."""
+"""Boxes over more buckets are kept in a list apart."""
 
 
 @dataclass(slots=True)
@@ -66,35 +66,37 @@ class _Space:
                 members = self.buckets.setdefault(bucket, [])
                 near.update(members)
                 members.append(number)
-        meeting = [other for other in sorted(near) if not self.boxes[other].apart(box)]
-        for other in meeting:
-            self.meets[other].append(number)
-            if _is_inside(box, self.boxes[other]):
-                self.covers[other].append(number)
+        meeting = [neighbor for neighbor in sorted(near) if not self.boxes[neighbor].apart(box)]
+        for neighbor in meeting:
+            self.meets[neighbor].append(number)
+            if _is_inside(box, self.boxes[neighbor]):
+                self.covers[neighbor].append(number)
         self.boxes.append(box)
         self.meets.append([*meeting, number])
-        self.covers.append([other for other in meeting if _is_inside(self.boxes[other], box)])
+        self.covers.append(
+            [neighbor for neighbor in meeting if _is_inside(self.boxes[neighbor], box)]
+        )
         self.writer.append(-1)
         self.readers.append([])
         return number
 
     def read(self, index: int, box: Region, before: set[int]) -> None:
         number, writer = self.number_of(box), self.writer
-        for other in self.meets[number]:
-            if writer[other] >= 0:
-                before.add(writer[other])
+        for neighbor in self.meets[number]:
+            if writer[neighbor] >= 0:
+                before.add(writer[neighbor])
         self.readers[number].append(index)
 
     def write(self, index: int, box: Region, before: set[int]) -> None:
         number, writer, readers = self.number_of(box), self.writer, self.readers
-        for other in self.meets[number]:
-            if writer[other] >= 0:
-                before.add(writer[other])
-            if readers[other]:
-                before.update(readers[other])
-        for other in self.covers[number]:  # whoever follows them follows this instruction
-            writer[other] = -1
-            readers[other] = []
+        for neighbor in self.meets[number]:
+            if writer[neighbor] >= 0:
+                before.add(writer[neighbor])
+            if readers[neighbor]:
+                before.update(readers[neighbor])
+        for neighbor in self.covers[number]:  # whoever follows them follows this instruction
+            writer[neighbor] = -1
+            readers[neighbor] = []
         writer[number] = index
         readers[number] = []
 
@@ -133,10 +135,10 @@ def hazards_of(touched_by: list[Touched], *, is_placed: bool = False) -> list[se
         before = set[int]()
         writes: list[tuple[_Space, Region]] = []
         for operand, is_written in touched:
-            place = _place(operand, written, is_placed, boxes)
-            if place is None:
+            space_and_box = _space_of(operand, written, is_placed, boxes)
+            if space_and_box is None:
                 continue
-            name, box = place
+            name, box = space_and_box
             space = spaces.get(name)
             if space is None:
                 space = spaces[name] = _Space(max(1, (box.high - box.low) // 4))
@@ -151,7 +153,7 @@ def hazards_of(touched_by: list[Touched], *, is_placed: bool = False) -> list[se
     return hazards
 
 
-def _place(
+def _space_of(
     operand: Access | Register, written: set[str], is_placed: bool, boxes: dict[object, Region]
 ) -> tuple[str, Region] | None:
     """Return the space and the box of an operand, None for what nothing writes."""

@@ -19,7 +19,7 @@ class _Sequencer:
 
     Attributes:
         numbers: its instructions, in source order.
-        head: place of the first instruction that has not started.
+        head: index of the first instruction that has not started.
         end: number of the last instruction in the window.
         free: when it can start another one.
         startable: a heap of instructions in the window that could start when the engine is free.
@@ -81,13 +81,13 @@ class _Run:
         for sequencer in self.engines:
             self.advance(sequencer)
         starts = [self.next(sequencer) for sequencer in self.engines]
-        place = {id(sequencer): number for number, sequencer in enumerate(self.engines)}
+        number_of = {id(sequencer): number for number, sequencer in enumerate(self.engines)}
         order: list[int] = []
         for _ in self.is_started:
             begin, number = min(starts)
             order.append(number)
             for sequencer in self.start(begin, number):
-                starts[place[id(sequencer)]] = self.next(sequencer)
+                starts[number_of[id(sequencer)]] = self.next(sequencer)
         return order
 
     def start(self, begin: float, number: int) -> list[_Sequencer]:

@@ -134,14 +134,14 @@ class _Reordering:
         touched_by = [list(operands_touched(instruction)) for instruction in run]
         hazards = hazards_of(touched_by, is_placed=self._is_placed)
         order = self._order(run, hazards)
-        place = [0] * len(run)
+        positions = [0] * len(run)
         for position, number in enumerate(order):
-            place[number] = position
+            positions[number] = position
         if not self._is_placed:
             self._reuse(run, touched_by, order, hazards)
         scheduled = ScheduledRun({}, TRANSFERS)
         for number in order:
-            scheduled.follow(run[number], {place[needed] for needed in hazards[number]})
+            scheduled.follow(run[number], {positions[needed] for needed in hazards[number]})
         scheduled.finish(lists, self._counter)
 
     def _order(self, run: list[Instruction], hazards: list[set[int]]) -> list[int]:

@@ -44,7 +44,7 @@ def reused_bytes(
 ) -> list[tuple[Life, Life]] | None:
     """Return each tile with every dead tile whose bytes it takes; None if the tiles do not fit.
 
-    In PSUM each tile has banks of its own as long as there are enough.
+    In PSUM each tile has whole banks as long as there are enough.
     """
     by_region: dict[MemoryRegion, list[Life]] = {region: [] for region in _REGIONS}
     for life in lives:
@@ -53,16 +53,16 @@ def reused_bytes(
     for region, tiles in by_region.items():
         units = (target.psum_bank_bytes, ALIGNMENT) if region is MemoryRegion.psum else (ALIGNMENT,)
         for unit in units:
-            taken = _taken(sorted(tiles, key=lambda life: life.first), room[region], unit)
-            if taken is not None:
+            reused = _reused(sorted(tiles, key=lambda life: life.first), room[region], unit)
+            if reused is not None:
                 break
         else:
             return None
-        pairs += taken
+        pairs += reused
     return pairs
 
 
-def _taken(tiles: list[Life], free: int, unit: int) -> list[tuple[Life, Life]] | None:
+def _reused(tiles: list[Life], free: int, unit: int) -> list[tuple[Life, Life]] | None:
     """Hand out bytes in the order of first use."""
     pairs: list[tuple[Life, Life]] = []
     living: list[tuple[int, int]] = []

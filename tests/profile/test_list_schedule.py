@@ -97,9 +97,11 @@ def plain_schedule(
     while len(order) < len(engines):
         starts: list[tuple[float, int]] = []
         for engine in free:
-            own = [number for number, name in enumerate(engines) if name == engine]
-            head = next((place for place, number in enumerate(own) if number not in ends), len(own))
-            for number in own[head : head + WINDOW_INSTRUCTIONS]:
+            numbers = [number for number, name in enumerate(engines) if name == engine]
+            head = next(
+                (index for index, number in enumerate(numbers) if number not in ends), len(numbers)
+            )
+            for number in numbers[head : head + WINDOW_INSTRUCTIONS]:
                 if number not in ends and hazards[number] <= ends.keys():
                     ready = max((ends[needed] for needed in hazards[number]), default=0.0)
                     starts.append((max(ready, free[engine]), number))

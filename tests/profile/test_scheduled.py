@@ -108,13 +108,13 @@ def lists_of(program: Program) -> dict[str, list[int]]:
 
 
 def order_is_kept(program: Program, reordered: Program) -> bool:
-    """Whether all instructions that share bytes of a tensor, one of them writing, keep their order."""
+    """Return True if all instructions that share bytes of a tensor, one of them writing, keep their order."""
     (before,), (after,) = bodies_of(program), [order_of(graph) for graph in reordered.subgraphs]
-    place = {id(statement): number for number, statement in enumerate(after)}
-    assert place.keys() == {id(statement) for statement in before}
+    positions = {id(statement): number for number, statement in enumerate(after)}
+    assert positions.keys() == {id(statement) for statement in before}
     run = [statement for statement in before if isinstance(statement, Instruction)]
     return all(
-        place[id(run[earlier])] < place[id(statement)]
+        positions[id(run[earlier])] < positions[id(statement)]
         for statement, needed in zip(run, dependencies(run), strict=True)
         for earlier in needed
     )
@@ -129,7 +129,7 @@ def test_independent_rows_overlap(target: str) -> None:
 
 
 def test_the_new_order_keeps_the_order_of_instructions_that_share_bytes() -> None:
-    program = compiled(alternating, np.ones((512, 64), np.float32), 2)
+    program = compiled(alternating, np.ones((512, 64), np.float32), 4)
     reordered = in_scheduled_order(program, Parameters("trn2"))
     assert steps_of(reordered) == steps_of(program)
     assert order_is_kept(program, reordered)

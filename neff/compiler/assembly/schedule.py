@@ -188,15 +188,15 @@ class ScheduledRun:
         is_transfer = lane != 2 * engine
         # A transfer waits in a queue, not in its engine: what it waits for says nothing of when
         # the engine takes its next instruction.
-        known = list(self._known[engine]) if is_transfer else self._known[engine]
-        waits = self._wait(engine, before, known)
+        progress = list(self._known[engine]) if is_transfer else self._known[engine]
+        waits = self._wait(engine, before, progress)
         self._length[lane] += 1
-        clock = list(known)
+        clock = list(progress)
         clock[lane] = self._length[lane]
         # What the engine computes is finished when it takes its next instruction; a transfer is
         # only triggered then, so nothing is known of its lane.
         if not is_transfer:
-            known[lane] = self._length[lane]
+            progress[lane] = self._length[lane]
         self._entries.append(
             _Entry(instruction, engine, lane, self._length[lane], tuple(clock), waits)
         )
