@@ -14,8 +14,16 @@ from neff.errors import NeffRuntimeError
 from nki_lang import ir
 from nki_lang.analysis.liveness import accesses_of
 from nki_lang.base.errors import NkiError
+from nki_lang.execute import (
+    MAX_STATEMENTS,
+    LoopFunction,
+    Memory,
+    Tracker,
+    direct_step,
+    loop_step,
+    prepare,
+)
 from nki_lang.execute import OPERAND_ERRORS as UNFIT
-from nki_lang.execute import Memory, Tracker, loop_step, prepare
 from nki_lang.ir import ForLoop, Instruction, WhileLoop
 
 __all__ = ["FAULTS", "REMEDY", "Block"]
@@ -48,7 +56,10 @@ class Block:
         NeffRuntimeError: an instruction cannot be executed or leaves its tensor.
     """
 
-    __slots__ = ("_loose", "_memory", "_place", "_sources", "_steps", "_tracker", "inner")
+    __slots__ = (
+        "_loose", "_memory", "_place", "_runs", "_sources", "_steps", "_tracker", "inner",
+        "loop_function",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -62,12 +73,14 @@ class Block:
         self._steps: list[Step] = []
         self._sources: ir.Block = ordered
         self._loose: list[tuple[int, frozenset[str]]] = []
+        self._runs = 0
+        self.loop_function: LoopFunction | None = None
         self.inner: list[Block] = []
         for index, entry in enumerate(ordered):
             if isinstance(entry, ForLoop | WhileLoop):
                 body = Block(entry.body, memory, external, place, tracker)
                 self.inner.append(body)
-                self._steps.append(loop_step(entry, body.run, memory.state.registers))
+                self._steps.append(body.loop_step(entry))
             elif not isinstance(entry, Instruction):
                 raise TypeError(f"{type(entry).__name__} has no place in an ordered program")
             elif external_names := external & {access.tensor.name for access in accesses_of(entry)}:
@@ -76,11 +89,23 @@ class Block:
             else:
                 self._steps.append(self._prepared(entry))
 
+    def loop_step(self, loop: ForLoop | WhileLoop) -> Step:
+        """Return a closure that executes the loop of which this is the body."""
+        registers = self._memory.state.registers
+        if self._tracker is not None or len(self._steps) > MAX_STATEMENTS:
+            return loop_step(loop, self.run, registers)
+        self.loop_function = LoopFunction(loop, self._sources, self._steps, self._memory)
+        return self._run_loop
+
     def bind(self, names: Collection[str]) -> None:
         """Make the closures that see one of some inputs and outputs anew."""
+        renewed: list[int] = []
         for index, external_names in self._loose:
             if not external_names.isdisjoint(names):
-                self._steps[index] = self._prepared(self._sources[index])
+                self._steps[index] = self._closure(self._sources[index])
+                renewed.append(index)
+        if self.loop_function is not None and renewed:
+            self.loop_function.renew(renewed)
         for body in self.inner:
             body.bind(names)
 
@@ -88,11 +113,16 @@ class Block:
         """Let go of the arrays that were bound."""
         for index, _ in self._loose:
             self._steps[index] = _unbound
+        if self.loop_function is not None:
+            self.loop_function.renew(index for index, _ in self._loose)
         for body in self.inner:
             body.release()
 
     def run(self) -> None:
         """Execute everything in order."""
+        self._runs += 1
+        if self._runs == 2 and self._tracker is None:
+            self._shorten()
         position = 0
         try:
             for step in self._steps:
@@ -104,6 +134,31 @@ class Block:
             raise self._failure(error, position) from None
         except FAULTS as error:
             raise self._failure(error, position) from error
+
+    def _run_loop(self) -> None:
+        """Execute the loop of which this is the body."""
+        assert self.loop_function is not None
+        try:
+            self.loop_function.run()
+        except (NkiError, *FAULTS) as error:
+            position = self.loop_function.position(error)
+            if position is None or getattr(error, "code", "") == "NKI-DEADLOCK":
+                raise
+            cause = None if isinstance(error, NkiError) else error
+            raise self._failure(error, position) from cause
+
+    def _shorten(self) -> None:
+        """Replace closures by calls of NumPy: a program that runs again will run often."""
+        for index, entry in enumerate(self._sources):
+            if isinstance(entry, Instruction) and self._steps[index] is not _unbound:
+                self._steps[index] = direct_step(entry, self._memory) or self._steps[index]
+
+    def _closure(self, instruction: ir.Statement) -> Step:
+        """Return the closure of an instruction over the arrays that are bound now."""
+        step = self._prepared(instruction)
+        if self._runs < 2 or self._tracker is not None or not isinstance(instruction, Instruction):
+            return step
+        return direct_step(instruction, self._memory) or step
 
     def _prepared(self, instruction: ir.Statement) -> Step:
         assert isinstance(instruction, Instruction)

@@ -7,6 +7,8 @@ this package.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nki_lang.execute.bodies import MAX_STATEMENTS, LoopFunction
+from nki_lang.execute.direct import direct_step
 from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.executor import Executable, Pool, load
 from nki_lang.execute.loops import loop_step
@@ -18,14 +20,17 @@ from nki_lang.execute.reaching import ReachingRead, certain_reads
 from nki_lang.execute.tracking import Tracker
 
 __all__ = [
+    "MAX_STATEMENTS",
     "OPERAND_ERRORS",
     "Executable",
+    "LoopFunction",
     "Meeting",
     "Memory",
     "Pool",
     "ReachingRead",
     "Tracker",
     "certain_reads",
+    "direct_step",
     "failure",
     "load",
     "loop_step",

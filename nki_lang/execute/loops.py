@@ -8,7 +8,7 @@ from nki_lang.base.errors import NkiExecutionError
 from nki_lang.execute.prepare import Step
 from nki_lang.ir.types import ForLoop, Register, WhileLoop
 
-__all__ = ["loop_step"]
+__all__ = ["loop_bounds", "loop_condition", "loop_step"]
 
 
 def loop_step(
@@ -25,25 +25,40 @@ def loop_step(
     damaged file), or when the step is 0.
     """
     if isinstance(loop, WhileLoop):
+        condition = loop_condition(loop, registers)
 
         def repeat() -> None:
-            while _value(loop.condition, registers, loop):
+            while condition():
                 run_body()
 
         return repeat
-    counter = loop.register.name
+    bounds, counter = loop_bounds(loop, registers), loop.register.name
 
     def count() -> None:
+        for value in bounds():
+            registers[counter] = value
+            run_body()
+
+    return count
+
+
+def loop_condition(loop: WhileLoop, registers: dict[str, int]) -> Callable[[], int]:
+    """Return a function that returns the loop's condition; it raises as :func:`loop_step`."""
+    return lambda: _value(loop.condition, registers, loop)
+
+
+def loop_bounds(loop: ForLoop, registers: dict[str, int]) -> Callable[[], range]:
+    """Return a function that returns the loop's range; it raises as :func:`loop_step`."""
+
+    def bounds() -> range:
         start, stop, step = [
             _value(value, registers, loop) for value in (loop.start, loop.stop, loop.step)
         ]
         if step == 0:
             raise _fault(loop, "its step is 0")
-        for value in range(start, stop, step):
-            registers[counter] = value
-            run_body()
+        return range(start, stop, step)
 
-    return count
+    return bounds
 
 
 def _value(value: int | Register, registers: dict[str, int], loop: ForLoop | WhileLoop) -> int:

@@ -8,6 +8,7 @@ memories of several cores may share ``shared_hbm`` tensors.
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from dataclasses import dataclass
@@ -102,6 +103,10 @@ class Memory:
         fresh: fill new memory with 0xFF (NaN in every float type); else it reads as zero.
         precise: store the small float types as they are; None reads the environment.
         state: registers and accumulators of the core.
+
+    Attributes:
+        index_spans: by the ``id`` of an access with an index, the access, how many values of its
+            index are in bounds, and the bytes between their views.
     """
 
     def __init__(
@@ -127,6 +132,8 @@ class Memory:
         self._origins: dict[str, Array] = {} if shared is None else shared._origins
         self._filled: set[str] = set() if shared is None else shared._filled
         self._arenas: dict[MemoryRegion, tuple[Array, Coverage | None]] = {}
+        self._temporaries: dict[int, Array] = {}
+        self.index_spans: dict[int, tuple[Access, int, int]] = {}
 
     # -- tensors ---------------------------------------------------------------------------
 
@@ -210,6 +217,14 @@ class Memory:
             created = self._fresh(tensor)
         (self._shared if shared else self._private)[tensor.name] = created
         return created
+
+    def temporary(self, shape: tuple[int, ...]) -> Array:
+        """Return float32 memory for a value that lives within one instruction."""
+        count = math.prod(shape)
+        size = 1 << max(0, count - 1).bit_length()
+        if size not in self._temporaries:
+            self._temporaries[size] = np.empty(size, np.float32)
+        return self._temporaries[size][:count].reshape(shape)
 
     def lend(self, tensor: Tensor, data: Array) -> None:
         """Give a tensor these bytes (flat uint8, at least ``tensor.nbytes``) as its storage."""

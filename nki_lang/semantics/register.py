@@ -12,7 +12,7 @@ from nki_lang.ir.types import Register
 from nki_lang.semantics.state import EngineState
 from nki_lang.semantics.table import semantics
 
-__all__ = ["wrap"]
+__all__ = ["REGISTER_OPS", "wrap"]
 
 
 def wrap(value: int) -> int:
@@ -58,7 +58,7 @@ def _quotient(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-_REGISTER_OPS: dict[str, Callable[[int, int], int]] = {
+REGISTER_OPS: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
@@ -81,10 +81,11 @@ _REGISTER_OPS: dict[str, Callable[[int, int], int]] = {
     "logical_and": lambda a, b: int(bool(a) and bool(b)),
     "logical_or": lambda a, b: int(bool(a) or bool(b)),
 }
+"""Operators of ``register_alu``, before the result wraps."""
 
 
 @semantics(raw=True)
 def register_alu(dst: Register, op: str, src0: Any, src1: Any, state: EngineState) -> None:
     """``dst = src0 <op> src1`` on 32-bit signed integers."""
-    result = _REGISTER_OPS[op](_value(src0, state), _value(src1, state))
+    result = REGISTER_OPS[op](_value(src0, state), _value(src1, state))
     state.registers[dst.name] = wrap(result)
