@@ -164,16 +164,16 @@ def _lives(body: Block, program: Program) -> list[_Life]:
             tensor = access.tensor
             use = uses.get(tensor.name)
             if use is None:
-                place = _place(tensor, program)
-                if place is None:
+                area = _place(tensor, program)
+                if area is None:
                     continue
-                use = uses[tensor.name] = (tensor, place, [])
+                use = uses[tensor.name] = (tensor, area, [])
             use[2].append(moment)
-    lives = (_life(tensor, place, moments) for tensor, place, moments in uses.values())
+    lives = (_life(tensor, area, moments) for tensor, area, moments in uses.values())
     return sorted(lives, key=lambda life: life.first)
 
 
-def _life(tensor: Tensor, place: tuple[int, int, int, int, int], moments: list[_Moment]) -> _Life:
+def _life(tensor: Tensor, area: tuple[int, int, int, int, int], moments: list[_Moment]) -> _Life:
     begins, ends = moments[0].instruction, moments[-1].instruction
     depth = _common_depth(moments)
     if depth and not _begins_anew(tensor, moments, depth):
@@ -181,7 +181,7 @@ def _life(tensor: Tensor, place: tuple[int, int, int, int, int], moments: list[_
     outer, inner = moments[0].loops[depth:], moments[-1].loops[depth:]
     first = outer[0][0] if outer else moments[0].time
     last = inner[0][1] if inner else moments[-1].time
-    return _Life(tensor, place, first, last, begins, ends)
+    return _Life(tensor, area, first, last, begins, ends)
 
 
 def _begins_anew(tensor: Tensor, moments: list[_Moment], depth: int) -> bool:
