@@ -216,12 +216,12 @@ def _body(columns: int, step: int) -> list[Instruction]:
     """A column of ``x`` plus the previous sum goes to a column of ``z``."""
     x, z = tensor("x", (4, 8), buffer="hbm"), tensor("z", (4, 8), buffer="hbm")
     total, pair = tensor("total", (4, columns)), tensor("pair", (4, columns))
-    place = Register("place")
-    moved = {"scalar_offset": place, "indirect_dim": 1}
+    column = Register("column")
+    moved = {"scalar_offset": column, "indirect_dim": 1}
     pattern = ((8, 4), (1, columns))
     return [
         instruction("register_alu", line=2, dst=Register("twice"), op="multiply", src0=INDEX, src1=step),
-        instruction("register_move", line=3, dst=place, src=Register("twice")),
+        instruction("register_move", line=3, dst=column, src=Register("twice")),
         instruction("dma_copy", line=4, dst=full(pair), src=Access(x, 0, pattern, **moved)),
         instruction("tensor_tensor", line=5, dst=full(total), data1=full(total), data2=full(pair), op="add"),
         instruction("activation", line=6, dst=full(pair), op="sigmoid", data=full(total)),
