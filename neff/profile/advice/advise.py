@@ -106,8 +106,10 @@ def _judged(subject: Subject, rule: Rule) -> tuple[Advice, Fix] | None:
     low_ns = min(gains, key=lambda gain: gain[0])[0] if rule.takes == MEAN_FIX else best_ns
     gain_ns = (max(low_ns, 0.0) + best_ns) / 2 if rule.takes == MEAN_FIX else best_ns
     lines = places_of(subject, fix.culprits)
-    place = lines[0] if lines else ""
-    advice = Advice(rule.code, fix.message, place, lines, gain_ns, low_ns, best_ns, gain_ns / total)
+    location = lines[0] if lines else ""
+    advice = Advice(
+        rule.code, fix.message, location, lines, gain_ns, low_ns, best_ns, gain_ns / total
+    )
     return advice, fix
 
 

@@ -24,8 +24,8 @@ def _fixes(subject: Subject, memory: MemoryRegion) -> Iterator[Fix]:
     culprits = tuple(inst for starts in single.values() for inst in starts)
     names = ", ".join(sorted({name.rpartition(".")[0] or name for name in single})[:4])
     message = (
-        f"{len(single)} buffer(s) in {memory.value.upper()} ({names}) hold {count} values one "
-        "after the other; each is only written when the one before it was read"
+        f"{len(single)} buffer(s) in {memory.value.upper()} ({names}) hold {count} values: "
+        "a value is written only after the previous one was read"
     )
     for max_tensors in _TENSORS_PER_BUFFER:
         bodies = subject.changed(
@@ -66,9 +66,9 @@ def _written(instruction: Instruction) -> Iterator[Tensor]:
 SINGLE_BUFFER = Rule(
     "PERF-SINGLE-BUFFER",
     "One buffer for all iterations",
-    "While a tile is being computed on, the next one can only be loaded into another buffer "
+    "While instructions read a tile, the next tile can only be loaded into a second buffer "
     "(NKI performance guide, Opt #4: overlap data loading with computation; Opt #3: pipelining).",
-    "allocate the tile inside the loop, or take two buffers in turn",
+    "allocate the tile inside the loop, or alternate between two buffers",
     lambda subject: _fixes(subject, MemoryRegion.sbuf),
     takes=MEAN_FIX,
 )
@@ -76,9 +76,9 @@ SINGLE_BUFFER = Rule(
 PSUM_BUFFER = Rule(
     "PERF-PSUM-BUFFER",
     "One PSUM buffer for all products",
-    "The tensor engine waits until a bank was copied out before it writes it again; there are "
+    "The tensor engine writes a bank again only after its previous sums were copied out; there are "
     "eight banks (NKI performance guide, Opt #3: overlap execution across engines).",
-    "allocate the PSUM tile inside the loop, or take several banks in turn",
+    "allocate the PSUM tile inside the loop, or alternate between several banks",
     lambda subject: _fixes(subject, MemoryRegion.psum),
     takes=MEAN_FIX,
 )

@@ -206,11 +206,11 @@ def _alternated(body: Block, engine: Engine, helper: Engine) -> Block:
 
 IDLE_ENGINE = Rule(
     "PERF-IDLE-ENGINE",
-    "One engine is full while another one idles",
-    "Engines work beside each other; what two of them can execute is best shared (NKI performance "
+    "One engine is busy while another is idle",
+    "Engines run in parallel, so work that two of them can execute ends earlier when both do it (NKI performance "
     "guide, Opt #3: overlap execution across compute engines; engines of each instruction in the "
     "instruction table).",
-    "give some of it to the other engine: engine=nisa.scalar_engine, or every other tile",
+    "move part of the work to the other engine (engine=nisa.scalar_engine), for instance every second tile",
     _fixes,
     takes=BEST_FIX,
 )
@@ -220,7 +220,7 @@ ONE_QUEUE = Rule(
     "One engine starts all transfers",
     "Starting a transfer keeps its engine for half a microsecond (dma.issue_ns, "
     "dma.software_issue_ns), and each engine has queues of its own.",
-    "start some from another engine: dma_copy(..., engine=nisa.scalar_engine, dge_mode=nisa.dge_mode.hwdge)",
+    "start some transfers from another engine: dma_copy(..., engine=nisa.scalar_engine, dge_mode=nisa.dge_mode.hwdge)",
     _queues,
     takes=BEST_FIX,
 )

@@ -228,7 +228,7 @@ ACTIVATION_SUM = Rule(
 
 SCALAR_STEPS = Rule(
     "PERF-SCALAR-STEPS",
-    "Two operations with scalars are two instructions",
+    "Two instructions apply operations that one can apply",
     "nisa.tensor_scalar applies two operators in one pass over the elements (op0 and op1).",
     "give the second operator and its operand as op1 and operand1 of the first instruction",
     _fixes(

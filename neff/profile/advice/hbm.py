@@ -210,7 +210,7 @@ def _loaded_once(run: list[Instruction], dropped: dict[int, frozenset[int]]) -> 
 ROUND_TRIP = Rule(
     "PERF-HBM-ROUND-TRIP",
     "Values go to HBM and come back",
-    "What is stored and loaded again waits for two transfers, some 2 µs each (NKI performance guide, "
+    "A value that is stored and loaded again waits for two transfers of about 2 µs each (NKI performance guide, "
     "Opt #2: fuse operations to minimize intermediate data spilling; dma.completion_ns, dma.start_ns).",
     "keep the tile in SBUF between the two, in one loop",
     _round_trips,
@@ -219,8 +219,8 @@ ROUND_TRIP = Rule(
 RELOAD = Rule(
     "PERF-RELOAD",
     "The same input is loaded again",
-    "SBUF holds what is used several times (NKI performance guide, Opt #1: exploit temporal locality "
+    "SBUF can keep data that is used several times (NKI performance guide, Opt #1: exploit temporal locality "
     "to minimize input data reloading).",
-    "load it once, outside of the loop",
+    "load it once, before the loop",
     _reloads,
 )

@@ -41,8 +41,8 @@ def _fixes(subject: Subject) -> Iterator[Fix]:
         return
     if factors:
         message = (
-            f"{len(culprits)} matrix products in fp32: two passes of two cycles a column each, "
-            "where bfloat16 takes one of one"
+            f"{len(culprits)} matrix products in fp32 take two passes of two cycles per "
+            "column, where bfloat16 takes one pass of one cycle"
         )
     else:
         culprits = [
@@ -50,8 +50,8 @@ def _fixes(subject: Subject) -> Iterator[Fix]:
             if any(access.tensor.name in narrow for _, access in _accesses(inst))
         ]  # fmt: skip
         message = (
-            f"{len(narrow)} tiles in fp32, though all that is loaded and stored has 16 bits: no "
-            "fast modes, twice the bytes"
+            f"{len(narrow)} tiles are fp32, although all loaded and stored data has 16 bits: "
+            "they take twice the bytes and exclude the fast modes"
         )
     half = dtype_of("bfloat16")
 

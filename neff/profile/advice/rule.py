@@ -186,5 +186,7 @@ def places_of(subject: Subject, culprits: Iterable[Instruction]) -> tuple[str, .
         if inst.location is not None and inst.location.line:
             lines[str(inst.location)] = None
             callers.update(dict.fromkeys(map(str, inst.location.callers)))
-    by_cost = sorted(lines, key=lambda place: (tuple(-x for x in subject.cost(place)), place))
+    by_cost = sorted(
+        lines, key=lambda location: (tuple(-x for x in subject.cost(location)), location)
+    )
     return (*by_cost, *sorted(callers.keys() - lines.keys()))

@@ -63,8 +63,8 @@ def _grouped(body: Block, group_size: int) -> Block:
 TABLES = Rule(
     "PERF-TABLES",
     "Tables of activation functions are loaded again and again",
-    "The scalar engine holds the table of one set of functions; another one is loaded first "
+    "The scalar engine holds the table of one set of functions; a function of another set loads its table first "
     "(scalar.table_load_ns in the table of parameters).",
-    "apply one function to all tiles before the next one, or compute one of them on another engine",
+    "apply one function to all tiles before the next function, or compute one function on another engine",
     _fixes,
 )

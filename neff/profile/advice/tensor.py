@@ -189,9 +189,9 @@ def _plain_copy(instruction: Instruction) -> Instruction:
 COLD_TENSOR = Rule(
     "PERF-COLD-TENSOR",
     "The tensor engine is cold",
-    "Its clock is halved until it was busy for some microseconds without a pause, and again after "
-    "one (tensor.warm_up_ns, tensor.pause_ns, tensor.cold_share).",
-    "let products follow each other: those of all tiles first, then what works on their results",
+    "Its clock is halved until it has been busy for some microseconds without a pause, and again after "
+    "a pause (tensor.warm_up_ns, tensor.pause_ns, tensor.cold_share).",
+    "compute the products of all tiles first, without a pause, and then process their results",
     _cold,
 )
 
@@ -200,15 +200,15 @@ TRANSPOSES = Rule(
     "Transposes take the tensor engine's time",
     "A transpose passes through the tensor engine as a product does (NKI performance guide, Opt #8: "
     "mitigating overhead from tensor transposes).",
-    "swap stationary and moving, or lay the input out as the product reads it",
+    "swap stationary and moving, or store the input in the layout that the product reads",
     _transposes,
 )
 
 DMA_TRANSPOSE = Rule(
     "PERF-DMA-TRANSPOSE",
     "Transfers that transpose",
-    "A DMA transpose reaches a part of the bandwidth (NKI performance guide, Opt #10: minimize use "
+    "A DMA transpose reaches a fraction of the bandwidth (NKI performance guide, Opt #10: minimize use "
     "of DMA transposes; dma.transpose_bytes_per_ns).",
-    "load as it lies and transpose with nisa.nc_transpose, or lay the input out the other way",
+    "load the tile without a transpose and use nisa.nc_transpose, or store the input transposed",
     _dma_transposes,
 )

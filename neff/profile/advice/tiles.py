@@ -197,7 +197,7 @@ DMA_ROWS = Rule(
     "PERF-DMA-ROWS",
     "Transfers of short rows",
     "Each descriptor and each transfer has a fixed cost; rows below 512 bytes, and transfers below "
-    "4 KiB, move few bytes for it (NKI performance guide, Opt #9: perform sufficiently large DMA "
+    "4 KiB, move few bytes for that cost (NKI performance guide, Opt #9: perform sufficiently large DMA "
     "transfers; dma.descriptor_ns, dma.issue_ns).",
     "load wider tiles: rows of 2 KiB or more",
     lambda subject: _fixes(subject, (along_rows, _rows_merged), _rows_message),
