@@ -5,8 +5,6 @@ A rank is one launch of the kernel; a replica group lists the ranks that take pa
 
 from __future__ import annotations
 
-from typing import Any
-
 from nki_lang.base.errors import missing_attribute
 from nki_lang.frontend.builder import current
 from nki_lang.frontend.operators import Operator
@@ -47,7 +45,7 @@ __all__ = [
 _SOURCE = "nki.collectives (nki/api/nki/collectives)"
 
 
-def _issue(op: str, values: tuple[Any, ...], name: str | None) -> NkiInstruction:
+def _issue(op: str, values: tuple[object, ...], name: str | None) -> NkiInstruction:
     current().has_collectives = True
     return issue(TABLE[op], values, Engine.unknown, name)
 

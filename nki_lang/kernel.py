@@ -59,7 +59,7 @@ _FRAMEWORK_CALLS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = 
 def register_framework(
     name: str,
     detects: Callable[[Any], bool],
-    call: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any],
+    call: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], object],
 ) -> None:
     """Let a framework handle calls with its tensors.
 
@@ -77,7 +77,7 @@ _TRACE_LOCK = threading.RLock()
 _ARRAY_RUNNER: list[Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
-def set_array_runner(run: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+def set_array_runner(run: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], object]) -> None:
     """Let ``run(kernel, args, kwargs)`` handle calls with NumPy arrays from now on."""
     _ARRAY_RUNNER[:] = [run]
 
@@ -146,7 +146,7 @@ class Kernel:
 
     def __init__(
         self,
-        func: Callable[..., Any],
+        func: Callable[..., object],
         *,
         target: Target | None = None,
         grid: tuple[int, ...] = (),
@@ -171,7 +171,7 @@ class Kernel:
 
     __name__: str
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
             return self
         bound_kernel = self._with(func=types.MethodType(self.func, instance))
@@ -185,7 +185,7 @@ class Kernel:
         """
         return None if os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE") else self._bound
 
-    def __getitem__(self, grid: Any) -> Kernel:
+    def __getitem__(self, grid: object) -> Kernel:
         """Return the kernel launched on ``grid`` cores."""
         launch = check_grid(grid, self.target or current_target())
         return self._with(grid=launch)
@@ -219,7 +219,7 @@ class Kernel:
         return kernel
 
     @without_package_frames
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if active() is not None:
             return self.func(*args, **kwargs)
         for detects, call in _FRAMEWORK_CALLS.values():
@@ -236,34 +236,34 @@ class Kernel:
     @without_package_frames
     def trace(
         self,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
         *,
         target: str | Target | None = None,
-        grid: Any = (),
+        grid: object = (),
     ) -> KernelIR:
         """Return the kernel IR for these arguments (arrays or anything with shape and dtype)."""
         return trace(self, args, kwargs, target=target, grid=grid)
 
     @without_package_frames
-    def ir(self, *args: Any, **kwargs: Any) -> KernelIR:
+    def ir(self, *args: object, **kwargs: object) -> KernelIR:
         """Return the kernel IR for these arguments."""
         return trace(self, args, kwargs)
 
     @without_package_frames
-    def klir(self, *args: Any, **kwargs: Any) -> bytes:
+    def klir(self, *args: object, **kwargs: object) -> bytes:
         """Return the KLIR binary for these arguments."""
         from nki_lang import klir
 
         return klir.dumps(trace(self, args, kwargs)).klir
 
     @without_package_frames
-    def lines(self, *args: Any, **kwargs: Any) -> str:
+    def lines(self, *args: object, **kwargs: object) -> str:
         """Return the instructions for these arguments as text."""
         return str(trace(self, args, kwargs))
 
     @without_package_frames
-    def cost(self, *args: Any, **kwargs: Any) -> Any:
+    def cost(self, *args: object, **kwargs: object) -> Any:
         """Return the cost of each line for these arguments on the target, by the timing model.
 
         Loops that depend on the arguments are counted in a run on them. The result is a
@@ -272,7 +272,7 @@ class Kernel:
         return service("kernel-cost")(trace(self, args, kwargs), self.arrays(args, kwargs))
 
     @without_package_frames
-    def profile(self, *args: Any, **kwargs: Any) -> Any:
+    def profile(self, *args: object, **kwargs: object) -> Any:
         """Return the time profile for these arguments on the target, by the timing model.
 
         The result is a ``neff.profile.ProfileReport``, which prints as tables, in a notebook too.
@@ -281,7 +281,7 @@ class Kernel:
 
     # -- running on NumPy arrays ----------------------------------------------------------
 
-    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         executable = self._specialised(args, kwargs)
         arrays = self.arrays(args, kwargs)
         kernel_ir = executable.kernel_ir
@@ -292,13 +292,13 @@ class Kernel:
             require_writable(kernel_ir.name, written)
         return deliver(kernel_ir, arrays, executable.run(arrays))
 
-    def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def arrays(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Any]:
         """Return the tensors among the arguments, in the order of the kernel's inputs."""
         bound = inspect.signature(self.func).bind(*args, **kwargs)
         bound.apply_defaults()
         arrays: list[Any] = []
 
-        def take(value: Any, _name: str) -> Any:
+        def take(value: object, _name: str) -> Any:
             arrays.append(value)
             return None
 
@@ -310,7 +310,7 @@ class Kernel:
         """Return the content of a kernel that is an argument, or that another kernel reads."""
         return (self.func, self._bound and self._bound.name, self.grid, self.schedule, self._owner)
 
-    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _key(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Return the cache key of a call; None when a value in it cannot be compared."""
         target = self.target or current_target()
         rules = os.environ.get("NKI_PRECISE_FP"), has_wide_scales(), selected_version()
@@ -340,7 +340,7 @@ class Kernel:
         """Return the function without the object that it is bound to, which is an argument."""
         return self.func.__func__ if self._owner is not None else self.func  # type: ignore[attr-defined]
 
-    def _specialised(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _specialised(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Return the executable for these arguments, traced unless it is cached."""
         key = self._key(args, kwargs)
         executable = None if key is None else self._cache.get(key)
@@ -349,7 +349,7 @@ class Kernel:
         with _TRACE_LOCK:
             return self._traced(args, kwargs)
 
-    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _traced(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Trace as :meth:`_specialised`, one thread at a time: another may have traced it meanwhile.
 
         Objects that the kernel changes while it is traced (a list that it fills) are no inputs.
@@ -366,7 +366,7 @@ class Kernel:
             self._keep(key, executable, divided, args, kwargs)
         return executable
 
-    def _divided(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Divided | None:
+    def _divided(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Divided | None:
         """Return what the function reads, to the last element; None when it cannot be compared."""
         try:
             _, classes = call_key((args, kwargs, self._owner))
@@ -417,7 +417,7 @@ def deliver(kernel_ir: KernelIR, arrays: list[Any], results: list[Any]) -> Any:
     return returned[0] if returned else None
 
 
-def _any_tensor(value: Any, detects: Callable[[Any], bool]) -> bool:
+def _any_tensor(value: object, detects: Callable[[Any], bool]) -> bool:
     if is_sequence(value):
         return any(_any_tensor(item, detects) for item in value)
     if isinstance(value, dict):
@@ -473,7 +473,7 @@ def jit(
 
 
 def simulate(
-    kernel: Any,
+    kernel: object,
     *,
     target: str | Target | None = None,
     checks: str | Iterable[str] | None = None,

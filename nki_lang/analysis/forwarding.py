@@ -246,7 +246,7 @@ def _collect(statements: list[Statement | None]) -> _Uses:
     return uses
 
 
-def _accesses_of_value(value: Any) -> list[Access]:
+def _accesses_of_value(value: object) -> list[Access]:
     return list(accesses_of(Instruction("", {"": value})))
 
 

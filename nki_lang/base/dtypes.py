@@ -167,7 +167,7 @@ def dtype_of(value: Any) -> DType:
         ) from None
 
 
-def static_cast(array: Any, dtype: Any) -> Array:
+def static_cast(array: object, dtype: object) -> Array:
     """The values of an array in another dtype, rounded to nearest even.
 
     A packed dtype (``float8_e4m3fn_x4``, ...) takes four neighbours of the last dimension into
@@ -214,12 +214,12 @@ def _unpack(values: Array, packed: DType, lane: DType) -> Array:
     return lanes.astype(np.uint8).reshape(*values.shape[:-1], -1).view(lane.dtype)
 
 
-def sizeinbytes(dtype: Any) -> int:
+def sizeinbytes(dtype: object) -> int:
     """Bytes of one element (of all four values for a packed dtype)."""
     return _kind(dtype).itemsize
 
 
-def is_float_type(dtype: Any) -> bool:
+def is_float_type(dtype: object) -> bool:
     """True for floating point dtypes, packed ones included."""
     kind = _kind(dtype)
     return kind.is_float if isinstance(kind, DType) else kind.kind == "f"
@@ -229,7 +229,7 @@ _finfo: Any = ml_dtypes.finfo
 """Untyped in ml_dtypes."""
 
 
-def finfo(dtype: Any) -> Any:
+def finfo(dtype: object) -> Any:
     """Limits of a floating point dtype (of one value for a packed dtype), as NumPy's finfo."""
     kind = _kind(dtype)
     if isinstance(kind, DType):

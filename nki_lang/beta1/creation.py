@@ -133,7 +133,7 @@ def make(
     shape: ShapeLike, dtype: ElementLike, buffer: Value = None, name: str = "", fill: Value = None
 ) -> Value:
     """Return a new tensor: a tile, a list of tiles, or a tensor in HBM."""
-    region, place = _memory(buffer)
+    region, location = _memory(buffer)
     extents = tuple(keys_of(shape))
     if region in HBM:
         return _hbm_tensor(tuple(map(int, extents)), dtype, region, name, fill)
@@ -141,9 +141,9 @@ def make(
     outer, inner = tuple(map(int, extents[:first])), tuple(map(int, extents[first:]))
 
     def allocate(index: tuple[int, ...]) -> Tile:
-        if place is None:
+        if location is None:
             return Tile(ndarray(inner, tile_dtype(dtype), region, name))
-        address = place(index, inner, tile_dtype(dtype).itemsize)
+        address = location(index, inner, tile_dtype(dtype).itemsize)
         return Tile(ndarray(inner, tile_dtype(dtype), region, name, address))
 
     if outer:

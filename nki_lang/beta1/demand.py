@@ -53,19 +53,19 @@ def demand_order(instructions: Sequence[Instruction]) -> list[Instruction]:
     needs = _dependencies(instructions)
     result: list[Instruction] = []
     is_placed = [False] * len(instructions)
-    roots = [place for place, entry in enumerate(instructions) if not _stays_on_chip(entry)]
+    roots = [location for location, entry in enumerate(instructions) if not _stays_on_chip(entry)]
     for root in (*roots, *range(len(instructions))):  # results that nothing reads come last
         pending = [(root, iter(needs[root]))] if not is_placed[root] else []
         while pending:
-            place, remaining = pending[-1]
+            location, remaining = pending[-1]
             following = next((need for need in remaining if not is_placed[need]), None)
             if following is not None:
                 pending.append((following, iter(needs[following])))
                 continue
             pending.pop()
-            if not is_placed[place]:
-                is_placed[place] = True
-                result.append(instructions[place])
+            if not is_placed[location]:
+                is_placed[location] = True
+                result.append(instructions[location])
     return result
 
 
@@ -80,7 +80,7 @@ def _dependencies(instructions: Sequence[Instruction]) -> list[list[int]]:
     last_write: dict[str, int] = {}
     reads_since: dict[str, list[int]] = {}
     needs: list[list[int]] = []
-    for place, instruction in enumerate(instructions):
+    for location, instruction in enumerate(instructions):
         written = set(_names_written(instruction))
         required: set[int] = set()
         for name in {*_names_used(instruction), *written}:
@@ -88,9 +88,9 @@ def _dependencies(instructions: Sequence[Instruction]) -> list[list[int]]:
                 required.add(last_write[name])
             if name in written:
                 required.update(reads_since.pop(name, ()))
-                last_write[name] = place
+                last_write[name] = location
             else:
-                reads_since.setdefault(name, []).append(place)
+                reads_since.setdefault(name, []).append(location)
         needs.append(sorted(required))
     return needs
 

@@ -142,7 +142,9 @@ def mean(
     total = reduce("add", tile, axis, "float32", mask, keepdims, function="nl.mean")
     boxes = mask_boxes(mask, tile.shape)
     selected = [stop - start for start, stop in boxes[0]] if boxes else tile.shape
-    count = prod(selected[place] for place in axes)  # elements outside of the mask take no part
+    count = prod(
+        selected[location] for location in axes
+    )  # elements outside of the mask take no part
     kind = tile_kind(tile)
     element = dtype or (kind if kind.is_float else "float32")
     return elementwise.binary("multiply", total, 1.0 / count, element)

@@ -152,7 +152,7 @@ def run_masked(
 def starts_well(view: NkiTensor) -> bool:
     """Return True if the compute engines can access a view from its first partition on."""
     rows = view.shape[0]
-    multiple = next(m for most, m in _START_PARTITIONS if rows <= most)
+    multiple = next(m for maximum, m in _START_PARTITIONS if rows <= maximum)
     return view.start_partition % multiple == 0
 
 

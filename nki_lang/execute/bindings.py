@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -56,7 +55,7 @@ def bindings_of(
     return Bindings(arrays, fresh)
 
 
-def _checked(kernel_ir: KernelIR, tensor: Tensor, array: Any) -> Array:
+def _checked(kernel_ir: KernelIR, tensor: Tensor, array: object) -> Array:
     array = np.asarray(array)
     if tuple(array.shape) == tensor.shape and array.dtype == tensor.dtype.dtype:
         return array

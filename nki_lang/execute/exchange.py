@@ -61,7 +61,7 @@ class Meeting:
         member: int,
         members: tuple[int, ...],
         key: tuple[Any, ...],
-        value: Any,
+        value: object,
         location: SourceLocation | None,
     ) -> dict[int, Any]:
         """Wait until all ``members`` have called this equally often; return the value of each.
@@ -198,8 +198,8 @@ class Ranks:
         self,
         member: int,
         members: tuple[int, ...],
-        key: tuple[Any, ...],
-        value: Any,
+        key: tuple[object, ...],
+        value: object,
         location: SourceLocation | None,
     ) -> dict[int, Any]:
         """Wait until all ranks of ``members`` have called this equally often; return the value of
@@ -211,7 +211,7 @@ class Ranks:
         return {rank: met[all_members[rank]] for rank in members}
 
 
-def run_together(programs: Sequence[Callable[[], Any]], meeting: Meeting) -> list[Any]:
+def run_together(programs: Sequence[Callable[[], object]], meeting: Meeting) -> list[Any]:
     """Run each program in a thread and return the results.
 
     Raises:
@@ -221,7 +221,7 @@ def run_together(programs: Sequence[Callable[[], Any]], meeting: Meeting) -> lis
     results: list[Any] = [None] * len(programs)
     failures: dict[int, BaseException] = {}
 
-    def work(member: int, program: Callable[[], Any]) -> None:
+    def work(member: int, program: Callable[[], object]) -> None:
         meeting.start(member)
         try:
             with engine_floats():

@@ -53,7 +53,7 @@ def receives(instruction: Instruction, memory: Memory) -> bool:
     return pairs is None or any(target == memory.state.rank for _, target in pairs)
 
 
-def first_marks(instruction: Instruction, memory: Memory, origin: Any) -> Any:
+def first_marks(instruction: Instruction, memory: Memory, origin: object) -> Any:
     """Return the first origin of marks among the values that all ranks of the group send, or
     None.
     """
@@ -66,7 +66,7 @@ def first_marks(instruction: Instruction, memory: Memory, origin: Any) -> Any:
     return next((origins[rank] for rank in members if origins[rank] is not None), None)
 
 
-def received(instruction: Instruction, memory: Memory, sent: dict[str, Any]) -> list[Received]:
+def received(instruction: Instruction, memory: Memory, sent: dict[str, object]) -> list[Received]:
     """Return the marks of each destination, after every rank has sent its own (``sent``, by
     operand).
     """
@@ -104,7 +104,7 @@ def _value(value: object, memory: Memory) -> object:
     return memory.state.registers[value.name] if type(value) is Register else value
 
 
-def masks_of(value: Any, mask_of: Callable[[Access], Mask]) -> Any:
+def masks_of(value: object, mask_of: Callable[[Access], Mask]) -> Any:
     """Return the marks of the sent tensors, as arrays that a collective's function takes."""
 
     def mask(access: Access) -> Mask:

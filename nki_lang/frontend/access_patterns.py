@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from operator import index as to_int
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from nki_lang.base.dtypes import dtype_of
 from nki_lang.frontend import strides as stride_rules
@@ -28,10 +28,10 @@ def pattern_view(
     tensor: V,
     pattern: Sequence[Sequence[int]],
     offset: int | None,
-    scalar_offset: Any,
+    scalar_offset: object,
     vector_offset: View | None,
     indirect_dim: int,
-    dtype: Any,
+    dtype: object,
 ) -> V:
     """Return ``tensor.ap(...)``: an explicit pattern over the storage."""
     element = tensor.dtype if dtype is None else dtype_of(dtype)
@@ -88,7 +88,7 @@ def _columns_of_block(tensor: View) -> int:
 
 
 def _pattern_index(
-    tensor: View, view: View, scalar: Any, vector: View | None, dim: int
+    tensor: View, view: View, scalar: object, vector: View | None, dim: int
 ) -> Index | None:
     """Return the runtime index of a pattern; an integer only moves the offset."""
     axis = to_int(dim)

@@ -200,7 +200,7 @@ class TraceBuilder:
     # -- instructions ---------------------------------------------------------------------
 
     def emit(
-        self, op: str, operands: dict[str, Any], engine: Engine = Engine.unknown, name: str = ""
+        self, op: str, operands: dict[str, object], engine: Engine = Engine.unknown, name: str = ""
     ) -> Instruction:
         """Append one instruction, located at the user's line, and execute it when eager.
 

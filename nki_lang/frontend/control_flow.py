@@ -113,7 +113,7 @@ def _range(
     return _traced_range(builder, loop)
 
 
-def _loop(builder: TraceBuilder, first: Any, last: Any, step: int) -> ForLoop:
+def _loop(builder: TraceBuilder, first: object, last: object, step: int) -> ForLoop:
     counter = builder.new_register("i")
     return ForLoop(counter, as_operand(first), as_operand(last), step, [], builder.location())
 
@@ -134,7 +134,7 @@ def _traced_range(builder: TraceBuilder, loop: ForLoop) -> Iterator[Any]:
     builder.exit_loop(loop)
 
 
-def _eager_range(builder: TraceBuilder, first: Any, last: Any, step: int) -> Iterator[Any]:
+def _eager_range(builder: TraceBuilder, first: object, last: object, step: int) -> Iterator[Any]:
     begin, end = _read(builder, first), _read(builder, last)
     loop = _loop(builder, begin, end, step)
     builder.enter_loop(loop)
@@ -149,7 +149,7 @@ def _counter(builder: TraceBuilder, value: int) -> VirtualRegister:
     return VirtualRegister(counter, frozen=True)
 
 
-def _read(builder: TraceBuilder, bound: Any) -> int:
+def _read(builder: TraceBuilder, bound: object) -> int:
     operand = as_operand(bound)
     return operand if isinstance(operand, int) else builder.register_value(operand)
 
@@ -236,7 +236,7 @@ def while_loop(
 
 
 def _while_body(
-    builder: TraceBuilder, condition: Register, body_fun: Callable[[VirtualRegister], Any]
+    builder: TraceBuilder, condition: Register, body_fun: Callable[[VirtualRegister], object]
 ) -> None:
     """One iteration; the body receives a copy, so that only its result controls the loop."""
     iteration_register = builder.new_register()

@@ -296,15 +296,15 @@ class NkiGrid(NKIObject):
         keys = list(cast("tuple[object, ...]", key)) if isinstance(key, tuple) else [key]
         positions = [position for position, axis in enumerate(self._axes) if not axis.consumed]
         if keys.count(Ellipsis) == 1:
-            place = keys.index(Ellipsis)
+            location = keys.index(Ellipsis)
             missing = max(len(positions) - len(keys) + 1, 0)
-            keys[place : place + 1] = [slice(None)] * missing
+            keys[location : location + 1] = [slice(None)] * missing
         if len(keys) > len(positions):
             fail(f"{len(keys)} indices for a grid of {len(positions)} dimensions", "NKI-INDEX",
                  "pass at most one index for each dimension of grid.shape", _SOURCE)  # fmt: skip
         axes = list(self._axes)
-        for number, (place, entry) in enumerate(zip(positions, keys, strict=False)):
-            axes[place] = axes[place].selected(entry, number)
+        for number, (location, entry) in enumerate(zip(positions, keys, strict=False)):
+            axes[location] = axes[location].selected(entry, number)
         return type(self)(backing=self._backing, axes=tuple(axes), capacity=self._capacity)
 
     def __iter__(self) -> NoReturn:

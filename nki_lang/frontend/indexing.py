@@ -32,7 +32,7 @@ V = TypeVar("V", bound=View)
 _INDEX_TYPES = frozenset({"int32", "uint32", "int16", "uint16", "int8", "uint8"})
 
 
-def index_view(tensor: V, key: Any) -> V:
+def index_view(tensor: V, key: object) -> V:
     """Return ``tensor[key]``.
 
     On chip an integer keeps the partition dimension at extent 1, and the result has at least two
@@ -86,11 +86,11 @@ def index_view(tensor: V, key: Any) -> V:
     return _with_dynamic(view, tensor, dynamic) if dynamic else view
 
 
-def _keys(key: Any) -> tuple[Any, ...]:
+def _keys(key: object) -> tuple[Any, ...]:
     return cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
 
 
-def _key_range(tensor: View, axis: int, item: Any) -> tuple[Any, int | None, int]:
+def _key_range(tensor: View, axis: int, item: object) -> tuple[Any, int | None, int]:
     """Return (start, count, step) that one key selects; a single position has no count.
 
     The start may be a register or a tile. A view without elements is allowed, as in the front end
@@ -117,7 +117,7 @@ def _key_range(tensor: View, axis: int, item: Any) -> tuple[Any, int | None, int
     return start, count, 1
 
 
-def _static_slices(tensor: V, keys: tuple[Any, ...]) -> V | None:
+def _static_slices(tensor: V, keys: tuple[object, ...]) -> V | None:
     """Return the view when every key is a forward slice with integer bounds: the common, fast
     case.
     """
@@ -142,7 +142,7 @@ def _static_slices(tensor: V, keys: tuple[Any, ...]) -> V | None:
     return tensor.derive(tuple(shape), tensor.strides, offset)
 
 
-def _expand(tensor: View, keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+def _expand(tensor: View, keys: tuple[object, ...], rank: int) -> tuple[Any, ...]:
     """Replace ``...`` and missing dimensions by full slices."""
     count = sum(1 for item in keys if item is not None and item is not Ellipsis)
     if count > rank:
@@ -166,7 +166,7 @@ def _expand(tensor: View, keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
     return keys[: ellipses[0]] + filler + keys[ellipses[0] + 1 :]
 
 
-def dynamic_start(value: Any) -> bool:
+def dynamic_start(value: object) -> bool:
     """Return True when an index is known only while the kernel runs."""
     return isinstance(value, VirtualRegister) or is_tile(value)
 
@@ -229,7 +229,7 @@ def _outside(tensor: View, axis: int, index: str) -> NoReturn:
     )
 
 
-def _guard_indirect(tensor: View, keys: Sequence[Any]) -> None:
+def _guard_indirect(tensor: View, keys: Sequence[object]) -> None:
     """Refuse a second slice of the dimension of a gather."""
     index = tensor.runtime_index
     assert index is not None
@@ -251,7 +251,7 @@ def _guard_indirect(tensor: View, keys: Sequence[Any]) -> None:
         )
 
 
-def _with_dynamic(view: V, base: View, dynamic: list[tuple[Any, int, int]]) -> V:
+def _with_dynamic(view: V, base: View, dynamic: list[tuple[object, int, int]]) -> V:
     """Attach runtime indices: (index, stride, dimension of ``base``) each."""
     if base.runtime_index is not None:
         refuse(
@@ -295,7 +295,7 @@ def scalar_index(value: Any) -> Register | Access:
     return value.access
 
 
-def _register_of(value: Any) -> Any:
+def _register_of(value: object) -> Any:
     """Return a runtime index as a register, on which arithmetic is an instruction."""
     if isinstance(value, VirtualRegister):
         return value
@@ -334,7 +334,7 @@ def slice_view(tensor: V, axis: int, start: int, end: int, step: int) -> V:
     return view
 
 
-def select_view(tensor: V, axis: int, index: Any) -> V:
+def select_view(tensor: V, axis: int, index: object) -> V:
     """Return ``tensor[:, index, :]`` with the index in dimension ``axis``."""
     keys: list[Any] = [slice(None)] * len(tensor.shape)
     keys[axis] = index
@@ -370,7 +370,7 @@ def vector_select_view(tensor: V, dim: int, vector: View) -> V:
     return tensor.derive(shape, tensor.strides, tensor.offset, index=index)
 
 
-def vector_index(tensor: View, vector: Any) -> Access:
+def vector_index(tensor: View, vector: object) -> Access:
     if tensor.on_chip:
         refuse(
             tensor,
@@ -483,7 +483,7 @@ def reinterpret_view(tensor: V, dtype: DType) -> V:
     return tensor.derive((*tensor.shape[:-1], last // new), (*scaled[:-1], 1), scaled[-1], dtype)
 
 
-def rearrange_view(tensor: V, source: Any, target: Any, sizes: dict[str, int]) -> V:
+def rearrange_view(tensor: V, source: object, target: object, sizes: dict[str, int]) -> V:
     """``tensor.rearrange(('b', ('h', 'w')), ('b', 'w', 'h'), {'h': 4})``."""
     groups, target_groups = stride_rules.parse_pattern(source), stride_rules.parse_pattern(target)
     names = [name for group in groups for name in group]

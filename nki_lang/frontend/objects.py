@@ -34,7 +34,7 @@ class NKIObject:
 
     __slots__ = ()
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Define the fields as the language does, before ``@dataclass`` sees them.
 
         A field without a value is None when it is not given, and plain values of a class
@@ -60,7 +60,7 @@ class NKIObject:
             ):
                 setattr(cls, name, None)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         fields = _fields(type(self))
         values = _field_values(type(self).__name__, fields, args, kwargs)
         for name, value in values.items():
@@ -87,7 +87,7 @@ def _fields(cls: type) -> dict[str, Any]:
 
 
 def _field_values(
-    owner: str, fields: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    owner: str, fields: dict[str, object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> dict[str, Any]:
     """Return the value of each field: passed by position or name, else its default, else None."""
     if len(args) > len(fields):

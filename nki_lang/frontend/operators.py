@@ -43,7 +43,7 @@ class Operator:
         self._call: Callable[..., Any] | None = None
         BY_NAME[self.public] = self
 
-    def define(self, doc: str, call: Callable[..., Any] | None = None) -> None:
+    def define(self, doc: str, call: Callable[..., object] | None = None) -> None:
         """Set the documentation and the function of a call (None: the operator is for ``op=`` only)."""
         self.__doc__ = doc
         if call is not None:
@@ -51,7 +51,7 @@ class Operator:
             call.__name__ = call.__qualname__ = self.public  # the name in Python's errors
             self.__signature__ = inspect.signature(call)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if self._call is None:
             raise TypeError(f"nl.{self.public} is an operator for op= parameters, not a function")
         return self._call(*args, **kwargs)

@@ -95,7 +95,7 @@ def register_alu(op: str, left: object, right: object) -> VirtualRegister:
 
 
 def _binary(op: str, reverse: bool) -> Any:
-    def method(self: VirtualRegister, operand: Any) -> Any:
+    def method(self: VirtualRegister, operand: object) -> Any:
         if not is_integer(operand):
             if operand is None or op in ("equal", "not_equal"):
                 return NotImplemented

@@ -108,7 +108,7 @@ class NkiTensor(View):
         """Elements ``start:end:step`` of one dimension."""
         return indexing.slice_view(self, self._axis(dim), start, end, step)
 
-    def select(self, dim: int, index: Any) -> NkiTensor:
+    def select(self, dim: int, index: object) -> NkiTensor:
         """One element of a dimension, which goes away; ``index`` may be a register or a tile."""
         return indexing.select_view(self, self._axis(dim), index)
 
@@ -124,10 +124,10 @@ class NkiTensor(View):
         self,
         pattern: Sequence[Sequence[int]],
         offset: int | None = None,
-        scalar_offset: Any = None,
+        scalar_offset: object = None,
         vector_offset: NkiTensor | None = None,
         indirect_dim: int = 0,
-        dtype: Any = None,
+        dtype: object = None,
     ) -> NkiTensor:
         """A view by an explicit ``[[step, count], ...]`` pattern over the storage.
 
@@ -138,12 +138,12 @@ class NkiTensor(View):
         )
 
     def rearrange(
-        self, src_pattern: Any, dst_pattern: Any, fixed_sizes: dict[str, int] | None = None
+        self, src_pattern: object, dst_pattern: object, fixed_sizes: dict[str, int] | None = None
     ) -> NkiTensor:
         """Split, reorder and merge dimensions by name."""
         return indexing.rearrange_view(self, src_pattern, dst_pattern, fixed_sizes or {})
 
-    def view(self, dtype: Any) -> NkiTensor:
+    def view(self, dtype: object) -> NkiTensor:
         """The same bytes read as another type; the last dimension is rescaled."""
         return indexing.reinterpret_view(self, dtype_of(dtype))
 

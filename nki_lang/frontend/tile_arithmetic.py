@@ -62,7 +62,7 @@ _METHODS = {
 }
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, TileArithmetic):
         tile: Any = value
         return f"tensor {tile.name!r} {tile.dtype}{list(tile.shape)}"
@@ -76,7 +76,7 @@ def _refuse(message: str, remedy: str) -> NoReturn:
     )
 
 
-def _instead(function: str, operand: Any, swapped: bool = False) -> str:
+def _instead(function: str, operand: object, swapped: bool = False) -> str:
     """Return the function and the instruction that compute the result of an operator."""
     if not function:
         return "write it with instructions of nki.isa, such as nisa.tensor_tensor"
@@ -93,7 +93,7 @@ def _instead(function: str, operand: Any, swapped: bool = False) -> str:
 
 
 def _binary(symbol: str, function: str, swapped: bool) -> Any:
-    def method(self: Any, operand: Any) -> NoReturn:
+    def method(self: Any, operand: object) -> NoReturn:
         left, right = (operand, self) if swapped else (self, operand)
         _refuse(
             f"Python's {symbol} is not supported on tensors: {_describe(left)} {symbol}"
@@ -105,7 +105,7 @@ def _binary(symbol: str, function: str, swapped: bool) -> Any:
 
 
 def _comparison(symbol: str, function: str) -> Any:
-    def method(self: Any, operand: Any) -> Any:
+    def method(self: Any, operand: object) -> Any:
         computes = isinstance(operand, (TileArithmetic, int, float)) or hasattr(
             operand, "__array__"
         )
@@ -160,7 +160,7 @@ class TileArithmetic:
     ) -> NoReturn:
         self._refuse_numpy(func.__name__, None, "__call__")
 
-    def _refuse_numpy(self, name: str, operand: Any, method: str) -> NoReturn:
+    def _refuse_numpy(self, name: str, operand: object, method: str) -> NoReturn:
         public = _NUMPY.get(name, name)
         if method != "__call__":
             remedy = "nisa.tensor_reduce reduces free dimensions"
@@ -172,7 +172,7 @@ class TileArithmetic:
             remedy = _instead("", None)
         _refuse(f"np.{name} is not supported on tensors: {_describe(self)}", remedy)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: object = None, copy: object = None) -> Any:
         values = self._contents("an array", False)
         return values if dtype is None else values.astype(dtype)
 
@@ -217,7 +217,7 @@ class TileArithmetic:
     def _contents(self, use: str, warned: bool = True) -> Any:
         """The values, when an eager interpreter runs: kernels cannot compute with them."""
         builder = active()
-        place = caller_location(2)
+        location = caller_location(2)
         message = (
             f"the contents of {_describe(self)} were used as {use}, but they are only known while"
             " the kernel runs"
@@ -226,12 +226,12 @@ class TileArithmetic:
             raise NkiTypeError(
                 message,
                 code="NKI-TENSOR-VALUE",
-                location=place,
+                location=location,
                 remedy="select with nisa.tensor_copy_predicated or nl.where, or load a flag with"
                 " nisa.register_load and use nl.while_loop",
                 source=_GUIDE,
             )
-        if warned and not _asserts(place):
+        if warned and not _asserts(location):
             warn_at_caller(
                 f"[NKI-TENSOR-VALUE] {message}; nki.simulate reads them, a kernel that is traced"
                 " stops here"
@@ -248,10 +248,10 @@ class TileArithmetic:
             "iterated over", "iterate over range(tensor.shape[0]) and index the tensor"
         )
 
-    def __contains__(self, value: Any) -> NoReturn:
+    def __contains__(self, value: object) -> NoReturn:
         self._refuse_walk("searched with `in`", "compare with nl.equal and reduce with nl.max")
 
-    def __delitem__(self, key: Any) -> NoReturn:
+    def __delitem__(self, key: object) -> NoReturn:
         self._refuse_walk(
             "changed in size", "create a tensor of the required shape with nl.ndarray"
         )
@@ -266,9 +266,9 @@ class TileArithmetic:
         )
 
 
-def _asserts(place: SourceLocation | None) -> bool:
+def _asserts(location: SourceLocation | None) -> bool:
     """True for a line with ``assert``: the documents check values so in simulated kernels."""
-    return place is not None and linecache.getline(*place[:2]).lstrip().startswith("assert")
+    return location is not None and linecache.getline(*location[:2]).lstrip().startswith("assert")
 
 
 for _name, (_symbol, _function) in _BINARY.items():
@@ -280,7 +280,7 @@ for _name, (_symbol, _function) in _UNARY.items():
     setattr(TileArithmetic, f"__{_name}__", _unary(_symbol, _function))
 
 
-def missing_method(tile: Any, name: str) -> NoReturn:
+def missing_method(tile: object, name: str) -> NoReturn:
     """``tile.astype`` and the like: an AttributeError with the remedy."""
     remedy = _METHODS.get(name, "")
     if not remedy and name in BY_NAME:

@@ -202,7 +202,7 @@ def statement_to_text(statement: Statement) -> str:
 _CONTAINER_TYPES = frozenset({tuple, list, dict})
 
 
-def _tensors_of(value: Any) -> Iterator[Tensor]:
+def _tensors_of(value: object) -> Iterator[Tensor]:
     if type(value) is Access:
         yield value.tensor
         yield from _tensors_of(value.scalar_offset)

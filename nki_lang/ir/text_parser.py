@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,7 +135,7 @@ class _Parser:
             return self.string()
         return self.take("word", what).text
 
-    def one_of(self, table: dict[str, Any], what: str) -> Any:
+    def one_of(self, table: Mapping[str, object], what: str) -> Any:
         token = self.take("word", what)
         if token.text not in table:
             raise self.fail(
@@ -143,7 +143,7 @@ class _Parser:
             )
         return table[token.text]
 
-    def several(self, close: str, item: Callable[[], Any]) -> list[Any]:
+    def several(self, close: str, item: Callable[[], object]) -> list[Any]:
         """Parse items separated by commas up to ``close``; a trailing comma is allowed."""
         items: list[Any] = []
         while not self.accept(close):

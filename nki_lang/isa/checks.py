@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, NoReturn, SupportsFloat, SupportsIndex
+from typing import Any, SupportsFloat, SupportsIndex
 
-from nki_lang.base.errors import fail, reports_bugs
+from nki_lang.base.errors import reports_bugs
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.targets import TARGETS
 from nki_lang.frontend.builder import TraceBuilder
@@ -14,6 +14,7 @@ from nki_lang.frontend.operators import Operator
 from nki_lang.frontend.registers import VirtualRegister
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
+from nki_lang.isa.call import CheckedCall
 from nki_lang.isa.enums import (
     dge_mode,
     dma_engine,
@@ -24,58 +25,10 @@ from nki_lang.isa.enums import (
 from nki_lang.isa.indirection import check_indirection
 from nki_lang.isa.spec import Constraint, InstructionSpec, OperandSpec
 
-__all__ = ["CheckedCall", "validate"]
+__all__ = ["validate"]
 
 _ARCHITECTURE_GUIDE = "nki/guides/architecture/trainium_inferentia2_arch.rst"
 _FAMILY_OF_GENERATION = {target.generation: target.name for target in TARGETS.values()}
-
-
-class CheckedCall:
-    """A call under check: its values by operand name, its engine and its target."""
-
-    __slots__ = ("engine", "generation", "spec", "values")
-
-    def __init__(
-        self, spec: InstructionSpec, values: dict[str, Any], engine: Engine, generation: int
-    ) -> None:
-        self.spec = spec
-        self.values = values
-        self.engine = engine
-        self.generation = generation
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values[name]
-
-    def tensors(self) -> list[tuple[str, NkiTensor]]:
-        """Return every tensor operand with its name, sequences flattened."""
-        operands: list[tuple[str, NkiTensor]] = []
-        for name, value in self.values.items():
-            for entry in value if is_sequence(value) else (value,):
-                if isinstance(entry, NkiTensor):
-                    operands.append((name, entry))
-        return operands
-
-    def operator(self, name: str) -> str:
-        """Return the name of an operator operand, "" when it is None."""
-        value = self.values[name]
-        return value.name if isinstance(value, Operator) else ""
-
-    def dtype(self, name: str) -> str:
-        """Return the dtype name of a tensor operand, "" when it is no tensor."""
-        value = self.values[name]
-        return value.dtype.name if isinstance(value, NkiTensor) else ""
-
-    def describe(self, name: str) -> str:
-        """Describe the value of an operand, for messages."""
-        value = self.values[name]
-        if isinstance(value, NkiTensor):
-            return f"{name}={value.name!r} {value.dtype}{list(value.shape)} in {value.buffer}"
-        return f"{name}={value!r}"
-
-    def refuse(self, code: str, message: str, remedy: str = "", source: str = "") -> NoReturn:
-        """Raise the error at the user's line."""
-        name = f"{self.spec.namespace}.{self.spec.op}"
-        fail(f"{name}: {message}", code, remedy, source or name)
 
 
 def validate(
@@ -178,7 +131,7 @@ _ENUM_OF_PARAMETER = {
 }
 
 
-def _check_member(call: CheckedCall, name: str, value: Any) -> None:
+def _check_member(call: CheckedCall, name: str, value: object) -> None:
     enum = _ENUM_OF_PARAMETER.get(name)
     if enum is None or isinstance(value, enum):
         return
@@ -186,13 +139,13 @@ def _check_member(call: CheckedCall, name: str, value: Any) -> None:
     call.refuse("NKI-ENUM", f"{name}={value!r} is not a member of nisa.{enum.__name__}", members)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return not isinstance(
         value, (NkiTensor, str, bytes, list, tuple, VirtualRegister, Operator)
     ) and isinstance(value, (SupportsFloat, SupportsIndex))
 
 
-def _check_operator(call: CheckedCall, operand: OperandSpec, value: Any) -> None:
+def _check_operator(call: CheckedCall, operand: OperandSpec, value: object) -> None:
     if isinstance(value, Operator):
         return
     name = getattr(value, "__name__", None)
@@ -202,7 +155,7 @@ def _check_operator(call: CheckedCall, operand: OperandSpec, value: Any) -> None
     )
 
 
-def _check_sequence(call: CheckedCall, operand: OperandSpec, value: Any) -> None:
+def _check_sequence(call: CheckedCall, operand: OperandSpec, value: object) -> None:
     if not is_sequence(value) or not value:
         call.refuse("NKI-OPERAND", f"{operand.name}={value!r:.80}", "pass a list of tensors")
     for entry in value:
@@ -212,7 +165,7 @@ def _check_sequence(call: CheckedCall, operand: OperandSpec, value: Any) -> None
             _check_tensor(call, operand, entry)
 
 
-def _check_tensor(call: CheckedCall, operand: OperandSpec, value: Any) -> None:
+def _check_tensor(call: CheckedCall, operand: OperandSpec, value: object) -> None:
     name = operand.name
     if not isinstance(value, NkiTensor):
         kinds = "a tensor or a number" if operand.scalar else "a tensor"

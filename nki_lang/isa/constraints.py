@@ -9,16 +9,17 @@ from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend.objects import is_sequence
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
+from nki_lang.isa.call import CheckedCall
 from nki_lang.isa.enums import dge_mode, dma_engine, nc_version, oob_mode, reduce_cmd
 from nki_lang.isa.rules import BITVEC, custom, free_elements
 
 
-def _hwdge(call: Any) -> bool:
+def _hwdge(call: CheckedCall) -> bool:
     return call["dge_mode"] is dge_mode.hwdge
 
 
 @custom("NKI-DGE", "hwdge exists on trn2 and later", "nki/deep-dives/nki-dge.rst")
-def dge_generation(call: Any) -> str:
+def dge_generation(call: CheckedCall) -> str:
     if _hwdge(call) and call.generation < nc_version.gen3:
         return "dge_mode=hwdge on trn1"
     return ""
@@ -26,7 +27,7 @@ def dge_generation(call: Any) -> str:
 
 @custom("NKI-DGE", "engine is sync or scalar and needs dge_mode=nisa.dge_mode.hwdge",
         "nisa.dma_copy, engine")  # fmt: skip
-def dge_trigger(call: Any) -> str:
+def dge_trigger(call: CheckedCall) -> str:
     if call.engine is Engine.unknown or _hwdge(call):
         return ""
     return f"engine={call.engine.name} with dge_mode={call['dge_mode'].name}"
@@ -34,7 +35,7 @@ def dge_trigger(call: Any) -> str:
 
 @custom("NKI-DGE", "a vector_offset needs dge_mode unknown or swdge",
         "nki/deep-dives/nki-dge.rst, How .ap() affects the mode")  # fmt: skip
-def dge_indirect(call: Any) -> str:
+def dge_indirect(call: CheckedCall) -> str:
     for name, tensor in call.tensors():
         index = tensor.runtime_index
         if index is None:
@@ -46,7 +47,7 @@ def dge_indirect(call: Any) -> str:
 
 @custom("NKI-TRANSPOSE", "axes are (1, 0), (2, 1, 0) or (3, 1, 2, 0) by the rank of src",
         "nisa.dma_transpose")  # fmt: skip
-def dma_transpose_axes(call: Any) -> str:
+def dma_transpose_axes(call: CheckedCall) -> str:
     reversed_axes = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(len(call["src"].shape))
     if reversed_axes is None:
         return f"src has {len(call['src'].shape)} dimensions"
@@ -65,7 +66,7 @@ def dma_transpose_axes(call: Any) -> str:
         "an indirect transpose reads 2-byte rows of at most 128 elements from HBM, a multiple of"
         " 16 rows, by uint32 indices of 16 to 128 partitions, on trn2 and later",
         "nisa.dma_transpose, indirect transpose")  # fmt: skip
-def dma_transpose_indirect(call: Any) -> str:
+def dma_transpose_indirect(call: CheckedCall) -> str:
     source = call["src"]
     index = source.runtime_index
     if index is None or index.vector is None:
@@ -89,7 +90,7 @@ def dma_transpose_indirect(call: Any) -> str:
         "hwdge transposes 2-byte elements with src.shape[-1] <= 128; 2-D src has 16 rows, others 1, 2,"
         " 4, 8 or 16 with src.shape[0] * src.shape[-2] a multiple of 16; swdge is for indirect"
         " transposes; dst is in SBUF", "nisa.dma_transpose, direct transpose")  # fmt: skip
-def dma_transpose_direct(call: Any) -> str:
+def dma_transpose_direct(call: CheckedCall) -> str:
     source, mode = call["src"], call["dge_mode"]
     if not call["dst"].on_chip:
         return call.describe("dst")
@@ -109,7 +110,7 @@ def dma_transpose_direct(call: Any) -> str:
 
 @custom("NKI-OOB-MODE", "oob_mode.skip is for operands with a runtime index", "nisa.dma_transpose;"
         " NKI 0.4.0 release notes, dma_compute")  # fmt: skip
-def skip_needs_index(call: Any) -> str:
+def skip_needs_index(call: CheckedCall) -> str:
     if call["oob_mode"] is not oob_mode.skip:
         return ""
     dynamic = any(tensor.runtime_index is not None for _, tensor in call.tensors())
@@ -118,7 +119,7 @@ def skip_needs_index(call: Any) -> str:
 
 @custom("NKI-DMA-COMPUTE", "reduce_op is nl.add, scales are 1.0, at most 16 sources of the size"
         " of dst, unique indices", "nisa.dma_compute")  # fmt: skip
-def dma_compute(call: Any) -> str:
+def dma_compute(call: CheckedCall) -> str:
     sources, scales = call["srcs"], call["scales"]
     if call.operator("reduce_op") != "add":
         return call.describe("reduce_op")
@@ -134,7 +135,7 @@ def dma_compute(call: Any) -> str:
 
 
 @custom("NKI-MEMSET", "packed x4 tiles can only be set to 0", "nisa.memset")
-def memset_packed(call: Any) -> str:
+def memset_packed(call: CheckedCall) -> str:
     value = call["value"]
     if call["dst"].dtype.kind == "packed" and value != 0:
         return f"value={value!r} for {call.describe('dst')}"
@@ -142,7 +143,7 @@ def memset_packed(call: Any) -> str:
 
 
 @custom("NKI-ENGINE", "use nisa.activation(op=nl.copy) on trn1", "nisa.tensor_copy")
-def copy_scalar_engine(call: Any) -> str:
+def copy_scalar_engine(call: CheckedCall) -> str:
     if call.engine is Engine.scalar and call.generation < nc_version.gen3:
         return "the scalar engine of trn1 has no tensor_copy"
     return ""
@@ -150,7 +151,7 @@ def copy_scalar_engine(call: Any) -> str:
 
 @custom("NKI-BUFFER", "nl.power runs on GpSimd, which cannot access PSUM",
         "nisa.tensor_tensor")  # fmt: skip
-def power_in_sbuf(call: Any) -> str:
+def power_in_sbuf(call: CheckedCall) -> str:
     if call.operator("op") != "power":
         return ""
     for name, tensor in call.tensors():
@@ -160,7 +161,7 @@ def power_in_sbuf(call: Any) -> str:
 
 
 @custom("NKI-ENGINE", "bitwise operators run on the vector engine", "nisa.tensor_scalar")
-def bitvec_engine(call: Any) -> str:
+def bitvec_engine(call: CheckedCall) -> str:
     is_vector = call.engine in (Engine.unknown, Engine.vector)
     if not is_vector and call.operator("op0") in BITVEC:
         return f"op0=nl.{call.operator('op0')} on engine={call.engine.name}"
@@ -169,7 +170,7 @@ def bitvec_engine(call: Any) -> str:
 
 @custom("NKI-ENGINE",
         "the scalar engine of trn2 does multiply, add, or multiply then add", "nisa.tensor_scalar")  # fmt: skip
-def scalar_engine_pairs(call: Any) -> str:
+def scalar_engine_pairs(call: CheckedCall) -> str:
     if call.engine is not Engine.scalar or call.generation != nc_version.gen3:
         return ""
     pair = (call.operator("op0"), call.operator("op1"))
@@ -179,7 +180,7 @@ def scalar_engine_pairs(call: Any) -> str:
 
 
 @custom("NKI-DTYPE", "operand tiles of arithmetic operators are float32", "nisa.tensor_scalar")
-def operand_float32(call: Any) -> str:
+def operand_float32(call: CheckedCall) -> str:
     data = call["data"]
     for name, op in (("operand0", "op0"), ("operand1", "op1")):
         value = call.values.get(name)
@@ -195,7 +196,7 @@ def operand_float32(call: Any) -> str:
         "axis is one or several integers, the last free dimensions of data; dst has the rest; bitwise"
         " results are not negated",
         "nisa.tensor_reduce, axis")  # fmt: skip
-def reduce_axes(call: Any) -> str:
+def reduce_axes(call: CheckedCall) -> str:
     data, axis = call["data"], call["axis"]
     rank = len(data.shape)
     axes_tuple = tuple(axis) if is_sequence(axis) else (axis,)
@@ -217,7 +218,7 @@ def reduce_axes(call: Any) -> str:
 
 @custom("NKI-SHAPE", "dst has one partition, and the elements per partition of data",
         "nisa.tensor_partition_reduce")  # fmt: skip
-def one_partition(call: Any) -> str:
+def one_partition(call: CheckedCall) -> str:
     data, dst = call["data"], call["dst"]
     if dst.shape[0] == 1 and free_elements(dst) == free_elements(data):
         return ""
@@ -225,7 +226,7 @@ def one_partition(call: Any) -> str:
 
 
 @custom("NKI-BIAS", "on trn1 bias is a tile of shape (data.shape[0], 1)", "nisa.activation, Layout")
-def bias_vector(call: Any) -> str:
+def bias_vector(call: CheckedCall) -> str:
     bias = call["bias"]
     if call.generation == nc_version.gen2 and bias is not None and not isinstance(bias, NkiTensor):
         return f"{call.describe('bias')} on trn1"
@@ -234,7 +235,7 @@ def bias_vector(call: Any) -> str:
 
 @custom("NKI-REDUCE", "reduce_op goes with a reduce_cmd, and reduce_res with a reduction",
         "nisa.activation")  # fmt: skip
-def activation_reduction(call: Any) -> str:
+def activation_reduction(call: CheckedCall) -> str:
     command = call["reduce_cmd"]
     needs = command in (reduce_cmd.reduce, reduce_cmd.reset_reduce)
     if needs and call["reduce_op"] is None:
@@ -246,7 +247,7 @@ def activation_reduction(call: Any) -> str:
 
 @custom("NKI-REDUCE", "reduce_op is nl.add on trn1, later also maximum or minimum, on trn3 abs_max"
         " or abs_min", "nisa.activation_reduce; nisa.activate2, reduce_op")  # fmt: skip
-def scalar_engine_reduction(call: Any) -> str:
+def scalar_engine_reduction(call: CheckedCall) -> str:
     op = call.operator("reduce_op")
     since = {"add": 2, "maximum": 3, "minimum": 3, "abs_max": 4, "abs_min": 4}
     return "" if call.generation >= since.get(op, 99) else f"reduce_op=nl.{op}"
@@ -259,14 +260,14 @@ _PAIRS = frozenset(
 
 
 @custom("NKI-OPERATOR", "(op0, op1) is one of the six documented pairs", "nisa.activate2")
-def activate2_pair(call: Any) -> str:
+def activate2_pair(call: CheckedCall) -> str:
     pair = (call.operator("op0") or "bypass", call.operator("op1") or "bypass")
     return "" if pair in _PAIRS else f"op0=nl.{pair[0]}, op1=nl.{pair[1]}"
 
 
 @custom("NKI-REDUCE", "reduce_init goes with reduce_cmd=load_reduce and only with it",
         "Accumulator behavior of the instruction")  # fmt: skip
-def reduce_init(call: Any) -> str:
+def reduce_init(call: CheckedCall) -> str:
     loads = call["reduce_cmd"] is reduce_cmd.load_reduce
     value = call["reduce_init"]
     has_initial_value = value is not None and not (isinstance(value, (int, float)) and value == 0)
@@ -279,7 +280,7 @@ def reduce_init(call: Any) -> str:
 
 @custom("NKI-PATTERN", "pattern is up to four [step, count] pairs whose counts multiply to the"
         " elements per partition of dst", "nisa.iota, Tile size")  # fmt: skip
-def pattern_size(call: Any) -> str:
+def pattern_size(call: CheckedCall) -> str:
     pattern = call["pattern"]
     try:
         counts = [to_int(count) for step, count in pattern for _ in (to_int(step),)]
@@ -295,7 +296,7 @@ def pattern_size(call: Any) -> str:
 
 @custom("NKI-GATHER", "partitions are equal and a multiple of 16, num_elem_per_idx is 1 to 32 (a"
         " power of two), at most 4096 indices a core", "nisa.local_gather")  # fmt: skip
-def local_gather(call: Any) -> str:
+def local_gather(call: CheckedCall) -> str:
     source, index = call["src_buffer"], call["index"]
     if source.shape[0] != index.shape[0] or source.shape[0] % 16:
         return f"{call.describe('src_buffer')}, {call.describe('index')}"
@@ -313,7 +314,7 @@ def local_gather(call: Any) -> str:
 
 @custom("NKI-BN", "data has at most 512 elements per partition, dst six and the same partitions",
         "nisa.bn_stats")  # fmt: skip
-def bn_stats(call: Any) -> str:
+def bn_stats(call: CheckedCall) -> str:
     alike = call["data"].shape[0] == call["dst"].shape[0]
     if not alike or free_elements(call["data"]) > 512 or free_elements(call["dst"]) != 6:
         return f"{call.describe('data')}, {call.describe('dst')}"
@@ -322,7 +323,7 @@ def bn_stats(call: Any) -> str:
 
 @custom("NKI-BN", "data has a multiple of three elements per partition, dst two and the same"
         " partitions", "nisa.bn_aggr")  # fmt: skip
-def bn_aggr(call: Any) -> str:
+def bn_aggr(call: CheckedCall) -> str:
     alike = call["data"].shape[0] == call["dst"].shape[0]
     if not alike or free_elements(call["data"]) % 3 or free_elements(call["dst"]) != 2:
         return f"{call.describe('data')}, {call.describe('dst')}"
@@ -332,7 +333,7 @@ def bn_aggr(call: Any) -> str:
 @custom(
     "NKI-SHUFFLE", "shuffle_mask has 32 integers, each 0 to 31 or 255", "nisa.nc_stream_shuffle"
 )
-def shuffle_mask(call: Any) -> str:
+def shuffle_mask(call: CheckedCall) -> str:
     mask = call["shuffle_mask"]
     wrong = [entry for entry in mask if not isinstance(entry, SupportsIndex)
              or not (0 <= to_int(entry) < 32 or to_int(entry) == 255)]  # fmt: skip
@@ -342,7 +343,7 @@ def shuffle_mask(call: Any) -> str:
 @custom("NKI-SHUFFLE", "src and dst have the same elements per partition; with up to 32 partitions"
         " they start at a multiple of 32, with up to 64 at 0 or 64, with more at 0",
         "nisa.nc_stream_shuffle")  # fmt: skip
-def shuffle_place(call: Any) -> str:
+def shuffle_place(call: CheckedCall) -> str:
     pair = (call["dst"], call["src"])
     if free_elements(pair[0]) != free_elements(pair[1]):
         return f"{call.describe('dst')}, {call.describe('src')}"
@@ -356,20 +357,20 @@ def shuffle_place(call: Any) -> str:
 
 @custom("NKI-SHAPE", "the state has 6 elements per partition on GpSimd and 24 on Vector",
         "nisa.rand_set_state, Tile size")  # fmt: skip
-def random_state(call: Any) -> str:
+def random_state(call: CheckedCall) -> str:
     name = "src_seeds" if "src_seeds" in call.values else "dst"
     words = 24 if call.engine is Engine.vector else 6
     return "" if free_elements(call[name]) == words else call.describe(name)
 
 
 @custom("NKI-SHAPE", "src_seeds is one 32-bit value", "nisa.set_rng_seed")
-def one_seed(call: Any) -> str:
+def one_seed(call: CheckedCall) -> str:
     seeds = call["src_seeds"]
     return "" if seeds.size == 1 and seeds.dtype.itemsize == 4 else call.describe("src_seeds")
 
 
 @custom("NKI-VALUE", "min is smaller than max", "nisa.rand2")
-def ordered_range(call: Any) -> str:
+def ordered_range(call: CheckedCall) -> str:
     low, high = call["min"], call["max"]
     if isinstance(low, (int, float)) and isinstance(high, (int, float)) and not low < high:
         return f"min={low}, max={high}"
@@ -377,7 +378,7 @@ def ordered_range(call: Any) -> str:
 
 
 @custom("NKI-SHAPE", "8 to 16384 elements per partition in, 8 out of each", "nisa.max8")
-def eight(call: Any) -> str:
+def eight(call: CheckedCall) -> str:
     name = "src" if "src" in call.values else "data"
     if not 8 <= free_elements(call[name]) <= 16384:
         return call.describe(name)
@@ -391,7 +392,7 @@ def eight(call: Any) -> str:
 
 
 @custom("NKI-SHAPE", "one partition; dst holds two values for each id", "nisa.sequence_bounds")
-def bounds_shape(call: Any) -> str:
+def bounds_shape(call: CheckedCall) -> str:
     ids, dst = call["segment_ids"], call["dst"]
     if ids.shape[0] != 1 or dst.size != 2 * ids.size:
         return f"{call.describe('segment_ids')}, {call.describe('dst')}"
@@ -399,7 +400,7 @@ def bounds_shape(call: Any) -> str:
 
 
 @custom("NKI-CORES", "cores is (0, 1), the two cores of a logical core", "nisa.core_barrier")
-def barrier_cores(call: Any) -> str:
+def barrier_cores(call: CheckedCall) -> str:
     """``data`` should be in shared HBM, but public kernels pass tiles of their own core too."""
     cores = call["cores"]
     fits = is_sequence(cores) and tuple(cores) == (0, 1)
@@ -407,7 +408,7 @@ def barrier_cores(call: Any) -> str:
 
 
 @custom("NKI-CORES", "ranks are 0 or 1", "nisa.sendrecv")
-def sendrecv_ranks(call: Any) -> str:
+def sendrecv_ranks(call: CheckedCall) -> str:
     for name in ("send_to_rank", "recv_from_rank"):
         if call[name] not in (0, 1):
             return f"{name}={call[name]!r}"
@@ -415,14 +416,14 @@ def sendrecv_ranks(call: Any) -> str:
 
 
 @custom("NKI-SIZE", "gpsimd_dma moves at most 256 elements per partition", "nisa.sendrecv")
-def sendrecv_size(call: Any) -> str:
+def sendrecv_size(call: CheckedCall) -> str:
     if call["dma_engine"] is dma_engine.gpsimd_dma and free_elements(call["src"]) > 256:
         return call.describe("src")
     return ""
 
 
 @custom("NKI-SHAPE", "dst has one element per partition more than src", "nisa.nonzero_with_count")
-def one_more(call: Any) -> str:
+def one_more(call: CheckedCall) -> str:
     src, dst = call["src"], call["dst"]
     if src.shape[0] != dst.shape[0] or free_elements(dst) != free_elements(src) + 1:
         return f"{call.describe('dst')}, {call.describe('src')}"
@@ -431,7 +432,7 @@ def one_more(call: Any) -> str:
 
 @custom("NKI-SHAPE", "8 <= n < 65536, 1 <= K <= n, src holds n elements in 16 partitions",
         "nisa.topk, Constraints")  # fmt: skip
-def topk(call: Any) -> str:
+def topk(call: CheckedCall) -> str:
     count, n = free_elements(call["val_dst"]), call["n"]
     src = call["src"]
     if not 8 <= n < 65536 or not 1 <= count < 32768 or count > n:
@@ -445,7 +446,7 @@ def topk(call: Any) -> str:
 @custom("NKI-MX", "partitions are a multiple of 32, src has four elements for each of dst, dst_scale"
         " one for each of dst and a row for each 8 partitions",
         "nisa.quantize_mx, Tile size")  # fmt: skip
-def quantize_shape(call: Any) -> str:
+def quantize_shape(call: CheckedCall) -> str:
     src, dst, scale = call["src"], call["dst"], call["dst_scale"]
     if src.shape[0] % 32 or src.shape[0] != dst.shape[0]:
         return f"{call.describe('src')}, {call.describe('dst')}"
@@ -464,7 +465,7 @@ def scale_fits(scale: Any, data: Any) -> bool:
 
 @custom("NKI-RANGE-SELECT", "on_false_value is the lowest float32 (-3.4028235e+38)",
         "nisa.range_select, on_false_value")  # fmt: skip
-def lowest_float(call: Any) -> str:
+def lowest_float(call: CheckedCall) -> str:
     value = call["on_false_value"]
     lowest = isinstance(value, SupportsFloat) and float(value) <= -3.4028e38
     return "" if lowest else f"on_false_value={value!r}"
@@ -472,7 +473,7 @@ def lowest_float(call: Any) -> str:
 
 @custom("NKI-TRANSPOSE", "the tensor engine transposes SBUF to PSUM up to 128 x 128, the vector"
         " engine anywhere up to 32 x 32", "nisa.nc_transpose")  # fmt: skip
-def transpose_engine(call: Any) -> str:
+def transpose_engine(call: CheckedCall) -> str:
     data, dst = call["data"], call["dst"]
     rows, columns = data.shape[0], free_elements(data)
     if dst.shape[0] != columns or free_elements(dst) != rows:
@@ -485,7 +486,7 @@ def transpose_engine(call: Any) -> str:
 
 
 @custom("NKI-REGISTER", "the tensor has one element", "nisa.register_load")
-def one_element(call: Any) -> str:
+def one_element(call: CheckedCall) -> str:
     for name, tensor in call.tensors():
         if tensor.size != 1 or tensor.dtype.itemsize > 4:
             return call.describe(name)
@@ -494,7 +495,7 @@ def one_element(call: Any) -> str:
 
 @custom("NKI-REGISTER-FROZEN", "copy the counter into a register of your own and change that",
         "nl.fori_loop; nki-language-guide.rst, Dynamic Control Flow")  # fmt: skip
-def not_frozen(call: Any) -> str:
+def not_frozen(call: CheckedCall) -> str:
     register = call["dst"]
     if getattr(register, "frozen", False):
         return f"{register.register.name} is the counter of a loop and cannot be written"

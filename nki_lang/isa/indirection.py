@@ -13,6 +13,7 @@ from typing import Any
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
+from nki_lang.isa.call import CheckedCall
 
 __all__ = ["INDIRECT_OPERANDS", "check_indirection", "index_group", "is_indirect"]
 
@@ -46,7 +47,7 @@ def index_group(op: str) -> int:
     return 32 if op in _TENSOR_ENGINE_OPS else 16
 
 
-def is_indirect(value: Any) -> bool:
+def is_indirect(value: object) -> bool:
     """Return True for a view that ``tile.indirect(index)`` created."""
     return (
         isinstance(value, NkiTensor)
@@ -55,7 +56,7 @@ def is_indirect(value: Any) -> bool:
     )
 
 
-def check_indirection(call: Any) -> None:
+def check_indirection(call: CheckedCall) -> None:
     """Refuse indirect operands where the instruction has none.
 
     Raises:
@@ -83,7 +84,7 @@ def check_indirection(call: Any) -> None:
         call.refuse("NKI-INDIRECT", violation[0], violation[1], f"nisa.{op}, Tensor indirection")
 
 
-def _engine(call: Any, indirect: dict[str, NkiTensor]) -> tuple[str, str] | None:
+def _engine(call: CheckedCall, indirect: dict[str, NkiTensor]) -> tuple[str, str] | None:
     if call.spec.op == "tensor_copy" and call.engine is Engine.gpsimd:
         return "an indirect copy on engine=gpsimd", "use the vector or the scalar engine"
     on_scalar = call.engine is Engine.scalar or call.spec.op in _SCALAR_OPS
@@ -92,7 +93,7 @@ def _engine(call: Any, indirect: dict[str, NkiTensor]) -> tuple[str, str] | None
     return None
 
 
-def _products(call: Any, indirect: dict[str, NkiTensor]) -> tuple[str, str] | None:
+def _products(call: CheckedCall, indirect: dict[str, NkiTensor]) -> tuple[str, str] | None:
     if call.spec.op not in ("nc_matmul", "nc_matmul_mx"):
         return None
     if call["tile_position"] and any(call["tile_position"]):
@@ -114,7 +115,7 @@ def _products(call: Any, indirect: dict[str, NkiTensor]) -> tuple[str, str] | No
     return None
 
 
-def _counts(call: Any, indirect: dict[str, NkiTensor]) -> tuple[str, str] | None:
+def _counts(call: CheckedCall, indirect: dict[str, NkiTensor]) -> tuple[str, str] | None:
     """Check that each group of partitions has enough offsets for the columns."""
     group = index_group(call.spec.op)
     for name, tensor in indirect.items():
@@ -142,7 +143,7 @@ def _start(index: Any) -> int | None:
 
 
 def _start_partitions(
-    call: Any, indirect: dict[str, NkiTensor], allowed: tuple[str, ...]
+    call: CheckedCall, indirect: dict[str, NkiTensor], allowed: tuple[str, ...]
 ) -> tuple[str, str] | None:
     """Check the base partitions of operands that the user placed."""
     for name, tensor in indirect.items():

@@ -129,7 +129,7 @@ def _note_write(builder: TraceBuilder, operand: Any) -> None:
         builder.written.add(operand.tensor.name)
 
 
-def _convert(value: Any, spec: InstructionSpec, slot: str) -> Any:
+def _convert(value: object, spec: InstructionSpec, slot: str) -> Any:
     """Return an operand of a less common type in its kernel IR form."""
     if isinstance(value, NkiTensor):
         return value.access
@@ -171,7 +171,7 @@ def _convert(value: Any, spec: InstructionSpec, slot: str) -> Any:
     return None
 
 
-def _mark(value: Any) -> Any:
+def _mark(value: object) -> Any:
     """Return the key of a less common value in the set of passed checks."""
     if isinstance(value, NkiTensor):
         return -value.signature

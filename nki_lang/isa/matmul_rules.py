@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from nki_lang.isa.call import CheckedCall
 from nki_lang.isa.constraints import scale_fits
 from nki_lang.isa.enums import matmul_perf_mode, nc_version
 from nki_lang.isa.rules import custom, free_elements
@@ -12,14 +11,14 @@ _FLOATS = frozenset({"float32", "tfloat32"})
 _FP8 = frozenset({"float8_e4m3", "float8_e5m2", "float8_e4m3fn"})
 
 
-def _double_row(call: Any) -> bool:
+def _double_row(call: CheckedCall) -> bool:
     return call["perf_mode"] is matmul_perf_mode.double_row
 
 
 @custom("NKI-MATMUL-SHAPE",
         "stationary is (K, M), moving (K, N), dst (M, N); with double_row stationary is (K, 2, M)"
         " and moving (K, 2, N)", "nisa.nc_matmul, Layout")  # fmt: skip
-def matmul_layout(call: Any) -> str:
+def matmul_layout(call: CheckedCall) -> str:
     stationary, moving, dst = call["stationary"], call["moving"], call["dst"]
     shapes = ", ".join(call.describe(name) for name in ("dst", "stationary", "moving"))
     if stationary.shape[0] != moving.shape[0]:
@@ -37,7 +36,7 @@ def matmul_layout(call: Any) -> str:
 @custom("NKI-MATMUL-SIZE",
         "K and M are at most 128 (or the tile_size); N at most 512, on trn3 4096 for float32 and"
         " 8192 for bfloat16", "nisa.nc_matmul, Tile size")  # fmt: skip
-def matmul_size(call: Any) -> str:
+def matmul_size(call: CheckedCall) -> str:
     stationary, moving = call["stationary"], call["moving"]
     rows, columns = call["tile_size"] or (128, 128)
     half = 2 if _double_row(call) else 1
@@ -53,7 +52,7 @@ def matmul_size(call: Any) -> str:
 
 @custom("NKI-PSUM-BANK", "the result of one matmul lies within one PSUM bank (2 KiB a partition)",
         "nki/guides/architecture/trainium_inferentia2_arch.rst:789; nl.tile_size.psum_bank_fmax")  # fmt: skip
-def matmul_bank(call: Any) -> str:
+def matmul_bank(call: CheckedCall) -> str:
     dst = call["dst"]
     if call.generation >= nc_version.gen4 or dst.runtime_index is not None:
         return ""
@@ -73,7 +72,7 @@ def matmul_bank(call: Any) -> str:
 @custom("NKI-DTYPE", "float32 goes with float32 only, legacy float8_e4m3 not with float8_e4m3fn,"
         " dst is float32 (on trn3 also bfloat16; transposes keep the dtype)",
         "nisa.nc_matmul, Data types")  # fmt: skip
-def matmul_dtypes(call: Any) -> str:
+def matmul_dtypes(call: CheckedCall) -> str:
     left, right, dst = call.dtype("stationary"), call.dtype("moving"), call.dtype("dst")
     pair = f"{call.describe('stationary')}, {call.describe('moving')}"
     if (left in _FLOATS) != (right in _FLOATS):
@@ -92,7 +91,7 @@ def matmul_dtypes(call: Any) -> str:
 
 @custom("NKI-PERF-MODE", "double_row takes float8 tiles, on trn2 and later, without column tiling",
         "nisa.nc_matmul, Performance mode")  # fmt: skip
-def matmul_perf(call: Any) -> str:
+def matmul_perf(call: CheckedCall) -> str:
     if not _double_row(call):
         return ""
     if call.generation < nc_version.gen3:
@@ -105,7 +104,7 @@ def matmul_perf(call: Any) -> str:
 
 @custom("NKI-PE-TILE", "tile_position and tile_size are set together; sizes are 32 (trn2 and"
         " later), 64 or 128, and a position is a multiple of its size", "nisa.nc_matmul, Tiling mode")  # fmt: skip
-def matmul_tiling(call: Any) -> str:
+def matmul_tiling(call: CheckedCall) -> str:
     position, size = call["tile_position"], call["tile_size"]
     if not position and not size:
         return ""
@@ -121,7 +120,7 @@ def matmul_tiling(call: Any) -> str:
 @custom("NKI-MX", "stationary is (K, M), moving (K, N), dst (M, N); K a multiple of 32, M even and"
         " at most 128, N at most 4096 for float32 and 8192 for bfloat16; a scale has the columns of"
         " its data and a row for each 8 partitions; only rows are tiled", "nisa.nc_matmul_mx")  # fmt: skip
-def matmul_mx_layout(call: Any) -> str:
+def matmul_mx_layout(call: CheckedCall) -> str:
     stationary, moving, dst = call["stationary"], call["moving"], call["dst"]
     shapes = ", ".join(call.describe(name) for name in ("dst", "stationary", "moving"))
     rows, columns = free_elements(stationary), free_elements(moving)

@@ -10,6 +10,7 @@ import numpy as np
 from nki_lang.frontend.registers import VirtualRegister
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
+from nki_lang.isa.call import CheckedCall
 from nki_lang.isa.enums import nc_version, reduce_cmd
 from nki_lang.isa.rules import BITVEC, UNARY, custom, free_elements
 from nki_lang.isa.spec import Constraint
@@ -24,7 +25,7 @@ _SINCE_TRN3 = frozenset({"square", "relu"})
 def scalars(*stages: tuple[str, str, str]) -> Constraint:
     """(operator, operand, reverse) of each stage: what goes with what."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         for op, operand, reverse in stages:
             wrong = _stage(call, op, operand, reverse)
             if wrong:
@@ -38,7 +39,7 @@ def scalars(*stages: tuple[str, str, str]) -> Constraint:
     return Constraint("NKI-OPERAND", rule, "nisa.tensor_scalar", check)
 
 
-def _stage(call: Any, op: str, operand: str, reverse: str) -> str:
+def _stage(call: CheckedCall, op: str, operand: str, reverse: str) -> str:
     name, value = call.operator(op), call[operand]
     if not name:
         if value is not None or call.values.get(reverse):
@@ -58,14 +59,14 @@ def _stage(call: Any, op: str, operand: str, reverse: str) -> str:
     return ""
 
 
-def _is_tile(value: Any) -> bool:
+def _is_tile(value: object) -> bool:
     return isinstance(value, NkiTensor)
 
 
 def commands(*allowed: str) -> Constraint:
     """The commands to the reduction registers that an instruction has."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         command = call["reduce_cmd"]
         return "" if command.name in allowed else f"reduce_cmd={command.name}"
 
@@ -76,7 +77,7 @@ def commands(*allowed: str) -> Constraint:
 def _kinds(
     code: str, rule: str, names: tuple[str, ...], is_allowed: Callable[[Any], bool]
 ) -> Constraint:
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         for name in names:
             value = call[name]
             if _is_tile(value) and not is_allowed(value.dtype):
@@ -94,7 +95,7 @@ def floats(*names: str) -> Constraint:
 
 @custom("NKI-DTYPE", "x4 dtypes hold packed values; compute on them with nisa.nc_matmul_mx",
         "nki.api.shared, Supported Data Types, footnote 2")  # fmt: skip
-def not_packed(call: Any) -> str:
+def not_packed(call: CheckedCall) -> str:
     for name, tensor in call.tensors():
         if tensor.dtype.kind == "packed":
             return call.describe(name)
@@ -104,7 +105,7 @@ def not_packed(call: Any) -> str:
 def integers(*names: str) -> Constraint:
     """Numbers that are integers, or registers."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         for name in names:
             value = call[name]
             if not isinstance(value, VirtualRegister) and not isinstance(value, SupportsIndex):
@@ -118,7 +119,7 @@ def integers(*names: str) -> Constraint:
 def ranks(limit: int, *names: str) -> Constraint:
     """At most so many dimensions."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         for name in names:
             if _is_tile(call[name]) and len(call[name].shape) > limit:
                 return call.describe(name)
@@ -131,7 +132,7 @@ def ranks(limit: int, *names: str) -> Constraint:
 def same_partitions(first: str, *other_names: str) -> Constraint:
     """Equal partitions."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         for name in other_names:
             if _is_tile(call[name]) and call[name].shape[0] != call[first].shape[0]:
                 return f"partitions differ: {call.describe(first)}, {call.describe(name)}"
@@ -142,7 +143,7 @@ def same_partitions(first: str, *other_names: str) -> Constraint:
 
 
 @custom("NKI-OPERAND", "with two operators both are given, or only the first", "nisa.activate2")
-def second_needs_first(call: Any) -> str:
+def second_needs_first(call: CheckedCall) -> str:
     if call["op1"] is not None and call["op0"] is None:
         return f"{call.describe('op1')} without op0"
     for number in "01":
@@ -155,7 +156,7 @@ def second_needs_first(call: Any) -> str:
 
 
 @custom("NKI-REDUCE", "load_reduce takes imm1, float32", "nisa.tensor_scalar_cumulative")
-def cumulative_start(call: Any) -> str:
+def cumulative_start(call: CheckedCall) -> str:
     if call["reduce_cmd"] is reduce_cmd.load_reduce and call["imm1"] is None:
         return "reduce_cmd=load_reduce without imm1"
     for name in ("imm0", "imm1"):
@@ -166,7 +167,7 @@ def cumulative_start(call: Any) -> str:
 
 @custom("NKI-VALUE", "range_start is an integer, and range_start plus the columns stays below 2**24",
         "nisa.range_select, Constraints")  # fmt: skip
-def exact_indices(call: Any) -> str:
+def exact_indices(call: CheckedCall) -> str:
     start = call["range_start"]
     if isinstance(start, bool) or not isinstance(start, SupportsIndex):
         return f"range_start={start!r}"
@@ -177,7 +178,7 @@ def exact_indices(call: Any) -> str:
 
 @custom("NKI-DROPOUT", "prob is 0 to 1; a tile of it is floating point, float32 for integer data",
         "nisa.dropout")  # fmt: skip
-def probability(call: Any) -> str:
+def probability(call: CheckedCall) -> str:
     value = call["prob"]
     if not _is_tile(value):
         return "" if 0 <= value <= 1 else f"prob={value!r}"
@@ -188,21 +189,21 @@ def probability(call: Any) -> str:
 
 
 @custom("NKI-VALUE", "value is a number", "nisa.memset")
-def memset_value(call: Any) -> str:
+def memset_value(call: CheckedCall) -> str:
     value = call["value"]
     number = isinstance(value, SupportsFloat) and not _is_tile(value)
     return "" if number and not isinstance(value, VirtualRegister) else f"value={value!r}"
 
 
 @custom("NKI-ENGINE", "the GpSimd engine runs only nl.rsqrt", "nisa.tensor_scalar, engine")
-def gpsimd_rsqrt(call: Any) -> str:
+def gpsimd_rsqrt(call: CheckedCall) -> str:
     if call.engine is not Engine.gpsimd or call.operator("op0") == "rsqrt":
         return ""
     return f"op0=nl.{call.operator('op0')} on engine=gpsimd"
 
 
 @custom("NKI-ENGINE", "nl.power of two tiles runs on the GpSimd engine", "nisa.tensor_tensor, op")
-def power_engine(call: Any) -> str:
+def power_engine(call: CheckedCall) -> str:
     if call.operator("op") == "power" and call.engine is Engine.vector:
         return "op=nl.power on engine=vector"
     return ""
@@ -210,7 +211,7 @@ def power_engine(call: Any) -> str:
 
 @custom("NKI-BIAS", "bias has any dtype but tfloat32; trn1 sets none for nl.reciprocal",
         "nisa.activation, Data types; nki.api.shared, nki-engine-sel")  # fmt: skip
-def bias_dtype(call: Any) -> str:
+def bias_dtype(call: CheckedCall) -> str:
     if call.dtype("bias") == "tfloat32":
         return call.describe("bias")
     gen2 = call.generation == nc_version.gen2
@@ -221,12 +222,12 @@ def bias_dtype(call: Any) -> str:
 
 @custom("NKI-REVERSE", "reverse0 is not supported yet: exchange the operands, or negate",
         "nisa.tensor_scalar_reduce, reverse0")  # fmt: skip
-def no_reverse(call: Any) -> str:
+def no_reverse(call: CheckedCall) -> str:
     return "reverse0=True" if call["reverse0"] else ""
 
 
 @custom("NKI-ACCUMULATE", "accumulate is True, False or None", "nisa.nc_matmul, Accumulation mode")
-def accumulate_flag(call: Any) -> str:
+def accumulate_flag(call: CheckedCall) -> str:
     value = call["accumulate"]
     flag = value is None or (isinstance(value, (bool, int, np.bool_)) and value in (0, 1))
     return "" if flag else f"accumulate={value!r}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 from nki_lang.base.errors import NkiTypeError, fail
 from nki_lang.frontend.builder import current
@@ -213,7 +213,7 @@ def _check_scalar_dtype(tensor: NkiTensor) -> None:
              "scalars are loaded from int32 and stored to int32", _SCALARS)  # fmt: skip
 
 
-def _integer(value: Any) -> int:
+def _integer(value: object) -> int:
     if not isinstance(value, SupportsIndex) or isinstance(value, bool):
         fail(f"a register holds a 32-bit integer, not {value!r}", "NKI-REGISTER",
              "pass an int; nisa.register_load takes the element of a tensor")  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.frontend.tensor import NkiTensor
 from nki_lang.ir import Engine
+from nki_lang.isa.call import CheckedCall
 from nki_lang.isa.spec import Constraint
 
 __all__ = [
@@ -59,7 +60,9 @@ _TRN3_ONLY = frozenset({"abs_max", "abs_min"})
 _INTEGERS = frozenset({"int8", "int16", "int32", "uint8", "uint16", "uint32"})
 
 
-def custom(code: str, rule: str, source: str) -> Callable[[Callable[[Any], str]], Constraint]:
+def custom(
+    code: str, rule: str, source: str
+) -> Callable[[Callable[[CheckedCall], str]], Constraint]:
     """Decorator: a function from a call to what is wrong ("" when nothing) as a constraint."""
     return lambda check: Constraint(code, rule, source, check)
 
@@ -69,14 +72,14 @@ def free_elements(tensor: NkiTensor) -> int:
     return prod(tensor.shape[1:])
 
 
-def _tile(value: Any) -> bool:
+def _tile(value: object) -> bool:
     return isinstance(value, NkiTensor)
 
 
 def same_tile(first: str, *other_names: str) -> Constraint:
     """Equal partitions and equal elements per partition."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         model = call[first]
         for name in other_names:
             tile = call[name]
@@ -98,7 +101,7 @@ def same_tile(first: str, *other_names: str) -> Constraint:
 def same_size(first: str, second: str) -> Constraint:
     """Equal numbers of elements, whatever their shapes (DMA)."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         a, b = call[first], call[second]
         if a.size == b.size:
             return ""
@@ -111,7 +114,7 @@ def same_size(first: str, second: str) -> Constraint:
 def same_dtype(first: str, *other_names: str) -> Constraint:
     """Equal dtypes."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         for name in other_names:
             if _tile(call[name]) and call[name].dtype != call[first].dtype:
                 return f"dtypes differ: {call.describe(first)}, {call.describe(name)}"
@@ -124,7 +127,7 @@ def same_dtype(first: str, *other_names: str) -> Constraint:
 def vector(name: str, of: str, dtypes: frozenset[str] = frozenset()) -> Constraint:
     """A tile operand with one element for each partition of another."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         value = call[name]
         if not _tile(value):
             return ""
@@ -141,7 +144,7 @@ def vector(name: str, of: str, dtypes: frozenset[str] = frozenset()) -> Constrai
 def not_both_psum(first: str, second: str) -> Constraint:
     """At most one of two inputs in PSUM."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         pair = (call[first], call[second])
         if all(_tile(value) and value.buffer is MemoryRegion.psum for value in pair):
             return f"{first} and {second} are both in PSUM"
@@ -153,7 +156,7 @@ def not_both_psum(first: str, second: str) -> Constraint:
 
 @custom("NKI-BUFFER", "the GpSimd engine cannot access PSUM; use SBUF or another engine",
         "nki/guides/architecture/trainium_inferentia2_arch.rst, engines")  # fmt: skip
-def no_gpsimd_psum(call: Any) -> str:
+def no_gpsimd_psum(call: CheckedCall) -> str:
     if call.engine is not Engine.gpsimd:
         return ""
     for name, tensor in call.tensors():
@@ -165,7 +168,7 @@ def no_gpsimd_psum(call: Any) -> str:
 def operators(name: str, allowed: frozenset[str], source: str = _SHARED) -> Constraint:
     """The operators that a parameter takes."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         operator = call.operator(name)
         if operator and operator not in allowed:
             return f"{name}=nl.{operator} is not supported"
@@ -180,7 +183,7 @@ def operators(name: str, allowed: frozenset[str], source: str = _SHARED) -> Cons
 def aluops(names: tuple[str, ...], tensors: tuple[str, ...]) -> Constraint:
     """Operators of one kind, and integers for the bitwise ones."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         kinds = {call.operator(name) in BITVEC for name in names if call.operator(name)}
         if len(kinds) > 1:
             return "bitwise and arithmetic operators in one instruction"
@@ -198,7 +201,7 @@ def aluops(names: tuple[str, ...], tensors: tuple[str, ...]) -> Constraint:
 def one_of(name: str, allowed: tuple[Any, ...], source: str) -> Constraint:
     """The values that an attribute may have."""
 
-    def check(call: Any) -> str:
+    def check(call: CheckedCall) -> str:
         return "" if call[name] in allowed else f"{name}={call[name]!r}"
 
     rule = f"{name} is one of {', '.join(map(str, allowed))}"
@@ -206,7 +209,7 @@ def one_of(name: str, allowed: tuple[Any, ...], source: str) -> Constraint:
 
 
 @custom("NKI-PRIORITY", "priority is 0 to 3, on trn3 and later", "nisa.dma_copy, priority")
-def priority(call: Any) -> str:
+def priority(call: CheckedCall) -> str:
     value = call["priority"]
     if value is None:
         return ""

@@ -57,7 +57,7 @@ class CallerReader:
         NkiFileError: ``NKI-FILE-COMPANION``; a frame is called by a later one, or too deep.
     """
 
-    def __init__(self, record: dict[str, Any] | None) -> None:
+    def __init__(self, record: dict[str, object] | None) -> None:
         fields: dict[str, Any] = record or {"frames": [], "runs": []}
         self._frames: list[SourceLocation] = []
         depths: list[int] = []

@@ -44,11 +44,11 @@ class Decoding(Protocol):
     engine: Engine
     refs: dict[int, Access]
 
-    def access(self, node: Any) -> Access:
+    def access(self, node: object) -> Access:
         """Decode any form of KLIR's ``Access``."""
         ...
 
-    def remember(self, node: Any, access: Access) -> Access:
+    def remember(self, node: object, access: Access) -> Access:
         """Cache the access of a node."""
         ...
 
@@ -104,10 +104,10 @@ def _optional(codec: Codec) -> Codec:
     inner, decode_inner = codec.encode, codec.decode
     assert decode_inner is not None
 
-    def encode(value: Any, names: Names) -> bytes:
+    def encode(value: object, names: Names) -> bytes:
         return NONE_BYTES if value is None else SOME_HEAD + inner(value, names)
 
-    def decode(node: Any, decoder: Decoding) -> Any:
+    def decode(node: object, decoder: Decoding) -> Any:
         return None if node is None else decode_inner(node, decoder)
 
     type_ = f"({codec.type})" if " " in codec.type else codec.type
@@ -118,7 +118,7 @@ def _tuple_of(codec: Codec) -> Codec:
     inner, decode_inner = codec.encode, codec.decode
     assert decode_inner is not None
 
-    def encode(value: Any, names: Names) -> bytes:
+    def encode(value: object, names: Names) -> bytes:
         if not is_group(value):
             raise NotExpressibleError
         return cbor.array_head(len(value)) + b"".join([inner(entry, names) for entry in value])
@@ -133,7 +133,7 @@ def _tuple_of(codec: Codec) -> Codec:
 # --- scalars -------------------------------------------------------------------------------
 
 
-def _encode_bool(value: Any, names: Names) -> bytes:
+def _encode_bool(value: object, names: Names) -> bytes:
     if value is True:
         return TRUE_BYTE
     if value is False:
@@ -141,12 +141,12 @@ def _encode_bool(value: Any, names: Names) -> bytes:
     raise NotExpressibleError
 
 
-def _same(node: Any, decoder: Decoding) -> Any:
+def _same(node: object, decoder: Decoding) -> Any:
     return node
 
 
 def _integers(type_: str, low: int, high: int) -> Codec:
-    def encode(value: Any, names: Names) -> bytes:
+    def encode(value: object, names: Names) -> bytes:
         if type(value) is not int or not low <= value < high:
             raise NotExpressibleError
         return cbor.integer(value)
@@ -154,13 +154,13 @@ def _integers(type_: str, low: int, high: int) -> Codec:
     return Codec(type_, encode, _same)
 
 
-def _encode_string(value: Any, names: Names) -> bytes:
+def _encode_string(value: object, names: Names) -> bytes:
     if type(value) is not str:
         raise NotExpressibleError
     return cbor.text(value)
 
 
-def _encode_register(value: Any, names: Names) -> bytes:
+def _encode_register(value: object, names: Names) -> bytes:
     if type(value) is not Register:
         raise NotExpressibleError
     return cbor.text(value.name)
@@ -170,7 +170,7 @@ _IMMEDIATE_INT = schema.head("Immediate", "int")
 _IMMEDIATE_FLOAT = schema.head("Immediate", "float")
 
 
-def _encode_immediate(value: Any, names: Names) -> bytes:
+def _encode_immediate(value: object, names: Names) -> bytes:
     if type(value) is float:
         encoded = cbor.float32(value)
         if value == value and cbor.read_float32(encoded, 0)[0] != value:
@@ -192,7 +192,7 @@ def _decode_immediate(node: Any, decoder: Decoding) -> Any:
     return node[0]
 
 
-def _encode_float32(value: Any, names: Names) -> bytes:
+def _encode_float32(value: object, names: Names) -> bytes:
     if type(value) is not float:
         raise NotExpressibleError
     return _encode_immediate(value, names)[len(_IMMEDIATE_FLOAT) :]
@@ -205,7 +205,7 @@ _OPERAND_IMM = schema.head("Operand", "imm")
 _OPERAND_TILE = schema.head("Operand", "tile")
 
 
-def _encode_ref(value: Any, names: Names) -> bytes:
+def _encode_ref(value: object, names: Names) -> bytes:
     if type(value) is not Access:
         raise NotExpressibleError
     return _REF_HEAD + names.access(value)
@@ -220,7 +220,7 @@ def _decode_ref(node: Any, decoder: Decoding) -> Any:
     return decoder.remember(node, decoder.access(node[0]))
 
 
-def _encode_operand(value: Any, names: Names) -> bytes:
+def _encode_operand(value: object, names: Names) -> bytes:
     if type(value) is Access:
         return _OPERAND_TILE + _REF_HEAD + names.access(value)
     return _OPERAND_IMM + _encode_immediate(value, names)
@@ -235,7 +235,7 @@ def _decode_operand(node: Any, decoder: Decoding) -> Any:
 # --- data types ----------------------------------------------------------------------------
 
 
-def _encode_dtype(value: Any, names: Names) -> bytes:
+def _encode_dtype(value: object, names: Names) -> bytes:
     if type(value) is not DType:
         raise NotExpressibleError
     encoded, exact = dtype_bytes(value)
@@ -248,13 +248,13 @@ def _decode_dtype(node: Any, decoder: Decoding) -> Any:
     return decoder.dtype(node)
 
 
-def _type_of_dst(value: Any, names: Names) -> bytes:
+def _type_of_dst(value: object, names: Names) -> bytes:
     if type(value) is not Access:
         raise NotExpressibleError
     return SOME_HEAD + dtype_bytes(value.tensor.dtype)[0]
 
 
-def _plain_type_of_dst(value: Any, names: Names) -> bytes:
+def _plain_type_of_dst(value: object, names: Names) -> bytes:
     return _type_of_dst(value, names)[len(SOME_HEAD) :]
 
 
@@ -273,11 +273,11 @@ _ENGINE_BYTES = {Engine[ours]: schema.head("Engine", klir) for ours, klir in _KL
 _ENGINE_NAMES = {klir: Engine[ours] for ours, klir in _KLIR_ENGINES.items()}
 
 
-def _encode_engine(operands: Any, names: Names) -> bytes:
+def _encode_engine(operands: object, names: Names) -> bytes:
     return _ENGINE_BYTES[names.engine]
 
 
-def _decode_engine(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None:
+def _decode_engine(node: Any, decoder: Decoding, operands: dict[str, object]) -> None:
     decoder.engine = _ENGINE_NAMES[node]
 
 
@@ -411,7 +411,7 @@ def _decode_axes(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None
 _DGE_MODES = ("unknown", "swdge", "hwdge", "none")
 
 
-def _encode_dge(value: Any, names: Names) -> bytes:
+def _encode_dge(value: object, names: Names) -> bytes:
     if value not in _DGE_MODES:
         raise NotExpressibleError
     return cbor.integer(_DGE_MODES.index(value))
@@ -432,7 +432,7 @@ def _encode_oob(value: Any, names: Names) -> bytes:
     return _OOB_BYTES[value]
 
 
-def _decode_oob(node: Any, decoder: Decoding) -> Any:
+def _decode_oob(node: object, decoder: Decoding) -> Any:
     if not isinstance(node, str):
         raise decoder.unsupported("bounds taken from a register")
     return node
@@ -443,7 +443,7 @@ _GROUPS_NONE = schema.head("ReplicaGroup", "unspecified")
 _GROUPS_NAMED = schema.head("ReplicaGroup", "named")
 
 
-def _encode_groups(value: Any, names: Names) -> bytes:
+def _encode_groups(value: object, names: Names) -> bytes:
     if value is None:
         return _GROUPS_NONE
     if type(value) is str:
@@ -540,11 +540,11 @@ NATS = _tuple_of(NAT)
 INTS = _tuple_of(INT)
 
 
-def constant(type_: str, node: Any) -> Codec:
+def constant(type_: str, node: object) -> Codec:
     """A field that always holds ``node`` in what we write; other values are kept as they are."""
     encoded = schema.writer(type_)(node)
 
-    def encode(operands: dict[str, Any], names: Names) -> bytes:
+    def encode(operands: dict[str, object], names: Names) -> bytes:
         return encoded
 
     return Codec(type_, encode, None, takes_all_operands=True)

@@ -28,7 +28,7 @@ PRIVATE_OPCODE = 0x4E4B4900
 """``ExtendedInst.opcode`` of an instruction that only the companion record contains ("NKI\\0")."""
 
 
-def dumps(record: dict[str, Any]) -> bytes:
+def dumps(record: dict[str, object]) -> bytes:
     """Return the bytes of a record."""
     complete = {"format": FORMAT, "version": VERSION} | record
     text = json.dumps(
@@ -88,7 +88,7 @@ def tensor_to_json(tensor: Tensor) -> dict[str, Any]:
     }
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 1 << 48
 
 
@@ -165,7 +165,7 @@ def engine_named(name: Any) -> Engine:
         raise _damaged(f"there is no engine {name!r}") from None
 
 
-def _access(fields: Any, tensor: Callable[[str], Tensor], depth: int) -> Access:
+def _access(fields: object, tensor: Callable[[str], Tensor], depth: int) -> Access:
     if not is_list(fields) or len(fields) != 8 or not isinstance(fields[0], str):
         raise _damaged("an access has another number of parts")
     values: list[Any] = [_operand(field, tensor, depth) for field in fields[1:]]
@@ -187,7 +187,7 @@ def _access(fields: Any, tensor: Callable[[str], Tensor], depth: int) -> Access:
     return Access(tensor(fields[0]), offset, pattern, scalar, vector, dim, dtype, step)
 
 
-def _operand(value: Any, tensor: Callable[[str], Tensor], depth: int) -> Any:
+def _operand(value: object, tensor: Callable[[str], Tensor], depth: int) -> Any:
     if depth > _MAX_NESTING:
         raise _damaged(f"values hold each other more than {_MAX_NESTING} deep")
     if is_list(value):
@@ -222,7 +222,7 @@ _KINDS: dict[str, Callable[[Any, Callable[[str], Tensor], int], Any]] = {
 }
 
 
-def operand_from_json(value: Any, tensor: Callable[[str], Tensor]) -> Any:
+def operand_from_json(value: object, tensor: Callable[[str], Tensor]) -> Any:
     """Return the operand of its JSON form; ``tensor`` returns a tensor by its name.
 
     Raises:

@@ -183,7 +183,7 @@ class _Recovery:
         return statements
 
     def loop(
-        self, index: int, end: int, branch: Branch, statements: list[Any],
+        self, index: int, end: int, branch: Branch, statements: list[object],
         before: LabelledBlock | None, depth: int,
     ) -> int:  # fmt: skip
         """Append the loop that begins after block ``index``; return the block after the loop.
@@ -244,7 +244,7 @@ def _bounds(
     return start, stop
 
 
-def _moves(statement: Any, register: Any) -> bool:
+def _moves(statement: object, register: object) -> bool:
     return (
         type(statement) is Instruction
         and statement.op == "register_move"

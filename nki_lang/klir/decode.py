@@ -94,7 +94,7 @@ class Decoder:
             raise self.unsupported(f"a tensor of the type {name}")
         return dtype
 
-    def tensor(self, node: Any) -> Tensor:
+    def tensor(self, node: object) -> Tensor:
         """Return the tensor of a ``TensorName``; equal nodes are one object in one reading."""
         cached = self._by_node.get(id(node))
         if cached is not None:
@@ -126,13 +126,13 @@ class Decoder:
         note = self._notes(self._scope(buffer)).get(node.name)
         return tensor if note is None else companion.tensor_from_json(node.name, note, tensor)
 
-    def remember(self, node: Any, access: Access) -> Access:
+    def remember(self, node: object, access: Access) -> Access:
         """Cache the access of a node. The node stays alive, so no other node gets its identity."""
         self.refs[id(node)] = access
         self._nodes.append(node)
         return access
 
-    def location(self, node: Any) -> SourceLocation | None:
+    def location(self, node: object) -> SourceLocation | None:
         """Return the source location of a statement."""
         try:
             return self._places[id(node)]
@@ -374,7 +374,9 @@ def _uses_collectives(bodies: list[Block]) -> bool:
     return any(map(has_collective, bodies))
 
 
-def decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target: str) -> KernelIR:
+def decode(
+    node: object, record: dict[str, object], constants: dict[str, object], target: str
+) -> KernelIR:
     """Return the kernel of an ``LncKernel``.
 
     Args:
@@ -398,7 +400,7 @@ def decode(node: Any, record: dict[str, Any], constants: dict[str, Any], target:
         ) from error
 
 
-def _decodes_alone(node: Any, constants: dict[str, Any], target: str) -> bool:
+def _decodes_alone(node: object, constants: dict[str, object], target: str) -> bool:
     """Return True if the kernel decodes without its record, or is refused with a code."""
     try:
         _decode(node, {}, constants, target)

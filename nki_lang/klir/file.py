@@ -216,17 +216,17 @@ def write(kernel_ir: KernelIR, path: str | os.PathLike[str]) -> KernelFile:
     Raises:
         NkiFileError: code ``NKI-FILE-WRITE``; the folder cannot be written.
     """
-    place = Path(path)
+    location = Path(path)
     kernel_file = dumps(kernel_ir)
     try:
-        check_path(place)
+        check_path(location)
         for name, data in kernel_file.constants.items():
-            file = place.parent / name
+            file = location.parent / name
             file.parent.mkdir(exist_ok=True)
             if not file.exists():
                 _replace(file, data)
-        _replace(_companion_path(place), kernel_file.companion)
-        _replace(place, kernel_file.klir)
+        _replace(_companion_path(location), kernel_file.companion)
+        _replace(location, kernel_file.klir)
     except OSError as error:
         raise NkiFileError(
             f"the kernel file {shown(path)} cannot be written: {error.strerror or error}",
@@ -274,10 +274,10 @@ def read(path: str | os.PathLike[str], *, target: str | None = None) -> KernelIR
     Raises:
         NkiFileError: the file cannot be read, is damaged, or has no form in the kernel IR.
     """
-    place = Path(path)
-    companion_path = _companion_path(place)
+    location = Path(path)
+    companion_path = _companion_path(location)
     try:
-        data = _read_bytes(place)
+        data = _read_bytes(location)
         record = _read_bytes(companion_path) if companion_path.exists() else None
     except OSError as error:
         raise NkiFileError(
@@ -286,7 +286,7 @@ def read(path: str | os.PathLike[str], *, target: str | None = None) -> KernelIR
             remedy="check the path",
         ) from error
     try:
-        return loads(data, record, lambda name: _read_constant(place, name), target=target)
+        return loads(data, record, lambda name: _read_constant(location, name), target=target)
     except NkiFileError as error:
         raise NkiFileError(
             f"{os.fspath(path)}: {error.message}", code=error.code, remedy=error.remedy

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable
-from typing import Any
 
 from nki_lang.ir.types import KernelIR
 from nki_lang.klir.companion import is_record
@@ -34,7 +33,7 @@ def keep(kernel_ir: KernelIR, data: bytes, canonical: Callable[[], bytes]) -> No
     kernel_ir.metadata[KEY] = {"written_as": _hash(ours), "original": original}
 
 
-def restored(ours: bytes, metadata: dict[str, Any]) -> bytes:
+def restored(ours: bytes, metadata: dict[str, object]) -> bytes:
     """Return the original bytes of a kernel that was read and not changed, else ``ours``."""
     original = metadata.get(KEY)
     if not is_record(original) or original.get("written_as") != _hash(ours):

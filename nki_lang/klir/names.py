@@ -99,7 +99,7 @@ class Names:
         self._notes_of(tensor)[tensor.name] = companion.tensor_to_json(tensor)
         return tensor.name
 
-    def operand_to_json(self, value: Any) -> Any:
+    def operand_to_json(self, value: object) -> Any:
         """Return an operand for the companion, and note its tensors."""
         return companion.operand_to_json(value, self.note)
 

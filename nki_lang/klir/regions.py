@@ -145,14 +145,14 @@ def _tree_of(statements: Block, names: dict[str, str]) -> list[Any]:
             else:
                 tree.append(1)
             continue
-        inner, place = _tree_of(statement.body, names), _place(statement.location, names)
+        inner, location = _tree_of(statement.body, names), _place(statement.location, names)
         if isinstance(statement, ForLoop):
             bounds = [_bound(statement.start), _bound(statement.stop), _bound(statement.step)]
-            tree.append(["for", statement.register.name, *bounds, place, inner])
+            tree.append(["for", statement.register.name, *bounds, location, inner])
         elif isinstance(statement, WhileLoop):
-            tree.append(["while", statement.condition.name, place, inner])
+            tree.append(["while", statement.condition.name, location, inner])
         else:
-            tree.append(["no_reorder", place, inner])
+            tree.append(["no_reorder", location, inner])
     return tree
 
 

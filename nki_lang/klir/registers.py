@@ -24,7 +24,7 @@ _COMMUTATIVE_OPERATORS = frozenset(
 _OpAndOperands = tuple[str, dict[str, Any]]
 
 
-def lowered(op: str, operands: dict[str, Any]) -> _OpAndOperands:
+def lowered(op: str, operands: dict[str, object]) -> _OpAndOperands:
     """Return the instruction in a form that has a KLIR operator, the inverse of
     :func:`inferred`.
     """
@@ -44,7 +44,7 @@ def lowered(op: str, operands: dict[str, Any]) -> _OpAndOperands:
     return op, operands
 
 
-def inferred(op: str, operands: dict[str, Any], defined: set[str]) -> _OpAndOperands:
+def inferred(op: str, operands: dict[str, object], defined: set[str]) -> _OpAndOperands:
     """Return the instruction that a reader infers from the lowered form; add its destination to
     ``defined``.
     """

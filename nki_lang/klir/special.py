@@ -33,7 +33,7 @@ __all__ = [
 def bias() -> Codec:
     """Return the codec of a bias vector; KLIR cannot express a number other than zero."""
 
-    def encode(value: Any, names: Names) -> bytes:
+    def encode(value: object, names: Names) -> bytes:
         if type(value) is float and value == 0.0:
             names.inexact = True
             return NONE_BYTES
@@ -46,12 +46,12 @@ def fill() -> Codec:
     """Return the codec of the value for unselected elements; the default is minus infinity, as in KLR."""
     lowest = float("-inf")
 
-    def encode(value: Any, names: Names) -> bytes:
+    def encode(value: object, names: Names) -> bytes:
         if value == lowest:
             names.inexact = True
         return IMMEDIATE.encode(lowest if value is None else value, names)
 
-    def decode(node: Any, decoder: Decoding) -> Any:
+    def decode(node: object, decoder: Decoding) -> Any:
         assert IMMEDIATE.decode is not None
         value = IMMEDIATE.decode(node, decoder)
         return None if value == lowest else value
@@ -60,7 +60,7 @@ def fill() -> Codec:
 
 
 def op_or_bypass() -> Codec:
-    def encode(value: Any, names: Names) -> bytes:
+    def encode(value: object, names: Names) -> bytes:
         if value == "bypass":
             names.inexact = True
         return ALU.encode("bypass" if value is None else value, names)
@@ -71,7 +71,7 @@ def op_or_bypass() -> Codec:
     return Codec("AluOp", encode, decode)
 
 
-def _alu(node: Any, decoder: Decoding) -> str:
+def _alu(node: object, decoder: Decoding) -> str:
     assert ALU.decode is not None
     return ALU.decode(node, decoder)
 
@@ -93,12 +93,12 @@ def gpsimd_dma() -> Codec:
 def one_channel(codec: Codec) -> Codec:
     """Return the codec of a tuple over channels; KLIR's operator has one channel."""
 
-    def encode(value: Any, names: Names) -> bytes:
+    def encode(value: object, names: Names) -> bytes:
         if not is_group(value) or len(value) != 1:
             raise NotExpressibleError
         return codec.encode(value[0], names)
 
-    def decode(node: Any, decoder: Decoding) -> Any:
+    def decode(node: object, decoder: Decoding) -> Any:
         assert codec.decode is not None
         return (codec.decode(node, decoder),)
 
@@ -114,7 +114,7 @@ def two_sources() -> Codec:
             raise NotExpressibleError
         return REFS.encode(first[0] + second[0], names)
 
-    def decode(node: Any, decoder: Decoding, operands: dict[str, Any]) -> None:
+    def decode(node: object, decoder: Decoding, operands: dict[str, object]) -> None:
         assert REFS.decode is not None
         refs = REFS.decode(node, decoder)
         half = len(refs) // 2
@@ -127,10 +127,10 @@ def two_sources() -> Codec:
 
 
 def some_int() -> Codec:
-    def encode(value: Any, names: Names) -> bytes:
+    def encode(value: object, names: Names) -> bytes:
         return SOME_HEAD + INT.encode(value, names)
 
-    def decode(node: Any, decoder: Decoding) -> Any:
+    def decode(node: object, decoder: Decoding) -> Any:
         if node is None:
             raise decoder.unsupported("a collective without the number that its function requires")
         return node

@@ -97,7 +97,7 @@ class StatementWriter:
             note.setdefault("operands", {}).update(self._inexact_operands(form, operands))
         return self._finish(instruction, parts, note, form.has_engine)
 
-    def _inexact_operands(self, form: _Form, operands: dict[str, Any]) -> dict[str, Any]:
+    def _inexact_operands(self, form: _Form, operands: dict[str, object]) -> dict[str, Any]:
         names = self._names
         inexact: dict[str, Any] = {}
         for encode, name in form.encoders:

@@ -111,8 +111,8 @@ def _row(
     operator: str,
     signature: str,
     fields: dict[str, tuple[Codec, str | None] | Codec],
-    defaults: dict[str, Any] | None = None,
-    required: dict[str, Any] | None = None,
+    defaults: dict[str, object] | None = None,
+    required: dict[str, object] | None = None,
 ) -> Row:
     structure = _structure(operator)
     names = schema.field_types(structure)
@@ -133,7 +133,7 @@ def _row(
 def _some(codec: Codec, optional: Codec) -> Codec:
     """Return the codec of an option that is always present; None cannot be encoded."""
 
-    def encode(value: Any, names: Names) -> bytes:
+    def encode(value: object, names: Names) -> bytes:
         return SOME_HEAD + codec.encode(value, names)
 
     return Codec(optional.type, encode, optional.decode)

@@ -32,7 +32,7 @@ _EXACT = float(1 << 23)
 """Float32 numbers of this magnitude and above are integers."""
 
 
-def _cast(tile: NkiTensor, dtype: Any, like: NkiTensor) -> NkiTensor:
+def _cast(tile: NkiTensor, dtype: object, like: NkiTensor) -> NkiTensor:
     """``tile`` in the output dtype (``dtype``, or that of ``like``)."""
     target = like.dtype if dtype is None else dtype
     if tile.dtype == target:
@@ -42,7 +42,7 @@ def _cast(tile: NkiTensor, dtype: Any, like: NkiTensor) -> NkiTensor:
     return out
 
 
-def reciprocal(x: Any, dtype: Any) -> NkiTensor:
+def reciprocal(x: object, dtype: object) -> NkiTensor:
     """``1 / x`` on the vector engine."""
     tile = require_tile(x, "nl.reciprocal")
     out = fresh(tile, dtype)
@@ -50,7 +50,7 @@ def reciprocal(x: Any, dtype: Any) -> NkiTensor:
     return out
 
 
-def negative(x: Any, dtype: Any) -> NkiTensor:
+def negative(x: object, dtype: object) -> NkiTensor:
     """``-x``."""
     tile = require_tile(x, "nl.negative")
     out = fresh(tile, dtype)
@@ -58,7 +58,7 @@ def negative(x: Any, dtype: Any) -> NkiTensor:
     return out
 
 
-def invert(x: Any, dtype: Any) -> NkiTensor:
+def invert(x: object, dtype: object) -> NkiTensor:
     """Bitwise NOT, as XOR with all ones."""
     tile = require_tile(x, "nl.invert")
     if not tile.dtype.is_integer:
@@ -75,7 +75,7 @@ def invert(x: Any, dtype: Any) -> NkiTensor:
     return _cast(out, dtype, tile)
 
 
-def logical_not(x: Any, dtype: Any) -> NkiTensor:
+def logical_not(x: object, dtype: object) -> NkiTensor:
     """1 where ``x`` is zero."""
     tile = require_tile(x, "nl.logical_not")
     out = fresh(tile, dtype)
@@ -104,7 +104,7 @@ def _keep_large(out: NkiTensor, tile: NkiTensor) -> NkiTensor:
     return out
 
 
-def _stepped(x: Any, name: str, dtype: Any, compare: Any, move: Any) -> NkiTensor:
+def _stepped(x: object, name: str, dtype: Any, compare: Any, move: Any) -> NkiTensor:
     tile = require_tile(x, f"nl.{name}")
     near = _rounded(tile)
     beyond = fresh(tile, "float32")
@@ -114,17 +114,17 @@ def _stepped(x: Any, name: str, dtype: Any, compare: Any, move: Any) -> NkiTenso
     return _cast(_keep_large(out, tile), dtype, tile)
 
 
-def floor(x: Any, dtype: Any) -> NkiTensor:
+def floor(x: object, dtype: object) -> NkiTensor:
     """Largest integer that is not larger: the nearest, less one where that is larger."""
     return _stepped(x, "floor", dtype, op.greater, op.subtract)
 
 
-def ceil(x: Any, dtype: Any) -> NkiTensor:
+def ceil(x: object, dtype: object) -> NkiTensor:
     """Smallest integer that is not smaller."""
     return _stepped(x, "ceil", dtype, op.less, op.add)
 
 
-def trunc(x: Any, dtype: Any) -> NkiTensor:
+def trunc(x: object, dtype: object) -> NkiTensor:
     """The integer part: the sign times the floor of the magnitude."""
     tile = require_tile(x, "nl.trunc")
     size = fresh(tile, "float32")
@@ -158,24 +158,24 @@ def _reduced_angle(tile: NkiTensor, shift: float) -> NkiTensor:
     return clamped
 
 
-def _sine(x: Any, name: str, shift: float, dtype: Any) -> NkiTensor:
+def _sine(x: object, name: str, shift: float, dtype: object) -> NkiTensor:
     tile = require_tile(x, name)
     out = fresh(tile, dtype)
     activation(out, op.sin, _reduced_angle(tile, shift))
     return out
 
 
-def sin(x: Any, dtype: Any) -> NkiTensor:
+def sin(x: object, dtype: object) -> NkiTensor:
     """Sine of any angle."""
     return _sine(x, "nl.sin", 0.0, dtype)
 
 
-def cos(x: Any, dtype: Any) -> NkiTensor:
+def cos(x: object, dtype: object) -> NkiTensor:
     """Cosine of any angle, as the sine a quarter turn on."""
     return _sine(x, "nl.cos", pi / 2.0, dtype)
 
 
-def tan(x: Any, dtype: Any) -> NkiTensor:
+def tan(x: object, dtype: object) -> NkiTensor:
     """Sine over cosine."""
     tile = require_tile(x, "nl.tan")
     below = reciprocal(cos(tile, "float32"), "float32")
@@ -184,7 +184,7 @@ def tan(x: Any, dtype: Any) -> NkiTensor:
     return out
 
 
-def arctan(x: Any, dtype: Any) -> NkiTensor:
+def arctan(x: object, dtype: object) -> NkiTensor:
     """Inverse tangent; beyond 1 as ``sign * pi/2 - arctan(1/x)``, within the engine's range."""
     tile = require_tile(x, "nl.arctan")
     inner = fresh(tile, "float32")
@@ -209,7 +209,7 @@ def arctan(x: Any, dtype: Any) -> NkiTensor:
     return _cast(near, dtype, tile)
 
 
-def mean_of(x: Any, axis: Any, dtype: Any, keepdims: bool) -> NkiTensor:
+def mean_of(x: object, axis: Any, dtype: Any, keepdims: bool) -> NkiTensor:
     """Sum over the count, in float32."""
     tile = require_tile(x, "nl.mean")
     total = ndarray(reduced_shape(tile, axis, keepdims), "float32")
@@ -220,7 +220,7 @@ def mean_of(x: Any, axis: Any, dtype: Any, keepdims: bool) -> NkiTensor:
     return out
 
 
-def variance(x: Any, axis: Any, dtype: Any) -> NkiTensor:
+def variance(x: object, axis: object, dtype: object) -> NkiTensor:
     """Mean of the squared distances from the mean; the reduced axes stay with extent 1."""
     tile = require_tile(x, "nl.var")
     mean = mean_of(tile, axis, "float32", True)
@@ -239,7 +239,7 @@ def _spread(tile: NkiTensor, shape: tuple[int, ...]) -> NkiTensor:
     return tile
 
 
-def softmax(x: Any, axis: Any = -1, dtype: Any = None) -> NkiTensor:
+def softmax(x: object, axis: Any = -1, dtype: Any = None) -> NkiTensor:
     """``exp(x - max) / sum(exp(x - max))`` along the last free axes."""
     tile = require_tile(x, "nl.softmax")
     top = ndarray(reduced_shape(tile, axis, True), "float32")
@@ -257,13 +257,13 @@ def softmax(x: Any, axis: Any = -1, dtype: Any = None) -> NkiTensor:
 
 
 def rms_norm(
-    x: Any,
-    w: Any,
+    x: object,
+    w: object,
     axis: Any,
     n: int,
     epsilon: float = 1e-06,
-    dtype: Any = None,
-    compute_dtype: Any = None,
+    dtype: object = None,
+    compute_dtype: object = None,
 ) -> NkiTensor:
     """``x / sqrt(sum(x ** 2, axis) / n + epsilon) * w``."""
     tile = require_tile(x, "nl.rms_norm")
@@ -307,7 +307,7 @@ def _put(out: NkiTensor, value: Any) -> None:
         memset(out, value)
 
 
-def dropout(x: Any, rate: Any, dtype: Any = None) -> NkiTensor:
+def dropout(x: object, rate: Any, dtype: Any = None) -> NkiTensor:
     """Elements of ``x`` replaced by zero with probability ``rate``."""
     tile = require_tile(x, "nl.dropout")
     out = fresh(tile)
@@ -355,7 +355,7 @@ def broadcast_to(x: Any, shape: Any, dtype: Any = None) -> NkiTensor:
     return out
 
 
-def transpose(x: Any, dtype: Any = None) -> NkiTensor:
+def transpose(x: object, dtype: Any = None) -> NkiTensor:
     """A 2-D tile with its axes swapped, in PSUM."""
     tile = require_tile(x, "nl.transpose")
     if len(tile.shape) != 2:
@@ -379,7 +379,7 @@ def transpose(x: Any, dtype: Any = None) -> NkiTensor:
     return cast
 
 
-def matmul(x: Any, y: Any, transpose_x: bool = False) -> NkiTensor:
+def matmul(x: object, y: object, transpose_x: bool = False) -> NkiTensor:
     """``x @ y`` (``x.T @ y`` with ``transpose_x``), float32 in PSUM."""
     left, right = require_tile(x, "nl.matmul"), require_tile(y, "nl.matmul")
     if not transpose_x:

@@ -81,7 +81,7 @@ def ndarray(
     return NkiTensor(extents, element, storage, region)
 
 
-def _extent(extent: Any, shape: tuple[Any, ...]) -> int:
+def _extent(extent: object, shape: tuple[object, ...]) -> int:
     if type(extent) is int and extent > 0:
         return extent
     if not isinstance(extent, SupportsIndex):
@@ -105,7 +105,7 @@ def _region(buffer: Any) -> MemoryRegion:
         )
 
 
-def _element(dtype: Any) -> DType:
+def _element(dtype: object) -> DType:
     try:
         return dtype_of(dtype)
     except TypeError as error:

@@ -22,7 +22,7 @@ __all__ = ["activate", "binary", "fresh", "reduce", "reduced_shape", "require_ti
 _TRN3_ONLY = frozenset({"abs_max", "abs_min"})
 
 
-def require_tile(value: Any, what: str) -> NkiTensor:
+def require_tile(value: object, what: str) -> NkiTensor:
     """A tile on chip, or an error."""
     if isinstance(value, NkiTensor) and value.on_chip:
         return value
@@ -44,7 +44,7 @@ def _is_vector(tile: NkiTensor, matrix: NkiTensor) -> bool:
     return tile.shape[0] == matrix.shape[0] and prod(tile.shape[1:]) == 1
 
 
-def binary(op: Operator, x: Any, y: Any, dtype: Any) -> NkiTensor:
+def binary(op: Operator, x: Any, y: Any, dtype: object) -> NkiTensor:
     """``op(x, y)``: two tiles of one shape, or a tile with a number or one value a partition."""
     if op.name in _TRN3_ONLY and current().generation < 4:
         fail(
@@ -66,7 +66,7 @@ def binary(op: Operator, x: Any, y: Any, dtype: Any) -> NkiTensor:
     return out
 
 
-def _two_tiles(op: Operator, x: NkiTensor, y: NkiTensor, dtype: Any) -> NkiTensor:
+def _two_tiles(op: Operator, x: NkiTensor, y: NkiTensor, dtype: object) -> NkiTensor:
     if x.shape != y.shape:
         if _is_vector(y, x):
             return _with_vector(op, x, y, dtype, reverse=False)
@@ -88,7 +88,7 @@ def _two_tiles(op: Operator, x: NkiTensor, y: NkiTensor, dtype: Any) -> NkiTenso
 
 
 def _with_vector(
-    op: Operator, tile: NkiTensor, vector: NkiTensor, dtype: Any, reverse: bool
+    op: Operator, tile: NkiTensor, vector: NkiTensor, dtype: object, reverse: bool
 ) -> NkiTensor:
     out = fresh(tile, dtype)
     wide = vector
@@ -99,7 +99,7 @@ def _with_vector(
     return out
 
 
-def activate(op: Operator, x: Any, dtype: Any) -> NkiTensor:
+def activate(op: Operator, x: object, dtype: object) -> NkiTensor:
     """``op(x)`` on the scalar engine."""
     tile = require_tile(x, f"nl.{op.public}")
     out = fresh(tile, dtype)

@@ -103,7 +103,7 @@ def _check_axis(axis: int, grid: tuple[int, ...]) -> None:
         )
 
 
-def _region(buffer: Any) -> Any:
+def _region(buffer: object) -> Any:
     return MemoryRegion("private_hbm" if buffer == "hbm" else buffer)
 
 

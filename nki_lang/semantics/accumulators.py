@@ -6,8 +6,6 @@ tensor_scalar_cumulative and activation, "Accumulator behavior").
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nki_lang.base.dtypes import Array
@@ -22,7 +20,7 @@ __all__ = ["accumulate", "started"]
 
 
 def started(
-    registers: Array | None, operator: Operator, command: str, initial: Any, partitions: int
+    registers: Array | None, operator: Operator, command: str, initial: object, partitions: int
 ) -> Array:
     """The registers as ``command`` leaves them before anything is reduced into them."""
     if command == "load_reduce":
@@ -44,7 +42,7 @@ def accumulate(
     value: Array,
     operator: Operator,
     command: str,
-    initial: Any = None,
+    initial: object = None,
 ) -> Array:
     """Reduce ``value`` into the Vector Engine's registers; what its partitions hold then.
 
@@ -69,13 +67,13 @@ def tensor_scalar_reduce(
     dst: Array,
     data: Array,
     op0: str,
-    operand0: Any,
+    operand0: object,
     reduce_op: str,
     state: EngineState,
     reduce_res: Array | None = None,
     reverse0: bool = False,
     reduce_cmd: str = "reset_reduce",
-    reduce_init: Any = None,
+    reduce_init: object = None,
     reduce_res_negate: bool = False,
 ) -> None:
     """``dst = data <op0> operand0``, and its reduction along the free axes."""
@@ -91,10 +89,10 @@ def exponential(
     dst: Array,
     src: Array,
     state: EngineState,
-    max_value: Any = 0.0,
+    max_value: object = 0.0,
     reduce_res: Array | None = None,
     reduce_cmd: str = "idle",
-    reduce_init: Any = 0.0,
+    reduce_init: object = 0.0,
 ) -> None:
     """``dst = exp(src - max_value)``, and the running sum in the registers."""
     value = np.exp(single(src) - per_partition(max_value, src))
@@ -118,9 +116,9 @@ def tensor_scalar_cumulative(
     src: Array,
     op0: str,
     op1: str,
-    imm0: Any,
+    imm0: object,
     state: EngineState,
-    imm1: Any = None,
+    imm1: object = None,
     reduce_cmd: str = "reset_reduce",
 ) -> None:
     """``reg = op1(op0(src[i], imm0), reg); dst[i] = reg`` along the flattened free axes.

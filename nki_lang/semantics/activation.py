@@ -27,8 +27,8 @@ def activation(
     op: str,
     data: Array,
     state: EngineState,
-    bias: Any = None,
-    scale: Any = 1.0,
+    bias: object = None,
+    scale: object = 1.0,
     reduce_op: str | None = None,
     reduce_res: Array | None = None,
     reduce_cmd: str = "idle",
@@ -65,7 +65,7 @@ def _scale_and_bias(data: Array, scale: Any, bias: Any) -> Array:
     return value
 
 
-def _activated(op: str, value: Array, parameter: Any = 0.0) -> Array:
+def _activated(op: str, value: Array, parameter: object = 0.0) -> Array:
     if op == "prelu":
         return np.where(value >= 0, value, value * per_partition(parameter, value))
     return ACTIVATIONS[op](value)
@@ -99,8 +99,8 @@ def activation_reduce(
     reduce_op: str,
     state: EngineState,
     reduce_res: Array | None = None,
-    bias: Any = None,
-    scale: Any = 1.0,
+    bias: object = None,
+    scale: object = 1.0,
 ) -> None:
     """``activation`` with the registers reset, reduced into, and read out."""
     value = _activated(op, _scale_and_bias(data, scale, bias))
@@ -112,12 +112,12 @@ def activate2(
     dst: Array,
     op: str,
     data: Array,
-    imm0: Any,
-    imm1: Any,
+    imm0: object,
+    imm1: object,
     op0: str | None,
     op1: str | None,
     state: EngineState,
-    relu_param: Any = 0.0,
+    relu_param: object = 0.0,
     reverse0: bool = False,
     reverse1: bool = False,
     reduce_op: str | None = None,

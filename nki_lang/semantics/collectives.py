@@ -43,7 +43,7 @@ def _members(
 
 def _exchange(
     op_name: str,
-    value: Any,
+    value: object,
     members: tuple[int, ...],
     state: EngineState,
     location: SourceLocation | None,
@@ -104,7 +104,7 @@ def all_reduce(
     op: str,
     state: EngineState,
     location: SourceLocation | None,
-    priority: Any = None,
+    priority: object = None,
 ) -> None:
     """Every rank gets the reduction of all sources."""
     sources, _ = _tiles("all_reduce", srcs, replica_group, state, location)
@@ -120,7 +120,7 @@ def all_gather(
     collective_dim: int,
     state: EngineState,
     location: SourceLocation | None,
-    priority: Any = None,
+    priority: object = None,
 ) -> None:
     """Every rank gets all sources, concatenated."""
     sources, _ = _tiles("all_gather", srcs, replica_group, state, location)
@@ -137,7 +137,7 @@ def reduce_scatter(
     op: str,
     state: EngineState,
     location: SourceLocation | None,
-    priority: Any = None,
+    priority: object = None,
 ) -> None:
     """Every rank gets its share of the reduction of all sources."""
     sources, position = _tiles("reduce_scatter", srcs, replica_group, state, location)
@@ -154,7 +154,7 @@ def all_to_all(
     collective_dim: int,
     state: EngineState,
     location: SourceLocation | None,
-    priority: Any = None,
+    priority: object = None,
 ) -> None:
     """Piece ``j`` of rank ``i`` becomes piece ``i`` of rank ``j``."""
     sources, position = _tiles("all_to_all", srcs, replica_group, state, location)
@@ -172,7 +172,7 @@ def collective_permute(
     source_target_pairs: tuple[tuple[int, int], ...],
     state: EngineState,
     location: SourceLocation | None,
-    priority: Any = None,
+    priority: object = None,
 ) -> None:
     """The source of one rank becomes the destination of another; a rank without sender keeps its own."""
     members = tuple(sorted({rank for pair in source_target_pairs for rank in pair}))
@@ -194,8 +194,8 @@ def collective_permute_implicit(
     replica_group: Groups,
     state: EngineState,
     location: SourceLocation | None,
-    channel_ids: Any = (0,),
-    priority: Any = None,
+    channel_ids: object = (0,),
+    priority: object = None,
 ) -> None:
     """Each rank sends to the next of its ring."""
     sent = tuple(tile for channel in srcs_by_channel for tile in channel)
@@ -211,8 +211,8 @@ def collective_permute_implicit_reduce(
     op: str,
     state: EngineState,
     location: SourceLocation | None,
-    channel_ids: Any = (0,),
-    priority: Any = None,
+    channel_ids: object = (0,),
+    priority: object = None,
 ) -> None:
     """Each rank sends ``srcs0 <op> srcs1`` to the next of its ring."""
     sent = tuple(
@@ -273,7 +273,7 @@ def all_to_all_v(
     location: SourceLocation | None,
     recv_counts_known: bool = False,
     has_rdispls: bool = False,
-    priority: Any = None,
+    priority: object = None,
 ) -> None:
     """Each rank sends a piece of its own length to each other rank."""
     members = _members(replica_group, state, location)
@@ -301,7 +301,7 @@ def all_gather_v(
     location: SourceLocation | None,
     recv_counts_known: bool = False,
     has_rdispls: bool = False,
-    priority: Any = None,
+    priority: object = None,
 ) -> None:
     """Each rank sends one piece of its own length to every rank."""
     members = _members(replica_group, state, location)

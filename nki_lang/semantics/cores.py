@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nki_lang.base.dtypes import Array
 from nki_lang.base.errors import NkiExecutionError
 from nki_lang.base.source import SourceLocation
@@ -15,7 +13,7 @@ __all__: list[str] = []
 
 @semantics("")
 def core_barrier(
-    data: Any, cores: tuple[int, ...], state: EngineState, location: SourceLocation | None
+    data: object, cores: tuple[int, ...], state: EngineState, location: SourceLocation | None
 ) -> None:
     """Wait until all ``cores`` have reached the barrier."""
     if state.exchange is not None:
@@ -31,7 +29,7 @@ def sendrecv(
     pipe_id: int,
     state: EngineState,
     location: SourceLocation | None,
-    dma_engine: Any = None,
+    dma_engine: object = None,
 ) -> None:
     """Send ``src`` to one core and receive ``dst`` from another."""
     if state.exchange is None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nki_lang.base.dtypes import Array
@@ -26,9 +24,9 @@ def nc_matmul(
     is_moving_onezero: bool = False,
     is_transpose: bool = False,
     accumulate: bool | None = None,
-    tile_position: Any = (),
-    tile_size: Any = (),
-    perf_mode: Any = "none",
+    tile_position: object = (),
+    tile_size: object = (),
+    perf_mode: object = "none",
 ) -> None:
     """``dst = stationary.T @ moving``, or ``dst += ...`` when ``accumulate``.
 

@@ -18,7 +18,11 @@ __all__ = ["ramp", "transposed_axes"]
 
 @semantics(elementwise=True)
 def dma_copy(
-    dst: Array, src: Array, priority: Any = None, oob_mode: str = "error", dge_mode: Any = None
+    dst: Array,
+    src: Array,
+    priority: object = None,
+    oob_mode: str = "error",
+    dge_mode: object = None,
 ) -> None:
     """``dst = src``, through float32 when the types differ (isa stub, dma_copy)."""
     store(dst, src)
@@ -56,8 +60,8 @@ def dma_transpose(
     dst: Array,
     src: Array,
     axes: tuple[int, ...] | None = None,
-    priority: Any = None,
-    dge_mode: Any = None,
+    priority: object = None,
+    dge_mode: object = None,
     oob_mode: str = "error",
 ) -> None:
     """``dst = src.transpose(axes)``."""
@@ -110,7 +114,7 @@ def ramp(shape: tuple[int, ...], pattern: Any, offset: int, channel_multiplier: 
 
 
 @semantics()
-def iota(dst: Array, pattern: Any, offset: int = 0, channel_multiplier: int = 0) -> None:
+def iota(dst: Array, pattern: object, offset: int = 0, channel_multiplier: int = 0) -> None:
     """``dst[p, ...] = offset + p * channel_multiplier + sum(index * step)``."""
     value = ramp(dst.shape, pattern, offset, channel_multiplier)
     if dst.dtype.kind in "iu" and dst.dtype.itemsize == 4:

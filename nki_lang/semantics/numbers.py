@@ -114,7 +114,7 @@ def per_partition(value: Any, like: Array) -> Any:
     return single(aligned(value, like.shape))
 
 
-def kept_apart(value: Any, dst: Array) -> Any:
+def kept_apart(value: object, dst: Array) -> Any:
     """``value``, copied when it may lie in ``dst``: for what is read after ``dst`` is written.
 
     The engines read their vector operands before they write: a tile may be operand and result.

@@ -105,7 +105,7 @@ def rng(dst: Array, state: EngineState, engine: Engine = Engine.vector) -> None:
 
 
 @semantics(parallel=True)
-def rand2(dst: Array, min: Any, max: Any, state: EngineState) -> None:
+def rand2(dst: Array, min: object, max: object, state: EngineState) -> None:
     """Uniform numbers from ``min`` to ``max``."""
     value = _unit(_words(state, "vector", dst.shape))
     low, high = per_partition(min, value), per_partition(max, value)
@@ -113,7 +113,7 @@ def rand2(dst: Array, min: Any, max: Any, state: EngineState) -> None:
 
 
 @semantics(elementwise=True)
-def dropout(dst: Array, data: Array, prob: Any, state: EngineState) -> None:
+def dropout(dst: Array, data: Array, prob: object, state: EngineState) -> None:
     """``data`` with each element replaced by 0 with probability ``prob``; nothing is scaled."""
     value = _unit(_words(state, "vector", data.shape))
     keeps = value >= per_partition(prob, value)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nki_lang.base.dtypes import Array
@@ -20,7 +18,7 @@ def tensor_tensor_scan(
     dst: Array,
     data0: Array,
     data1: Array,
-    initial: Any,
+    initial: object,
     op0: str,
     op1: str,
     reverse0: bool = False,

@@ -23,7 +23,7 @@ FP32_MIN = float(np.finfo(np.float32).min)
 
 @semantics(updates=("dst",), elementwise=True)
 def tensor_copy_predicated(
-    dst: Array, src: Any, predicate: Array, reverse_pred: bool = False
+    dst: Array, src: object, predicate: Array, reverse_pred: bool = False
 ) -> None:
     """``dst = src`` where the predicate is not zero (where it is zero when reversed)."""
     chosen = aligned(predicate, dst.shape) != 0
@@ -40,10 +40,10 @@ def tensor_copy_predicated(
 @semantics(elementwise=True)
 def affine_select(
     dst: Array,
-    pattern: Any,
+    pattern: object,
     channel_multiplier: int,
     on_true_tile: Array,
-    on_false_value: Any,
+    on_false_value: object,
     cmp_op: str = "equal",
     offset: int = 0,
 ) -> None:
@@ -92,7 +92,7 @@ def select_reduce(
     dst: Array,
     predicate: Array,
     on_true: Array,
-    on_false: Any,
+    on_false: object,
     state: EngineState,
     reduce_res: Array | None = None,
     reduce_cmd: str = "idle",

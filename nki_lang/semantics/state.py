@@ -61,8 +61,8 @@ class Group(Protocol):
         self,
         member: int,
         members: tuple[int, ...],
-        key: tuple[Any, ...],
-        value: Any,
+        key: tuple[object, ...],
+        value: object,
         location: SourceLocation | None,
     ) -> dict[int, Any]:
         """Wait until all ``members`` have called this equally often; return the value of each."""

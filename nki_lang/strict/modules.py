@@ -180,8 +180,8 @@ def _file_of(name: str, importer: Path) -> Path | None:
 
 
 def _inside(folder: Path, parts: list[str]) -> Path | None:
-    place = folder.joinpath(*parts)
-    for candidate in (place / "__init__.py", place.with_suffix(".py") if parts else place):
+    location = folder.joinpath(*parts)
+    for candidate in (location / "__init__.py", location.with_suffix(".py") if parts else location):
         if candidate.is_file():
             return candidate
     return None

@@ -46,7 +46,7 @@ class TensorSpec:
 
 
 def bind_call(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> inspect.BoundArguments:
     """Return the arguments of a call by the names of the kernel's parameters.
 
@@ -58,8 +58,8 @@ def bind_call(
     try:
         return signature.bind(*args, **kwargs)
     except TypeError as error:
-        name, place = getattr(func, "__name__", repr(func)), definition_of(func)
-        where = f", defined at {place}" if place is not None else ""
+        name, location = getattr(func, "__name__", repr(func)), definition_of(func)
+        where = f", defined at {location}" if location is not None else ""
         raise NkiTypeError(
             f"{name}{signature}{where}: {error}",
             code="NKI-ARGUMENTS",
@@ -111,7 +111,7 @@ def spec_of_array(value: Any, name: str, func: Callable[..., Any] | None = None)
     return TensorSpec(tuple(int(extent) for extent in value.shape), dtype, spec_name or name)
 
 
-def replace_tensors(value: Any, name: str, make: Callable[[Any, str], Any]) -> Any:
+def replace_tensors(value: object, name: str, make: Callable[[Any, str], object]) -> Any:
     """Return ``value`` with each tensor in it replaced by ``make(tensor, name)``.
 
     Handles tuples, lists, dicts and NKI objects; objects of other classes are copied only when they
@@ -135,7 +135,7 @@ def replace_tensors(value: Any, name: str, make: Callable[[Any, str], Any]) -> A
     return value
 
 
-def sequence_like(value: Sequence[object], items: list[Any]) -> Any:
+def sequence_like(value: Sequence[object], items: list[object]) -> Any:
     """Return the items in a list or tuple of the class of ``value``; ``value`` if the items are its
     own.
     """
@@ -157,7 +157,7 @@ def sequence_like(value: Sequence[object], items: list[Any]) -> Any:
     return sequence
 
 
-def dict_like(value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
+def dict_like(value: dict[object, object], items: dict[object, object]) -> dict[Any, Any]:
     """Return the items in a dict of the class of ``value``: a defaultdict keeps its default."""
     if type(value) is dict:
         return items
@@ -167,7 +167,7 @@ def dict_like(value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
     return duplicate
 
 
-def _replace_in_object(value: Any, name: str, make: Callable[[Any, str], Any]) -> Any:
+def _replace_in_object(value: object, name: str, make: Callable[[Any, str], object]) -> Any:
     fields = attributes_of(value) or {}
     changed: dict[str, Any] = {}
     for field, item in fields.items():

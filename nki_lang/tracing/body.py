@@ -37,7 +37,7 @@ _CALL_MESSAGE = re.compile(r"(?:\w+\.)*(\w+)\(\) (?:missing|takes|got) ")
 _LANGUAGE_MODULES = ("nki_lang.language", "nki_lang.isa", "nki_lang.collectives")
 
 
-def run_body(func: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
+def run_body(func: Callable[..., object], bound: inspect.BoundArguments) -> Any:
     """Return the result of the kernel for these arguments.
 
     Raises:
@@ -94,7 +94,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _name_argument(
-    error: NkiError, bound: inspect.BoundArguments, func: Callable[..., Any]
+    error: NkiError, bound: inspect.BoundArguments, func: Callable[..., object]
 ) -> None:
     """An instruction that got a list or another plain value: which argument of the kernel it is.
 
@@ -170,7 +170,7 @@ class _Spelled:
         return self._text
 
 
-def _parameters(function: Callable[..., Any]) -> inspect.Signature:
+def _parameters(function: Callable[..., object]) -> inspect.Signature:
     """Return the signature of a function without types."""
     empty = inspect.Parameter.empty
     rows = [
@@ -219,9 +219,9 @@ def _given(bound: inspect.BoundArguments, names: list[str]) -> list[str]:
 
 def _report(
     error: Exception,
-    value: Any,
+    value: object,
     names: list[str],
-    func: Callable[..., Any],
+    func: Callable[..., object],
     kind: type[NkiValidationError],
 ) -> NoReturn:
     is_single = len(names) == 1
@@ -239,7 +239,7 @@ def _report(
     ) from error
 
 
-def _remedy(value: Any) -> str:
+def _remedy(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "pass an array where the kernel takes a tensor: np.array(values, np.float32)"
     if value is None:

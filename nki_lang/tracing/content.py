@@ -50,7 +50,7 @@ Parts = tuple[Hashable, ...]
 _MAX_NESTING = 64
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> bool:
     """True for whatever has a shape (no other attribute, as a ``__getattr__`` may give for any name) and a
     dtype and is not a NumPy scalar."""
     if isinstance(value, (np.generic, type)):
@@ -61,7 +61,7 @@ def is_tensor(value: Any) -> bool:
         return False
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """Return a text that is equal for two constants only when a kernel cannot distinguish them.
 
     Raises:
@@ -70,7 +70,7 @@ def describe(value: Any) -> str:
     return "\0".join(map(repr, parts_of(value, strict=True)))
 
 
-def parts_of(value: Any, *, strict: bool = False) -> Parts:
+def parts_of(value: object, *, strict: bool = False) -> Parts:
     walk = Walk(strict=strict)
     walk.value(value, 0)
     return tuple(walk.parts)
@@ -141,7 +141,7 @@ class Walk:
         # Equal sets may be walked in different orders, and a kernel sees the order.
         self.parts += [describe(item) for item in value]
 
-    def _mapping(self, value: Mapping[Any, Any], depth: int) -> None:
+    def _mapping(self, value: Mapping[Any, object], depth: int) -> None:
         self.parts += (type(value).__name__, len(value))
         for key, item in value.items():
             self.value(key, depth)
@@ -229,7 +229,7 @@ class Walk:
     def _descriptor(self, value: Any, depth: int) -> None:
         self.parts += ("descriptor", value.__name__, value.__objclass__.__qualname__)
 
-    def _each(self, depth: int, *values: Any) -> None:
+    def _each(self, depth: int, *values: object) -> None:
         for value in values:
             self.value(value, depth)
 
@@ -390,7 +390,7 @@ class Walk:
         self.parts.append("thread local")
         self._mapping(value.__dict__, depth)
 
-    def _lock(self, value: Any, depth: int) -> None:
+    def _lock(self, value: object, depth: int) -> None:
         self.parts.append("lock")
 
     def _sentinel(self, value: object, depth: int) -> None:
@@ -399,7 +399,7 @@ class Walk:
             raise Unidentifiable("an object without content")
         self.parts += ("sentinel", id(_SENTINELS.setdefault(id(value), value)))
 
-    def _refused(self, value: Any, depth: int) -> None:
+    def _refused(self, value: object, depth: int) -> None:
         raise Unidentifiable(f"an object of class {type(value).__qualname__}")
 
     _METHODS: ClassVar[dict[type, Callable[[Any, Any, int], None]]] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from nki_lang.base.errors import NkiValidationError
 from nki_lang.base.targets import Target
@@ -25,9 +24,9 @@ _MAX_PROGRAMS = 1 << 16
 
 
 def trace_programs(
-    func: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    func: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
     *,
     target: Target,
     grid: tuple[int, ...],

@@ -105,7 +105,7 @@ class Leaves(Walk):
         for label in labels:
             self.entry(("item", label), None, depth)
 
-    def _mapping(self, value: Mapping[Any, Any], depth: int) -> None:
+    def _mapping(self, value: Mapping[Any, object], depth: int) -> None:
         labels = [key if type(key) is str else parts_of(key) for key in value]
         self.parts += (type(value).__name__, tuple(labels))
         for label, item in zip(labels, value.values(), strict=True):

@@ -18,11 +18,11 @@ Structure: TypeAlias = "int | tuple[Structure, ...] | list[Structure] | None"
 """The index of a result, None, or a tuple of structures (a list when read from a file)."""
 
 
-def take_apart(value: Any) -> tuple[list[Any], Structure]:
+def take_apart(value: object) -> tuple[list[Any], Structure]:
     """Return the leaves of a kernel's result, and their structure; None is not a leaf."""
     leaves: list[Any] = []
 
-    def walk(entry: Any) -> Structure:
+    def walk(entry: object) -> Structure:
         if is_sequence(entry):
             return tuple(walk(item) for item in entry)
         if entry is None:
@@ -34,7 +34,7 @@ def take_apart(value: Any) -> tuple[list[Any], Structure]:
     return leaves, structure
 
 
-def rebuild(structure: Structure, values: Sequence[Any]) -> Any:
+def rebuild(structure: Structure, values: Sequence[object]) -> Any:
     """Return the results as the kernel returned them; lists become tuples."""
     if isinstance(structure, (tuple, list)):
         return tuple(rebuild(entry, values) for entry in structure)

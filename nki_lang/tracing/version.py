@@ -62,7 +62,7 @@ def require_selected_version(func: Any) -> None:
     )
 
 
-def _errors(func: Any, version: str) -> tuple[Violation, ...]:
+def _errors(func: object, version: str) -> tuple[Violation, ...]:
     """Return the errors of a kernel by line, and warn of what else was reported.
 
     A kernel without a source file is not checked, and a warning says so.

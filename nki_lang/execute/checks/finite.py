@@ -149,7 +149,7 @@ class FiniteCheck(Check):
         return list(self._findings.values())
 
 
-def _is_infinite_immediate(value: Any) -> bool:
+def _is_infinite_immediate(value: object) -> bool:
     """Return True if the user wrote an infinity or NaN as an immediate."""
     return isinstance(value, float) and not math.isfinite(value)
 

@@ -175,7 +175,7 @@ class InstructionOrder:
             {"tensor": tensor, "index": list(index), "row": row, "order": "instruction"},
         )
 
-    def _finding(self, message: str, remedy: str, details: dict[str, Any]) -> Finding:
+    def _finding(self, message: str, remedy: str, details: dict[str, object]) -> Finding:
         location = self.instruction.location
         return Finding("races", "NKI-RACE", message, location, remedy, details)
 

@@ -31,7 +31,7 @@ def requested_checks() -> list[str] | None:
     return [name.strip() for name in names.split(",") if name.strip()] or None
 
 
-def report_to(func: Callable[..., Any], report: Report, error: NkiError | None) -> None:
+def report_to(func: Callable[..., object], report: Report, error: NkiError | None) -> None:
     """Pass the findings of one call to listeners and the journal; an error that ended it is a
     finding, too.
     """
