@@ -43,8 +43,10 @@ def _die_at(folder: str, touches: int, calls: int) -> None:
 
     def heard(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal touched
-        place = arguments[0] if arguments else None
-        if not isinstance(place, (str, os.PathLike)) or not os.fspath(place).startswith(folder):
+        location = arguments[0] if arguments else None
+        if not isinstance(location, (str, os.PathLike)) or not os.fspath(location).startswith(
+            folder
+        ):
             return
         touched += 1
         if touched == touches:

@@ -43,11 +43,11 @@ def list_entries(url: Url = "", as_json: AsJson = False) -> int:
 
     Example: nki-hlo cache ls s3://builds/team
     """
-    with _reported(url) as place:
-        results = entries(place)
+    with _reported(url) as location:
+        results = entries(location)
     if as_json:
         console.write_json(
-            "cache ls", url=place.url, entries=[_as_json(stored) for stored in results]
+            "cache ls", url=location.url, entries=[_as_json(stored) for stored in results]
         )
         return 0
     rows = [
@@ -57,7 +57,7 @@ def list_entries(url: Url = "", as_json: AsJson = False) -> int:
     console.table(("key", "kind", "bytes", "used", "made from"), rows)
     contents = {digest: size for stored in results for digest, size in stored.files.values()}
     count = console.counted(len(results), "result")
-    console.note(f"{count}, {sum(contents.values()):,} bytes in {place.url}")
+    console.note(f"{count}, {sum(contents.values()):,} bytes in {location.url}")
     return 0
 
 
@@ -90,13 +90,13 @@ def gc(
         int(_number(size, _SIZES, "a size: 500MiB, 10GiB")) if size else None,
         _number(age, _TIMES, "a time: 12h, 30d") if age else None,
     )
-    with _reported(url) as place:
-        removed_entries = collect(place, limits)
-        left = entries(place)
+    with _reported(url) as location:
+        removed_entries = collect(location, limits)
+        left = entries(location)
     if as_json:
         console.write_json(
             "cache gc",
-            url=place.url,
+            url=location.url,
             removed=[_as_json(removed_entry) for removed_entry in removed_entries],
             left=len(left),
         )
@@ -117,15 +117,15 @@ def verify_store(
 
     Example: nki-hlo cache verify s3://builds/team
     """
-    with _reported(url) as place:
-        faults = verify(place, remove=remove)
+    with _reported(url) as location:
+        faults = verify(location, remove=remove)
     if as_json:
         rows = [{"name": fault.name, "problem": fault.problem} for fault in faults]
-        console.write_json("cache verify", url=place.url, faults=rows, removed=remove)
+        console.write_json("cache verify", url=location.url, faults=rows, removed=remove)
     else:
         for fault in faults:
             console.line(f"{fault.name}: {fault.problem}{'; removed' if remove else ''}")
-        console.note(f"{console.counted(len(faults), 'damaged file')} in {place.url}")
+        console.note(f"{console.counted(len(faults), 'damaged file')} in {location.url}")
     return 1 if faults else 0
 
 
@@ -138,23 +138,23 @@ def push_modules(folder: Folder, url: Url = "", as_json: AsJson = False) -> int:
 
     Example: nki-hlo cache push modules s3://builds/team
     """
-    with _reported(url, creates=True) as place:
-        store = Store(place)
+    with _reported(url, creates=True) as location:
+        store = Store(location)
         published, failed = push(store, folder)
     for text in store.notes:
         console.note(text)
     if as_json:
         console.write_json(
-            "cache push", url=place.url,
+            "cache push", url=location.url,
             published=[str(name) for name in published], failed=[str(name) for name in failed],
         )  # fmt: skip
     else:
-        console.line(f"{console.counted(len(published), 'module')} in {place.url}")
+        console.line(f"{console.counted(len(published), 'module')} in {location.url}")
     if failed or not published:
         raise HloFileError(
             f"{console.counted(len(failed), 'module')} not published" if failed else "no modules",
             code="HLO-STORE",
-            place=place.url if failed else str(folder),
+            place=location.url if failed else str(folder),
             remedy="nki-hlo extract writes modules; see the notes above for what a store refused",
         )
     return 0
@@ -168,16 +168,16 @@ def pull_modules(folder: Folder, url: Url = "", as_json: AsJson = False) -> int:
 
     Example: nki-hlo cache pull modules s3://builds/team
     """
-    with _reported(url) as place:
-        written, refused = pull(Store(place), folder)
+    with _reported(url) as location:
+        written, refused = pull(Store(location), folder)
     if as_json:
-        console.write_json("cache pull", url=place.url, written=written, refused=refused)
+        console.write_json("cache pull", url=location.url, written=written, refused=refused)
     else:
         for name in written:
             console.line(str(folder / name))
         for name in refused:
             console.note(f"left out, since it is damaged: {name}")
-        console.note(f"{console.counted(len(written), 'module')} fetched from {place.url}")
+        console.note(f"{console.counted(len(written), 'module')} fetched from {location.url}")
     return 1 if refused else 0
 
 
@@ -193,15 +193,15 @@ def explain(
 
     Example: nki-hlo cache explain 13f2bb60 s3://builds/team
     """
-    with _reported(url) as place:
-        stored = entries(place)
+    with _reported(url) as location:
+        stored = entries(location)
     matches = [entry for entry in stored if entry.digest.startswith(key.lower())]
     if len(matches) != 1:
         complaint = f"{len(matches)} results begin" if matches else "no result begins"
         raise HloError(
             f"{complaint} with {key!r}",
             code="HLO-STORE-KEY",
-            place=place.url,
+            place=location.url,
             remedy="nki-hlo cache ls lists the keys; nki-neff build --json says each build's",
         )
     entry = matches[0]
@@ -254,9 +254,9 @@ def _reported(url: str, *, creates: bool = False) -> Generator[Place]:
             remedy="pass a folder or URL, or set build_cache (nki-hlo config)",
         )
     _check_folder(url, must_exist=is_named and not creates)
-    place = open_place(url)
+    location = open_place(url)
     try:
-        yield place
+        yield location
     except OSError as error:
         raise HloFileError(
             f"the store cannot be used: {error.strerror or error}",

@@ -133,16 +133,16 @@ def _new(
         entries = console.counted(missing.total(), "known finding no longer occurs",
                                   "known findings no longer occur")  # fmt: skip
         console.note(f"{baseline}: {entries}; --write-baseline removes what no longer occurs")
-    for (file, code, place), count in missing.items():
+    for (file, code, location), count in missing.items():
         times = f" ({count} times)" if count > 1 else ""
-        console.note(f"  {file}: {code} {place}".rstrip() + times)
+        console.note(f"  {file}: {code} {location}".rstrip() + times)
     return unknown_to(baseline_findings, findings, folder)
 
 
-def _known_rules(places: Sequence[str]) -> dict[str, LintRule]:
+def _known_rules(locations: Sequence[str]) -> dict[str, LintRule]:
     """The registered rules, and those of Python files."""
     rules = registered_rules()
-    for position in places:
+    for position in locations:
         if not names_python(position):
             raise typer.BadParameter(
                 f"{position!r} is not FILE.py:NAME, a LintRule or a list of them"

@@ -286,8 +286,8 @@ def _short_list(names: list[str], full: bool) -> str:
 
 
 def _source(view: Instruction) -> str:
-    place = view.source
-    return str(place) if place is not None else ""
+    location = view.source
+    return str(location) if location is not None else ""
 
 
 def _print_json(modules: list[dict[str, Any]]) -> None:

@@ -46,8 +46,8 @@ def diff_places(left: Module, right: Module, by: str) -> list[PlaceDiff]:
     """
     before, after = _operations(left, by), _operations(right, by)
     rows = [
-        PlaceDiff(place, dict(before.get(place, {})), dict(after.get(place, {})))
-        for place in sorted({*before, *after})
+        PlaceDiff(location, dict(before.get(location, {})), dict(after.get(location, {})))
+        for location in sorted({*before, *after})
     ]
     return sorted(rows, key=lambda row: row.before == row.after)
 
@@ -57,10 +57,10 @@ def _operations(module: Module, by: str) -> dict[str, Counter[str]]:
     for view in module.instructions:
         if view.opcode in _MOVES:
             continue
-        place = ""
+        location = ""
         if by == "scope":
-            place = view.metadata.op_name.rpartition("/")[0]
+            location = view.metadata.op_name.rpartition("/")[0]
         elif (frame := view.source) is not None:
-            place = f"{frame.file}:{frame.line}"
-        counts.setdefault(place, Counter())[view.opcode] += 1
+            location = f"{frame.file}:{frame.line}"
+        counts.setdefault(location, Counter())[view.opcode] += 1
     return counts

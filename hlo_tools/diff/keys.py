@@ -116,19 +116,19 @@ def bodies_of(module: Module, ignored: Collection[str], numbers: Numbers) -> dic
         outline = _outline(without_layouts(message))
     texts = list(contents(outline, ignored))
     if module.has_kept_constants and "literal" not in ignored:
-        for place, (number, row) in enumerate(_rows(message)):
+        for location, (number, row) in enumerate(_rows(message)):
             stored = module.kept_constant(number, row.id & LOCAL_MASK)
             if stored is not None:
-                texts[place] += blake2b(
+                texts[location] += blake2b(
                     memoryview(stored.buffer)[stored.begin : stored.end]
                 ).digest()
     stated = set(outline.fields.of(*_ORDERS).row.tolist())
     positions = ((body, position) for body in bodies for position in range(len(body.rows)))
-    for number, (body, place) in enumerate(positions):
-        if body.opcodes[place] == "compare":
-            texts[number] += order_of(body, place).encode()
+    for number, (body, location) in enumerate(positions):
+        if body.opcodes[location] == "compare":
+            texts[number] += order_of(body, location).encode()
         elif number in stated:  # it means nothing there, and is compared as it is
-            row = body.rows[place]
+            row = body.rows[location]
             texts[number] += f"{row.comparison_type} {row.comparison_order}".encode()
     keys = iter([numbers.keys.setdefault(text, len(numbers.keys)) for text in texts])
     for body in bodies:
@@ -164,7 +164,7 @@ def _in_order(module: Module) -> tuple[HloModuleProto, Outline]:
         computation = module.computation_by_id(body.id)
         assert computation.root  # or there is none, which it reports
         positions = {view.id: position for position, view in enumerate(computation.post_order())}
-        body.instructions.sort(key=lambda row, place=positions: place[row.id])
+        body.instructions.sort(key=lambda row, location=positions: location[row.id])
     return message, _outline(message)
 
 

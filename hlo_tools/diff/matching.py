@@ -205,8 +205,8 @@ def _grouped(body: Body, paired: Container[int], key: Key) -> dict[object, list[
     """The free instructions by key."""
     groups: dict[object, list[int]] = defaultdict(list)
     key_of = key(body)
-    for place in [position for position in range(len(body.rows)) if position not in paired]:
-        groups[key_of(place)].append(place)
+    for location in [position for position in range(len(body.rows)) if position not in paired]:
+        groups[key_of(location)].append(location)
     return groups
 
 

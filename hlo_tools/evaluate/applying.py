@@ -74,15 +74,15 @@ def combine(call: Call, computation: int, first: list[Array], second: list[Array
         value = call.evaluator.computation(number, [*first, *second])
         return [np.broadcast_to(result_part, extents) for result_part in array_parts(value)]
     results: list[Array] | None = None
-    for place in np.ndindex(*extents):
+    for location in np.ndindex(*extents):
         value = call.apply(
-            computation, [np.asarray(operand[place]) for operand in (*first, *second)]
+            computation, [np.asarray(operand[location]) for operand in (*first, *second)]
         )
         parts = array_parts(value)
         if results is None:
             results = [np.empty(extents, np.asarray(result_part).dtype) for result_part in parts]
         for result, result_part in zip(results, parts, strict=True):
-            result[place] = result_part
+            result[location] = result_part
     return (
         results if results is not None else [np.empty(extents, operand.dtype) for operand in first]
     )

@@ -225,8 +225,8 @@ def _ragged_all_to_all(call: Call) -> Value:
     for rows, _, starts, sizes, positions, _ in _exchange(call, members):
         updates = starts.size // len(members)
         for update in range(position * updates, (position + 1) * updates):
-            start, size, place = int(starts[update]), int(sizes[update]), int(positions[update])
-            result[place : place + size] = rows[start : start + size]
+            start, size, location = int(starts[update]), int(sizes[update]), int(positions[update])
+            result[location : location + size] = rows[start : start + size]
     return result
 
 

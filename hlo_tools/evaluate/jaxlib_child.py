@@ -87,7 +87,7 @@ def _execute(
     stable = native.mlir.hlo_to_stablehlo(data)
     loaded = client.compile_and_load(stable, library.DeviceList(tuple(devices)), options)
     mesh = jax.sharding.Mesh(np.array(devices), ("device",))
-    place = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    location = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     arguments: list[object] = []
     for parts in zip(*inputs, strict=True):
         kind = core.ShapedArray(parts[0].shape, parts[0].dtype)
@@ -97,7 +97,7 @@ def _execute(
             )
             for shard, device in zip(parts, devices, strict=True)
         ]
-        arguments.append(jax.make_array_from_single_device_arrays(parts[0].shape, place, single))
+        arguments.append(jax.make_array_from_single_device_arrays(parts[0].shape, location, single))
     outputs = loaded.execute_sharded(arguments).disassemble_into_single_device_arrays()
     array_outputs = [parts for number, parts in enumerate(outputs) if number not in tokens]
     return [[np.asarray(parts[number]) for parts in array_outputs] for number in range(count)]

@@ -47,7 +47,7 @@ def accumulated(ufunc: np.ufunc, values: Array, init: Array, running: Running) -
     """Accumulate every window in order, starting with ``init``, in the type of ``values``."""
     axis, step = running.axis, -1 if running.reverse else 1
     before = (slice(None),) * axis
-    turn, first = (*before, slice(None, None, step)), (*before, slice(0, 1))
-    work = np.array(values[turn])
+    iteration, first = (*before, slice(None, None, step)), (*before, slice(0, 1))
+    work = np.array(values[iteration])
     work[first] = ufunc(init, work[first])
-    return ufunc.accumulate(work, axis=axis, dtype=values.dtype)[turn]
+    return ufunc.accumulate(work, axis=axis, dtype=values.dtype)[iteration]

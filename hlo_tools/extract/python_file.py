@@ -42,9 +42,9 @@ def check_syntax(path: Path) -> None:
 
 
 def _unparsable(path: Path, error: SyntaxError) -> HloFileError:
-    place, text = str(path), ""
+    location, text = str(path), ""
     if error.lineno:
-        place += f":{error.lineno}:{error.offset or 1}"
+        location += f":{error.lineno}:{error.offset or 1}"
     if error.text:
         line = error.text.rstrip()
         indent = len(line) - len(line.lstrip())
@@ -53,7 +53,7 @@ def _unparsable(path: Path, error: SyntaxError) -> HloFileError:
     return HloFileError(
         f"Python {version} cannot parse the file: {error.msg}{text}",
         code="HLO-SYNTAX",
-        place=place,
+        place=location,
         remedy="correct the line",
     )
 

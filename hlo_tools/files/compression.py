@@ -108,11 +108,11 @@ def _zstandard_parts(module: Any, data: Buffer) -> Iterator[bytes]:
 def _read_within_limits(read: Callable[[int], bytes], packed: int) -> bytes:
     parts: list[bytes] = []
     size = 0
-    most = _allowed()
+    maximum = _allowed()
     while chunk := read(_CHUNK_BYTES):
         parts.append(chunk)
         size += len(chunk)
-        if size > (most or LIMIT) or (not most and size > max(RATIO_FROM, RATIO * packed)):
+        if size > (maximum or LIMIT) or (not maximum and size > max(RATIO_FROM, RATIO * packed)):
             raise HloFileError(
                 f"{packed} compressed bytes unpack to more than {size}",
                 code="HLO-TOO-LARGE",

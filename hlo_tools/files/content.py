@@ -56,7 +56,7 @@ def open_content(
     Raises:
         HloFileError: as :func:`hlo_tools.load`.
     """
-    data, place = read(source, mapped_over)
+    data, location = read(source, mapped_over)
     try:
         content, _compression = decompress(data)
         kind = detect(content).kind
@@ -64,8 +64,8 @@ def open_content(
             begin, end = message_range(content)
             content, kind = memoryview(content)[begin:end], "unoptimized"
     except HloError as error:
-        raise placed(error, place) from error.__cause__
-    return content, kind if kind in MESSAGES else None, place
+        raise placed(error, location) from error.__cause__
+    return content, kind if kind in MESSAGES else None, location
 
 
 def read(source: Source, mapped_over: int = MAX_READ_BYTES) -> tuple[Buffer, str]:
@@ -119,14 +119,17 @@ def _read_stream(stream: Any) -> tuple[bytes, str]:
 
 
 def _unreadable(source: str | Path, error: Exception) -> HloFileError:
-    place, remedy = (
+    location, remedy = (
         str(source),
         "pass the path of a module (.pb, .hlo, ...) or - for standard input",
     )
-    if "\n" in place:
-        place, remedy = "<text>", "a string is read as a path; pass its bytes: load(text.encode())"
+    if "\n" in location:
+        location, remedy = (
+            "<text>",
+            "a string is read as a path; pass its bytes: load(text.encode())",
+        )
     reason = getattr(error, "strerror", None) or error
-    return HloFileError(f"cannot be read: {reason}", code="HLO-READ", place=place, remedy=remedy)
+    return HloFileError(f"cannot be read: {reason}", code="HLO-READ", place=location, remedy=remedy)
 
 
 def placed(error: HloError, location: str) -> HloError:

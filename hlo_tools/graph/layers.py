@@ -77,14 +77,14 @@ def _join(above: list[list[int]], below: list[list[int]], upper: int, lower: int
 
 def _levels(before: list[list[int]], users: list[list[int]]) -> list[int]:
     level = [0] * len(before)
-    for place, needed in enumerate(before):
-        level[place] = max((level[n] + 1 for n in needed), default=0)
+    for location, needed in enumerate(before):
+        level[location] = max((level[n] + 1 for n in needed), default=0)
     chain = [False] * len(before)
-    for place, needed in enumerate(before):
-        chain[place] = all(chain[n] for n in needed) and len(set(needed)) <= 1
-    for place in reversed(range(len(before))):
-        if chain[place] and users[place]:
-            level[place] = max(level[place], min(level[user] for user in users[place]) - 1)
+    for location, needed in enumerate(before):
+        chain[location] = all(chain[n] for n in needed) and len(set(needed)) <= 1
+    for location in reversed(range(len(before))):
+        if chain[location] and users[location]:
+            level[location] = max(level[location], min(level[user] for user in users[location]) - 1)
     return level
 
 

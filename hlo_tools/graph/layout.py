@@ -121,12 +121,12 @@ class _Placing:
 
     def _framed(self) -> Drawing:
         x, widths, count = self.x, self.widths, self.count
-        left = min(place - width / 2 for place, width in zip(x, widths, strict=True))
-        right = max(place + width / 2 for place, width in zip(x, widths, strict=True))
+        left = min(location - width / 2 for location, width in zip(x, widths, strict=True))
+        right = max(location + width / 2 for location, width in zip(x, widths, strict=True))
         lanes = _lanes(self.layers.far, self.layers.level)
         margin = _LANE * (max(lanes.values(), default=-1) + 1)
         margin += self.gap / 2 if lanes else 0.0
-        self.x = [round(place - left + margin, 1) for place in x]
+        self.x = [round(location - left + margin, 1) for location in x]
         positions = tuple((self.x[n], self._y(n)) for n in range(count))
         return Drawing(
             positions,

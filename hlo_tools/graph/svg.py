@@ -86,8 +86,8 @@ def _edge(route: Route) -> str:
     return f'<path class="e" d="{"".join(path)}"/>'
 
 
-def _node(node: Node, width: float, place: tuple[float, float]) -> str:
-    x, y = place
+def _node(node: Node, width: float, location: tuple[float, float]) -> str:
+    x, y = location
     color = COLORS[kind_of(node.opcode, bool(node.kernel))]
     details = [("name", f"%{node.name}"), *node.kernel, *node.attributes]
     if node.source:

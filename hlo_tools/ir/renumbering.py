@@ -91,7 +91,9 @@ def _renumber_buffers(module: Module, numbers: dict[int, dict[int, int]]) -> Non
     if not isinstance(hlo, schema.HloProto):
         return
     for buffer in hlo.buffer_assignment.logical_buffers:
-        place = buffer.defined_at
-        new = numbers.get(place.instruction_id >> 32, {}).get(place.instruction_id & LOCAL_MASK)
+        location = buffer.defined_at
+        new = numbers.get(location.instruction_id >> 32, {}).get(
+            location.instruction_id & LOCAL_MASK
+        )
         if new is not None:
-            place.instruction_id = new
+            location.instruction_id = new

@@ -265,20 +265,20 @@ def _check_tiled(emitter: Emitter, source: ShapeProto, shape: ShapeProto) -> Non
         emitter.refuse("it reinterprets elements of tiled memory")
     if before.element_count > _MAX_TRACED_ELEMENTS:
         emitter.refuse("its layout has tiles, and it is too large to be checked")
-    places = np.arange(before.element_count).reshape(before.dimensions)
+    locations = np.arange(before.element_count).reshape(before.dimensions)
     try:
-        stored = to_memory(places, source, lambda extents: np.full(extents, -1, np.int64))
+        stored = to_memory(locations, source, lambda extents: np.full(extents, -1, np.int64))
         moved = from_memory(stored, shape)
     except ValueError as error:
         emitter.refuse(str(error))
-    if not np.array_equal(moved, _plainly_moved(places, before, after)):
+    if not np.array_equal(moved, _plainly_moved(locations, before, after)):
         emitter.refuse("its tiles move elements otherwise than the layout without them")
 
 
-def _plainly_moved(places: Array, before: Shape, after: Shape) -> Array:
+def _plainly_moved(locations: Array, before: Shape, after: Shape) -> Array:
     """The places of the result's elements if there were no tiles."""
     order = list(reversed(after.layout))
-    stored = places.transpose(list(reversed(before.layout))).reshape(
+    stored = locations.transpose(list(reversed(before.layout))).reshape(
         [after.dimensions[axis] for axis in order]
     )
     return stored.transpose(np.argsort(order)) if order else stored
@@ -352,11 +352,11 @@ def _topk(emitter: Emitter) -> HloInstructionProto:
     shape = Shape(operand.shape)
     axis = shape.rank - 1
     numbers = array_shape("s32", shape.dimensions)
-    places = emitter.add("iota", numbers.proto, dimensions=[axis])
+    locations = emitter.add("iota", numbers.proto, dimensions=[axis])
     values = array_shape(shape.element, shape.dimensions)
     order = _comparator(emitter, shape, "GT" if row.largest else "LT")
     ordered = emitter.add(
-        "sort", tuple_shape([values, numbers]).proto, operand, places, dimensions=[axis],
+        "sort", tuple_shape([values, numbers]).proto, operand, locations, dimensions=[axis],
         is_stable=True, called_computation_ids=[order.id],
     )  # fmt: skip
     results: list[HloInstructionProto] = []
@@ -376,10 +376,10 @@ def _comparator(emitter: Emitter, shape: Shape, direction: str) -> HloComputatio
     inner = Emitter(
         schema.HloInstructionProto(name="order", id=number << 32), body, {}, emitter.ids
     )
-    value, place, result = (array_shape(name).proto for name in (shape.element, "s32", "pred"))
+    value, location, result = (array_shape(name).proto for name in (shape.element, "s32", "pred"))
     parameters = [
         inner.add("parameter", kind, parameter_number=index)
-        for index, kind in enumerate((value, value, place, place))
+        for index, kind in enumerate((value, value, location, location))
     ]
     root = inner.add("compare", result, *parameters[:2], comparison_direction=direction)
     if shape.element.kind == "float":

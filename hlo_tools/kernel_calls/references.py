@@ -91,14 +91,14 @@ def _traced(function: Callable[..., Any], shapes: Sequence[Shape], location: str
         ) from error
 
 
-def _count(function: Callable[..., Any], most: int) -> int:
+def _count(function: Callable[..., Any], maximum: int) -> int:
     """Return the number of arrays of a function: positional parameters without a default."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return most
+        return maximum
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        return most
+        return maximum
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(
         parameter.kind in positional and parameter.default is parameter.empty

@@ -297,20 +297,22 @@ class _Work:
             captures = kernel.pattern.match(view, {})
             if captures is None:
                 continue
-            place = _Place(view, captures)
-            arguments, named = place.called({operand: operand.shape for operand in place.inputs})
+            location = _Place(view, captures)
+            arguments, named = location.called(
+                {operand: operand.shape for operand in location.inputs}
+            )
             if kernel.when is None or kernel.when(*arguments, **named):
-                yield kernel, place
+                yield kernel, location
 
-    def _replaced(self, kernel: RegisteredKernel, place: _Place) -> Replacement:
-        traced = self._traced(kernel, place)
-        view = place.view
+    def _replaced(self, kernel: RegisteredKernel, location: _Place) -> Replacement:
+        traced = self._traced(kernel, location)
+        view = location.view
         single = not view.shape.is_tuple
         results = [view.shape] if single else list(view.shape.tuple_shapes)
-        inputs = place.operands_of(traced)
+        inputs = location.operands_of(traced)
         check_fits(traced, [operand.shape for operand in inputs], results, _line(view) or view.name)
         binary = store(traced)
-        difference = self._check(kernel, place, binary) if self.tolerance is not None else None
+        difference = self._check(kernel, location, binary) if self.tolerance is not None else None
         here = view.computation
         config = config_of(traced, str(binary))
         fields = call_fields(traced, config, single)
@@ -322,21 +324,21 @@ class _Work:
             kernel.title, call.name, view.opcode, view.name, _line(view), binary, difference
         )
 
-    def _traced(self, kernel: RegisteredKernel, place: _Place) -> KernelIR:
+    def _traced(self, kernel: RegisteredKernel, location: _Place) -> KernelIR:
         if kernel.arguments is not None:
-            return _traced(kernel, place, self.target)
-        key = (id(kernel), " ".join(str(operand.shape) for operand in place.inputs))
+            return _traced(kernel, location, self.target)
+        key = (id(kernel), " ".join(str(operand.shape) for operand in location.inputs))
         if key not in self.traced:
-            self.traced[key] = _traced(kernel, place, self.target)
+            self.traced[key] = _traced(kernel, location, self.target)
         return self.traced[key]
 
-    def _check(self, kernel: RegisteredKernel, place: _Place, binary: Path) -> float:
+    def _check(self, kernel: RegisteredKernel, location: _Place, binary: Path) -> float:
         """Return the largest difference between the kernel and its operations; prove a pair once."""
         from hlo_tools.extract.key import cache_key
         from hlo_tools.kernel_calls.proving import prove_equal
         from hlo_tools.slicing import extract_slice
 
-        sliced = extract_slice(_between(place), targets=[place.view]).module
+        sliced = extract_slice(_between(location), targets=[location.view]).module
         content = sliced.to_bytes()
         key = (binary, cache_key(content))
         if key not in self.checked:
@@ -345,7 +347,7 @@ class _Work:
             try:
                 proof = prove_equal(sliced, replaced, tolerance=self.tolerance or 0.0)
             except HloVerifyError as error:
-                view = place.view
+                view = location.view
                 raise HloVerifyError(
                     f"{kernel.title} does not compute {view.opcode} %{view.name}: {error.message}",
                     code=error.code, place=_line(view) or view.name,
@@ -355,10 +357,10 @@ class _Work:
         return self.checked[key]
 
 
-def _between(place: _Place) -> list[Instruction]:
+def _between(location: _Place) -> list[Instruction]:
     """Return the instructions that a kernel replaces: the match, without its inputs."""
-    inputs, matched = set(place.inputs), {place.view: None}
-    stack = [place.view]
+    inputs, matched = set(location.inputs), {location.view: None}
+    stack = [location.view]
     while stack:
         for operand in stack.pop().operands:
             if operand not in inputs and operand not in matched:
@@ -367,24 +369,24 @@ def _between(place: _Place) -> list[Instruction]:
     return list(matched)
 
 
-def _traced(kernel: RegisteredKernel, place: _Place, target: str) -> KernelIR:
+def _traced(kernel: RegisteredKernel, location: _Place, target: str) -> KernelIR:
     from nki_lang import trace
 
-    arrays = {operand: _array(operand.shape) for operand in place.inputs}
-    arguments, named = place.called(arrays)
+    arrays = {operand: _array(operand.shape) for operand in location.inputs}
+    arguments, named = location.called(arrays)
     try:
         if kernel.arguments is not None:
-            named |= kernel.arguments(place.view)
+            named |= kernel.arguments(location.view)
         return trace(kernel.kernel, tuple(arguments), named, target=target)
     except CodedError:
         raise
     except Exception as error:  # a person's function may fail in any way
-        shapes = ", ".join(str(operand.shape) for operand in place.inputs)
+        shapes = ", ".join(str(operand.shape) for operand in location.inputs)
         raise HloError(
             f"{kernel.title} cannot be traced for {counted(len(arrays), 'operand')} ({shapes}): "
             f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",
             code="HLO-REGISTERED-KERNEL",
-            place=_line(place.view) or place.view.name,
+            place=_line(location.view) or location.view.name,
             remedy="let the kernel take what the pattern finds, or say in `when` what it is for",
         ) from error
 

@@ -86,24 +86,24 @@ class KernelCall:
         operands: Sequence[Array],
         results: Sequence[Array] | None,
     ) -> list[Array]:
-        place = current_place()
-        size = ranks_of(self.kernel) if place is not None and self.kernel.has_collectives else 0
-        if place is not None and size > 1:
-            return self._with_other_ranks(operands_by_name, place, size)
+        location = current_place()
+        size = ranks_of(self.kernel) if location is not None and self.kernel.has_collectives else 0
+        if location is not None and size > 1:
+            return self._with_other_ranks(operands_by_name, location, size)
         pool = self._loaded()
         return pool.run(
             [operands_by_name[tensor.name] for tensor in pool.kernel_ir.inputs],
             None if results is None else [_unless_shared(array, operands) for array in results],
-            rank=place.rank if place is not None else 0,
+            rank=location.rank if location is not None else 0,
         )
 
     def _with_other_ranks(
-        self, operands_by_name: dict[str, Array], place: Place, size: int
+        self, operands_by_name: dict[str, Array], location: Place, size: int
     ) -> list[Array]:
         kernel = _constants_as_inputs(self.kernel, self.config)
         inputs = [operands_by_name[tensor.name] for tensor in kernel.inputs]
         name = encode(self.config)
-        return meet(name, place, size, inputs, lambda ranks: execute.run_ranks(kernel, ranks))
+        return meet(name, location, size, inputs, lambda ranks: execute.run_ranks(kernel, ranks))
 
     def _loaded(self) -> execute.Pool:
         """The kernel ready to run, loaded once."""

@@ -132,12 +132,12 @@ def _work(launch: _Launch, size: int, work: Callable[..., list[list[Array]]]) ->
         _changed.notify_all()
 
 
-def _wrong(place: Place, size: int, is_outside: bool) -> HloVerifyError:
+def _wrong(location: Place, size: int, is_outside: bool) -> HloVerifyError:
     if is_outside:
-        what = f"device {place.rank} runs a kernel whose replica groups name {size} ranks"
+        what = f"device {location.rank} runs a kernel whose replica groups name {size} ranks"
         remedy = "name every device of the mesh in the replica groups"
     else:
-        what = f"rank {place.rank} runs two calls of one kernel at the same time"
+        what = f"rank {location.rank} runs two calls of one kernel at the same time"
         remedy = "let one of the calls use a result of the other"
     return HloVerifyError(what, code="HLO-KERNEL-RANKS", remedy=remedy)
 

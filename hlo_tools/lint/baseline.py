@@ -41,8 +41,8 @@ def write_baseline(path: str | Path, findings: Sequence[Finding]) -> None:
     """
     counts = Counter(_key(finding, Path(path).parent) for finding in findings)
     rows = [
-        {"file": file, "code": code, "place": place, "count": count}
-        for (file, code, place), count in sorted(counts.items())
+        {"file": file, "code": code, "place": location, "count": count}
+        for (file, code, location), count in sorted(counts.items())
     ]
     text = json.dumps({"schema": _SCHEMA, "findings": rows}, indent=2, ensure_ascii=False)
     write_bytes((text + "\n").encode(), path)
@@ -101,8 +101,8 @@ def gone(
     left = baseline - Counter(_key(finding, folder) for finding in findings)
     return Counter(
         {
-            (file, code, place): count
-            for (file, code, place), count in left.items()
+            (file, code, location): count
+            for (file, code, location), count in left.items()
             if code in codes
             and (file in checked_files or not (file[:1] == "<" or (folder / file).exists()))
         }

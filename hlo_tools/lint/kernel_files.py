@@ -71,12 +71,12 @@ def _missing(graph: Graph) -> Iterator[Hit]:
 
 def _cores(graph: Graph) -> Iterator[Hit]:
     """A grid that the target has no logical core for: one number is a launch on so many cores."""
-    most = graph.target.max_lnc
+    maximum = graph.target.max_lnc
     for view, call in _calls(graph):
         cores = call.kernel.lnc
-        if cores > most:
+        if cores > maximum:
             grid = list(call.config.grid)
-            yield Hit(f"{call.config.func_name}{grid} runs on {cores} cores, of {most}", view)
+            yield Hit(f"{call.config.func_name}{grid} runs on {cores} cores, of {maximum}", view)
 
 
 def _degree(graph: Graph) -> Iterator[Hit]:

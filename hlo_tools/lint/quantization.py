@@ -37,8 +37,8 @@ class _Call:
         dim, rank = self.settings.get("dim", 0), self.operand.rank
         if not isinstance(dim, int) or isinstance(dim, bool):
             return None
-        place = dim + rank if dim < 0 else dim
-        return place if 0 <= place < rank and place >= rank - 2 else None
+        location = dim + rank if dim < 0 else dim
+        return location if 0 <= location < rank and location >= rank - 2 else None
 
 
 def _settings(view: Instruction) -> dict[str, Any] | None:
@@ -102,11 +102,11 @@ def _results(call: _Call) -> str:
 
 
 def _divisible(call: _Call) -> str:
-    place = call.dimension
-    if call.operand is None or place is None:
+    location = call.dimension
+    if call.operand is None or location is None:
         return ""
-    size = call.operand.dimensions[place]
-    return f"dimension {place} has size {size}" if size % _LANES else ""
+    size = call.operand.dimensions[location]
+    return f"dimension {location} has size {size}" if size % _LANES else ""
 
 
 def _format(call: _Call) -> str:
@@ -126,11 +126,11 @@ def _format(call: _Call) -> str:
 
 
 def _packed_size(call: _Call, packed: Shape) -> str:
-    place, operand = call.dimension, call.operand
-    if operand is None or place is None or packed.rank != operand.rank:
+    location, operand = call.dimension, call.operand
+    if operand is None or location is None or packed.rank != operand.rank:
         return ""
     extents = list(operand.dimensions)
-    extents[place] //= _LANES
+    extents[location] //= _LANES
     return "" if list(packed.dimensions) == extents else f"its data is {packed}, not u32{extents}"
 
 

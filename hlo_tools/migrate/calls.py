@@ -96,8 +96,8 @@ def call_of(node: cst.Call, context: Context) -> Call:
         raise Unmigrated("NKI-M008", text_of(node), "its arguments are unpacked",
                          "write the arguments out")  # fmt: skip
     arguments: dict[str, cst.BaseExpression] = {}
-    for place, entry in enumerate(node.args):
-        name = entry.keyword.value if entry.keyword is not None else facts[0].positional[place]
+    for location, entry in enumerate(node.args):
+        name = entry.keyword.value if entry.keyword is not None else facts[0].positional[location]
         arguments[name] = entry.value
     narrowing: Narrowing = {}
     guards: list[str] = []
@@ -160,9 +160,9 @@ def tile_operand(call: Call, name: str, shape: tuple[int, ...], like: str, conte
         shape_of_both = f"({', '.join(map(str, shape))})"
         context.literals.add(context.source.line(call.node))
         return f"{context.nl}.broadcast_to({text}, {shape_of_both})"
-    for axis, (have, want) in enumerate(zip(fact.shape, shape, strict=True)):
-        if have != want:
-            extent = f"{like}.shape[{axis}]" if like else str(want)
+    for axis, (have, expected) in enumerate(zip(fact.shape, shape, strict=True)):
+        if have != expected:
+            extent = f"{like}.shape[{axis}]" if like else str(expected)
             text = f"{text}.broadcast({axis}, {extent})"
     return text
 
@@ -238,9 +238,9 @@ def same_call(call: Call, dtype: str, context: Context) -> str:
         parts.append(f"dtype={dtype}")
     if short in REDUCTIONS:
         parts = _trailing(call, parts, context)
-    for place, name in enumerate(("x", "y")):
-        if place < len(parts):
-            parts[place] = parts[place].removeprefix(f"{name}=").removeprefix("src=")
+    for location, name in enumerate(("x", "y")):
+        if location < len(parts):
+            parts[location] = parts[location].removeprefix(f"{name}=").removeprefix("src=")
     return f"{context.nl}.{short}({', '.join(parts)})"
 
 

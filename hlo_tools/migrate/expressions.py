@@ -169,8 +169,8 @@ def _subscript(node: cst.Subscript, context: Context) -> str:
         return f"({', '.join(starts)}{',' if len(starts) == 1 else ''})"
     if any(isinstance(fact, GridFact) for fact in facts):
         key = keys[0]
-        place = key.value if isinstance(key, cst.Index) else None
-        axis = int(place.value) if isinstance(place, cst.Integer) else -1
+        location = key.value if isinstance(key, cst.Index) else None
+        axis = int(location.value) if isinstance(location, cst.Integer) else -1
         return _grid_start(node, axis, context)
     if any(isinstance(fact, IndexFact) for fact in facts):
         return context.text(node.value)
@@ -369,10 +369,10 @@ def _broadcast(call: Call, node: cst.BaseExpression, tile: str, context: Context
         raise Unmigrated(
             "NKI-M008", text_of(call.node), "the rank changes", "reshape the tile first"
         )
-    for axis, (have, want) in enumerate(zip(fact.shape, result.shape, strict=True)):
-        if have != want:
+    for axis, (have, expected) in enumerate(zip(fact.shape, result.shape, strict=True)):
+        if have != expected:
             written = call.arguments["shape"]
-            extent = str(want)
+            extent = str(expected)
             if isinstance(written, (cst.Tuple, cst.List)):
                 extent = context.text(written.elements[axis].value)
             tile = f"{tile}.broadcast({axis}, {extent})"

@@ -170,26 +170,26 @@ def _subscript(node: cst.Subscript, scope: Scope, source: Source, depth: int) ->
 
 
 def _grid_axis(
-    node: cst.BaseExpression, place: int, scope: Scope, source: Source, depth: int
+    node: cst.BaseExpression, location: int, scope: Scope, source: Source, depth: int
 ) -> list[Span | None]:
     """Return the axes of one expression of ``nl.mgrid[...]``."""
     if isinstance(node, cst.Name):
         value = scope.value_of(node.value)
         if value is None or depth > MAX_NAMES_FOLLOWED:
             return []
-        return _grid_axis(value, place, scope, source, depth + 1)
+        return _grid_axis(value, location, scope, source, depth + 1)
     if not isinstance(node, cst.Subscript) or not dotted_name(node.value).endswith("mgrid"):
         return []
     keys = [element.slice for element in node.slice]
-    if place >= len(keys):
+    if location >= len(keys):
         return []
-    key = keys[place]
+    key = keys[location]
     if not isinstance(key, cst.Slice) or key.upper is None:
         return []
     start = "0" if key.lower is None else text_of(key.lower)
     step = "1" if key.step is None else text_of(key.step)
     span = Span(start, text_of(key.upper), step)
-    return [span if axis == place else Span("0", "1") for axis in range(len(keys))]
+    return [span if axis == location else Span("0", "1") for axis in range(len(keys))]
 
 
 def _joined(left: list[Span | None], right: list[Span | None]) -> list[Span | None]:

@@ -121,7 +121,9 @@ def _divided(
 ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement], list[cst.BaseStatement]]:
     """Return the statements before the programs, those of a program, and those after them."""
     names = {_index_name(axis) for axis in range(rank)}
-    first = next((place for place, line in enumerate(lines) if _names_in(line) & names), len(lines))
+    first = next(
+        (location for location, line in enumerate(lines) if _names_in(line) & names), len(lines)
+    )
     before, programs = lines[:first], lines[first:]
     after: list[cst.BaseStatement] = []
     if programs and _is_return(programs[-1]):

@@ -106,15 +106,15 @@ def with_imports(module: cst.Module, context: Context) -> cst.Module:
     present = {text_of(line).strip().rpartition("\n")[2] for line in module.body}
     missing = sorted(context.imports - present)
     body = list(module.body)
-    place = 0
+    location = 0
     for number, line in enumerate(body):
         if isinstance(line, cst.SimpleStatementLine) and isinstance(
             line.body[0], (cst.Import, cst.ImportFrom)
         ):
-            place = number + 1
+            location = number + 1
             if "nki" in text_of(line):
                 break
-    body[place:place] = [cst.parse_statement(text) for text in missing]
+    body[location:location] = [cst.parse_statement(text) for text in missing]
     return module.with_changes(body=body)
 
 

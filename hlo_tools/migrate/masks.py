@@ -109,8 +109,8 @@ def difference_steps(
     steps: dict[int, int] = {}
     for side, sign in ((left, 1), (right, -1)):
         fact = context.index(side)
-        for place, step in enumerate(() if fact is None else fact.steps):
-            axis = place - len(fact.steps) if fact is not None else 0
+        for location, step in enumerate(() if fact is None else fact.steps):
+            axis = location - len(fact.steps) if fact is not None else 0
             steps[axis] = steps.get(axis, 0) + sign * step
     return steps
 

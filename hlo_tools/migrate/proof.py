@@ -138,13 +138,13 @@ def _difference(mode: str, old: Sequence[Value], new: Sequence[Value]) -> str:
     """Return what differs between results, "" for the same bits."""
     if len(old) != len(new):
         return f"{mode}: {len(old)} results before and {len(new)} now"
-    for place, (left, right) in enumerate(zip(old, new, strict=True)):
+    for location, (left, right) in enumerate(zip(old, new, strict=True)):
         before, now = (f"{array.dtype}{list(array.shape)}" for array in (left, right))
         if before != now:
-            return f"{mode}: result {place} was {before} and is {now}"
+            return f"{mode}: result {location} was {before} and is {now}"
         if left.tobytes() != right.tobytes():
             wide = [np.asarray(array, np.float64) for array in (left, right)]
             count = int(np.sum(~((wide[0] == wide[1]) | (np.isnan(wide[0]) & np.isnan(wide[1])))))
             gap = np.nanmax(np.abs(wide[0] - wide[1])) if count else 0.0
-            return f"{mode}: result {place} differs in {count} of {left.size} elements, by {gap:.3g} at most"
+            return f"{mode}: result {location} differs in {count} of {left.size} elements, by {gap:.3g} at most"
     return ""

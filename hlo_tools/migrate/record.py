@@ -119,24 +119,24 @@ class Recorder:
             (key, fact_of(value, session) or PlainFact(type(value).__name__))
             for key, value in passed.items()
         )
-        place = self.places[number]
+        location = self.places[number]
         try:
             result = called(*arguments, **kwargs)
         except Exception:
             if name in _WITHOUT_RESULT:  # a test may expect the error
                 self.facts.add_call(
-                    place,
+                    location,
                     CallFact(name, facts, tuple(passed)[: len(arguments)], PlainFact("NoneType")),
                 )
             raise
         fact = fact_of(result, session)
         if fact is not None:
-            self.facts.add_value(place, fact)
+            self.facts.add_value(location, fact)
         if name:
             boxes = _box_count(name, passed, result)
             positional = tuple(passed)[: len(arguments)]
             self.facts.add_call(
-                place,
+                location,
                 CallFact(name, facts, positional, fact or PlainFact(type(result).__name__),
                          boxes == 0, boxes > 1),
             )  # fmt: skip
@@ -332,12 +332,12 @@ def _bound(
     """Return the arguments by parameter, those by position first."""
     parameters = list(inspect.signature(called).parameters.values())
     passed: dict[str, Value] = {}
-    for place, value in enumerate(args):
-        is_listed = place >= len(parameters) or parameters[place].kind in (
+    for location, value in enumerate(args):
+        is_listed = location >= len(parameters) or parameters[location].kind in (
             inspect.Parameter.VAR_POSITIONAL,
             inspect.Parameter.KEYWORD_ONLY,
         )
-        passed[f"*{place}" if is_listed else parameters[place].name] = value
+        passed[f"*{location}" if is_listed else parameters[location].name] = value
     return passed | dict(kwargs)
 
 

@@ -201,14 +201,14 @@ class _Names(cst.CSTVisitor):
         if isinstance(target, cst.Name):
             self.scope.bind(target.value, value)
         elif isinstance(target, (cst.Tuple, cst.List)):
-            for place, entry in enumerate(target.elements):
-                self._bind(entry.value, _element(value, place))
+            for location, entry in enumerate(target.elements):
+                self._bind(entry.value, _element(value, location))
 
 
-def _element(value: cst.BaseExpression | None, place: int) -> cst.BaseExpression | None:
+def _element(value: cst.BaseExpression | None, location: int) -> cst.BaseExpression | None:
     """Return the expression of one element of an unpacked value: ``value[place]`` for a grid."""
     if isinstance(value, cst.Tuple):
-        return value.elements[place].value if place < len(value.elements) else None
+        return value.elements[location].value if location < len(value.elements) else None
     if isinstance(value, cst.Subscript) and dotted_name(value.value).endswith("mgrid"):
-        return cst.Subscript(value, [cst.SubscriptElement(cst.Index(cst.Integer(str(place))))])
+        return cst.Subscript(value, [cst.SubscriptElement(cst.Index(cst.Integer(str(location))))])
     return None

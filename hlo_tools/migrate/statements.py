@@ -167,8 +167,8 @@ def _copy(dst: Destination, value: cst.BaseExpression, context: Context) -> None
         if len(fact.shape) != len(dst.fact.shape) or fact.shape[0] != dst.fact.shape[0]:
             raise Unmigrated("NKI-M008", text_of(value), f"its shape {fact.shape} is not {dst.fact.shape}",
                              "give it the shape with reshape or nl.broadcast_to")  # fmt: skip
-        for axis, (have, want) in enumerate(zip(fact.shape, dst.fact.shape, strict=True)):
-            if have != want:
+        for axis, (have, expected) in enumerate(zip(fact.shape, dst.fact.shape, strict=True)):
+            if have != expected:
                 text = f"{text}.broadcast({axis}, {dst.text}.shape[{axis}])"
     function = "tensor_copy" if dst.fact.on_chip and fact.on_chip else "dma_copy"
     issue(f"{context.nisa}.{function}(dst={dst.text}, src={text})", context)
@@ -265,10 +265,10 @@ def _store(call: Call, context: Context) -> None:
 def _fitted(src: str, data: TileFact, fact: TileFact, dst: str, call: Call) -> str:
     """Return a stored tile in the shape of its destination."""
     if len(data.shape) == len(fact.shape) and not call.narrowing:
-        for axis, (have, want) in enumerate(zip(data.shape, fact.shape, strict=True)):
-            if have != want and have == 1 and axis:
+        for axis, (have, expected) in enumerate(zip(data.shape, fact.shape, strict=True)):
+            if have != expected and have == 1 and axis:
                 src = f"{src}.broadcast({axis}, {dst}.shape[{axis}])"
-            elif have != want:
+            elif have != expected:
                 break
         else:
             return src

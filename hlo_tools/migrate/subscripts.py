@@ -200,10 +200,10 @@ def _access(
         if index is None:
             continue
         inner = rank - missing  # axes of the index tuple; those of dimensions without a key follow
-        for place, text in enumerate(
+        for location, text in enumerate(
             reversed(axis_texts(key.value, context.scope, context.source))
         ):
-            axis = inner - 1 - place
+            axis = inner - 1 - location
             if axis >= 0 and text not in (None, "1") and texts[axis] is None:
                 texts[axis] = text
     extents: list[str] = []
@@ -304,10 +304,10 @@ def _needed(access: _Access, dim: int, axis: int) -> bool:
     """Return True if no later dimension can keep the axis."""
     fact = access.fact
     later_axes = [
-        place
+        location
         for entry in range(dim + 1, len(access.starts))
-        for place, step in enumerate(fact.forms[entry])
-        if step and fact.shape[place] > 1
+        for location, step in enumerate(fact.forms[entry])
+        if step and fact.shape[location] > 1
     ]
     is_next = not later_axes or later_axes[0] > axis
     constants = [entry for entry in range(dim + 1, len(access.starts))

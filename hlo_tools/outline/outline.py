@@ -428,8 +428,8 @@ class Outline:
         """The error that says where the module is damaged."""
         begin, end = self.range
         error = explain(memoryview(self.data)[begin:end], schema.HloModuleProto.DESCRIPTOR)
-        place = self.path or error.place
-        return type(error)(error.message, code=error.code, place=place, remedy=error.remedy)
+        location = self.path or error.place
+        return type(error)(error.message, code=error.code, place=location, remedy=error.remedy)
 
     # Reading
 

@@ -118,12 +118,12 @@ def peak_bytes(computation: Computation) -> int:
     """Most bytes of results in use at one time, in the present order, parameters left out."""
     views = computation.instructions
     left = {view: len(view.users) + view.is_root for view in views}
-    used = most = 0
+    used = maximum = 0
     for view in views:
         used += 0 if view.opcode == "parameter" else view.shape.byte_size
-        most = max(most, used)
+        maximum = max(maximum, used)
         for operand in set(view.operands):
             left[operand] -= 1
             if left[operand] == 0 and operand.opcode != "parameter":
                 used -= operand.shape.byte_size
-    return most
+    return maximum

@@ -44,7 +44,9 @@ def inline_calls(
     return bool(calls)
 
 
-def _calls_to_inline(module: Module, limit: int, composites: bool, most: int) -> list[Instruction]:
+def _calls_to_inline(
+    module: Module, limit: int, composites: bool, maximum: int
+) -> list[Instruction]:
     """The calls that :func:`inline_calls` inlines, in order; nothing is changed yet."""
     calls: list[Instruction] = []
     sizes: dict[int, int] = {}  # instructions of each computation once its calls are inlined
@@ -61,9 +63,9 @@ def _calls_to_inline(module: Module, limit: int, composites: bool, most: int) ->
             inlined_count += size
             sizes[computation.id] += size - len(target.parameters) - 1
             calls.append(view)
-            if inlined_count > most:
+            if inlined_count > maximum:
                 raise HloError(
-                    f"inlining makes more than {counted(most, 'instruction')}",
+                    f"inlining makes more than {counted(maximum, 'instruction')}",
                     code="HLO-INLINE-LIMIT", place=view.name,
                     remedy="inline small computations only: limit=N; or allow more: most=N",
                 )  # fmt: skip

@@ -27,8 +27,8 @@ def trip_count(view: Instruction) -> int | None:
     compared = loop.comparison()
     if compared is None:
         return None
-    place, direction, limit = compared
-    start, step = loop.start(place), loop.step(place)
+    location, direction, limit = compared
+    start, step = loop.start(location), loop.step(location)
     if start is None or step is None:
         return None
     count = _iterations(int(start), int(limit), step, direction)
@@ -56,15 +56,15 @@ class _Loop:
             (first, second, direction),
             (second, first, _MIRRORED.get(direction)),
         ):
-            place = _place(counter)
+            location = _place(counter)
             limit = self._invariant(bound)
             if (
-                place is not None
+                location is not None
                 and limit is not None
                 and relation
-                and self.step(place) is not None
+                and self.step(location) is not None
             ):
-                return place, relation, limit
+                return location, relation, limit
         return None
 
     def start(self, position: int) -> Integer | None:
@@ -97,13 +97,13 @@ class _Loop:
     def _invariant(self, view: Instruction) -> Integer | None:
         """Return the value of a constant, or of a loop state that the body preserves."""
         constant_value = _integer(view)
-        place = _place(view)
-        if constant_value is not None or place is None or place < 0:
+        location = _place(view)
+        if constant_value is not None or location is None or location < 0:
             return constant_value
-        passed_on = self._result(self.view.called_computations[0].root, place)
-        if passed_on is None or _place(passed_on) != place:
+        passed_on = self._result(self.view.called_computations[0].root, location)
+        if passed_on is None or _place(passed_on) != location:
             return None
-        return self.start(place)
+        return self.start(location)
 
 
 def _integer(view: Instruction) -> Integer | None:

@@ -95,8 +95,8 @@ def _answers(view: Instruction, query: Query, grep: re.Pattern[str]) -> bool:
         return False
     if query.shape and not _has_shape(view, query.shape):
         return False
-    place = query.source
-    if place is not None and not any(place.holds(f.file, f.line) for f in view.stack):
+    location = query.source
+    if location is not None and not any(location.holds(f.file, f.line) for f in view.stack):
         return False
     return not query.grep or grep.search(_line(view)) is not None
 

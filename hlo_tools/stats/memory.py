@@ -245,7 +245,7 @@ class _Analysis:
             result_bytes = sum(b.size for b in call.results if b in counted_buffers)
             argument_bytes = sum(buffer.size for buffer in handed)
             alive = int(steps[call.step])
-            most = max((usage.peak for usage in called), default=0)
+            maximum = max((usage.peak for usage in called), default=0)
             held_bytes, alone = (
                 alive - result_bytes - argument_bytes,
                 alive - min(result_bytes, argument_bytes),
@@ -253,7 +253,7 @@ class _Analysis:
             inner[call.step] = _Inner(
                 {b for b in call.results if b in counted_buffers}, handed, held_bytes, alone, called
             )
-            steps[call.step] = max(alone, held_bytes + most)
+            steps[call.step] = max(alone, held_bytes + maximum)
         return _Usage(layout, counted, steps, inner)
 
     def _inside(self, call: Call, counted_buffers: set[Buffer]) -> tuple[list[_Usage], set[Buffer]]:
@@ -328,12 +328,12 @@ def _alive_at_peak(usage: _Usage) -> list[Buffer]:
         counted_buffers = set(usage.counted)
         alive = [b for b in usage.counted if _first_step(b, counted_buffers) <= step <= b.end]
         inner = usage.inner.get(step, _NOTHING)
-        most = max(inner.called, key=lambda usage: usage.peak, default=None)
+        maximum = max(inner.called, key=lambda usage: usage.peak, default=None)
         gone = min(
             inner.results, inner.arguments, key=lambda candidates: sum(b.size for b in candidates)
         )
-        if most is not None and inner.held_bytes + most.peak == usage.peak:
-            gone, pending = inner.results | inner.arguments, most
+        if maximum is not None and inner.held_bytes + maximum.peak == usage.peak:
+            gone, pending = inner.results | inner.arguments, maximum
         alive = [buffer for buffer in alive if buffer not in gone]
         buffers += alive
     return buffers
@@ -367,7 +367,7 @@ def _steps(usage: _Usage, base: int) -> Iterator[tuple[Step, list[tuple[_Usage, 
         yield step, [(inner_usage, base + inner.held_bytes) for inner_usage in inner.called]
 
 
-def _owner(buffer: Buffer, places: Places, results: set[Buffer]) -> Owner:
+def _owner(buffer: Buffer, locations: Places, results: set[Buffer]) -> Owner:
     view = buffer.owner
     kind = "result" if buffer in results else buffer.kind
     if kind == "parameter":
@@ -375,7 +375,7 @@ def _owner(buffer: Buffer, places: Places, results: set[Buffer]) -> Owner:
     leaf = next(leaf for index, leaf in view.shape.leaves() if index == buffer.index)
     return Owner(
         view.name, buffer.index, view.computation.name, view.opcode, str(leaf), buffer.size, kind,
-        places.source(view), places.scope(view),
+        locations.source(view), locations.scope(view),
     )  # fmt: skip
 
 

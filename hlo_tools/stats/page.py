@@ -91,9 +91,9 @@ def _over_time(memory: Memory) -> str:
     width, top = (_WIDTH - _LEFT) / len(columns), max(memory.peak, 1)
     bars: list[str] = []
     for number, column in enumerate(columns):
-        most = max(column, key=lambda step: step.bytes)
-        height = (_HEIGHT - _BOTTOM - 10) * most.bytes / top
-        title = f"%{most.instruction} in %{most.computation}: {bytes_text(most.bytes)}"
+        maximum = max(column, key=lambda step: step.bytes)
+        height = (_HEIGHT - _BOTTOM - 10) * maximum.bytes / top
+        title = f"%{maximum.instruction} in %{maximum.computation}: {bytes_text(maximum.bytes)}"
         bars.append(
             f"<rect class=area x={_LEFT + number * width:.2f} y={_HEIGHT - _BOTTOM - height:.1f} "
             f"width={width + 0.05:.2f} height={height:.1f}><title>{escape(title)}</title></rect>"

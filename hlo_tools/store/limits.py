@@ -142,8 +142,8 @@ def verify(place: Place, *, remove: bool = False) -> list[Fault]:
     return faults
 
 
-def _fault_of(place: Place, item: Item, sizes: Mapping[str, int]) -> str:
-    content = place.read(item.name, RECORD_LIMIT)
+def _fault_of(location: Place, item: Item, sizes: Mapping[str, int]) -> str:
+    content = location.read(item.name, RECORD_LIMIT)
     if content is None:
         return ""
     files = parse_record(content)

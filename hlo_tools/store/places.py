@@ -90,8 +90,8 @@ class Folder:
 
     def read(self, name: str, size: int | None = None) -> bytes | None:
         try:
-            most = MAX_RESULT_BYTES if size is None else size
-            return read_plain(self._root / name, most, truncate=size is not None)
+            maximum = MAX_RESULT_BYTES if size is None else size
+            return read_plain(self._root / name, maximum, truncate=size is not None)
         except FileNotFoundError:
             return None
 

@@ -149,9 +149,9 @@ def copied(data: Any, begin: Array, size: Array) -> Array:
         repeats = times[batch]
         before = np.cumsum(repeats) - repeats
         # Places in the target: the range's start, then 32 bytes further each time.
-        place = np.arange(0, int(repeats.sum()) * width, width)
-        place += np.repeat(start[batch] - before * width, repeats)
-        target[place] = source[place + np.repeat(begin[batch] - start[batch], repeats)]
+        location = np.arange(0, int(repeats.sum()) * width, width)
+        location += np.repeat(start[batch] - before * width, repeats)
+        target[location] = source[location + np.repeat(begin[batch] - start[batch], repeats)]
     for to, start_piece, length in zip(
         *(c[cut].tolist() for c in (start, begin, size)), strict=True
     ):

@@ -381,8 +381,8 @@ class _ById:
         self.places = dict(zip(ids, range(len(ids)), strict=True))
 
     def get(self, number: int) -> Message | None:
-        place = self.places.get(number)
-        return None if place is None else self.rows[place]
+        location = self.places.get(number)
+        return None if location is None else self.rows[location]
 
     def __getitem__(self, number: int) -> Message:
         return self.rows[self.places[number]]

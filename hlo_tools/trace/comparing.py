@@ -54,11 +54,11 @@ def compare_number(ufunc: np.ufunc, inputs: tuple[Operand, Operand]) -> Node | N
     Raises:
         TypeError: NumPy's own, when there is no such comparison.
     """
-    place = 1 if isinstance(inputs[0], TracedArray) else 0
-    array, value = inputs[1 - place], inputs[place]
+    location = 1 if isinstance(inputs[0], TracedArray) else 0
+    array, value = inputs[1 - location], inputs[location]
     if isinstance(value, TracedArray) or np.ndim(value):
         return None
-    number = _wide_number(ufunc, array, value, (kind_of(inputs[0]), kind_of(inputs[1])), place)
+    number = _wide_number(ufunc, array, value, (kind_of(inputs[0]), kind_of(inputs[1])), location)
     if number is None:
         return None
     if isinstance(number, complex):
@@ -69,7 +69,7 @@ def compare_number(ufunc: np.ufunc, inputs: tuple[Operand, Operand]) -> Node | N
         if array.dtype.kind == "c" or number.imag or number != number:
             return _certain(array, ufunc is np.not_equal)
         number = number.real
-    return _compared(_SWAPPED.get(ufunc, ufunc) if place == 0 else ufunc, array, number)
+    return _compared(_SWAPPED.get(ufunc, ufunc) if location == 0 else ufunc, array, number)
 
 
 def _wide_number(

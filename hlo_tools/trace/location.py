@@ -57,8 +57,8 @@ def line_of(traceback: TracebackType | None) -> tuple[str, int] | None:
 
 
 def _raises(traceback: TracebackType) -> bool:
-    code, place = traceback.tb_frame.f_code.co_code, traceback.tb_lasti
-    return 0 <= place < len(code) and code[place] == dis.opmap["RAISE_VARARGS"]
+    code, location = traceback.tb_frame.f_code.co_code, traceback.tb_lasti
+    return 0 <= location < len(code) and code[location] == dis.opmap["RAISE_VARARGS"]
 
 
 def calls_of_functions() -> int:

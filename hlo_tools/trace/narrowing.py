@@ -145,8 +145,8 @@ def _tell(graph: Graph, what: str, wide: DType) -> None:
         f"{what} has dtype {wide} in NumPy, which NeuronCores do not have; it is traced as "
         f"{narrow(wide)} (told once a function)"
     )
-    place = user_line()
-    if place is None:
+    location = user_line()
+    if location is None:
         warnings.warn(message, stacklevel=3)
     else:
-        warnings.warn_explicit(message, UserWarning, *place)
+        warnings.warn_explicit(message, UserWarning, *location)

@@ -86,12 +86,12 @@ def spread_of(sharding: OpSharding, dimensions: Sequence[int], *, of_part: bool 
         sizes = list(dimensions)
         global_dimensions = [size * count for size, count in zip(dimensions, parts, strict=True)]
     tiles: list[Tile] = []
-    for place in np.ndindex(*parts):
+    for location in np.ndindex(*parts):
         ranges = tuple(
             (min(tile * size, limit), min((tile + 1) * size, limit))
-            for tile, size, limit in zip(place, sizes, global_dimensions, strict=True)
+            for tile, size, limit in zip(location, sizes, global_dimensions, strict=True)
         )
-        tiles.append(Tile(place, ranges, tuple(grid[place].reshape(-1).tolist())))
+        tiles.append(Tile(location, ranges, tuple(grid[location].reshape(-1).tolist())))
     return Spread("tiled", tuple(parts), tuple(tiles))
 
 

@@ -187,9 +187,9 @@ def _origin(inst: Message, body: Body) -> Iterator[Finding]:
         yield body.finding("HLO-V043", f"its origin has other parts than {of(inst.shape)}", inst)
 
 
-def _places(kind: Type, place: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+def _places(kind: Type, location: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
     if not isinstance(kind, TupleType):
-        yield place
+        yield location
         return
     for number, element in enumerate(kind.parts):
-        yield from _places(element, (*place, number))
+        yield from _places(element, (*location, number))

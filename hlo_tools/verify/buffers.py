@@ -33,13 +33,13 @@ def check_buffers(index: Index) -> Iterator[Finding]:
         yield from _Checker(index, body, positions).findings()
 
 
-def _buffers(shape: Message, place: Place = ()) -> Iterator[Place]:
+def _buffers(shape: Message, location: Place = ()) -> Iterator[Place]:
     """Yield the indices of buffers in a shape."""
     if shape.element_type == _BUFFER:
-        yield place
+        yield location
     elif shape.element_type == _TUPLE:
         for number, element_shape in enumerate(shape.tuple_shapes):
-            yield from _buffers(element_shape, (*place, number))
+            yield from _buffers(element_shape, (*location, number))
 
 
 class _Checker:
@@ -93,16 +93,16 @@ class _Checker:
     # -- writers ------------------------------------------------------------------------------
 
     def _one_writer(
-        self, inst: Message, places: Iterable[Place] | None = None
+        self, inst: Message, locations: Iterable[Place] | None = None
     ) -> Iterator[Finding]:
-        for position in self.buffers[inst.id] if places is None else places:
+        for position in self.buffers[inst.id] if locations is None else locations:
             count = self._writers(inst, position)
             if count > 1:
                 yield self._finding(f"its buffer {_written(position)} has {count} writers", inst)
 
-    def _writers(self, inst: Message, place: Place) -> int:
+    def _writers(self, inst: Message, location: Place) -> int:
         """Uses that write the buffer at a place of a result; tuples are looked through."""
-        count, pending = 0, [(inst, place)]
+        count, pending = 0, [(inst, location)]
         while pending:
             row, index = pending.pop()
             for user in self.body.users(row):
@@ -161,16 +161,17 @@ class _Checker:
         uses = Counter((row.operand_index, tuple(row.operand_shape_index)) for row in aliases)
         returned = Counter(tuple(row.output_shape_index) for row in aliases)
         for number, operand in enumerate(self.body.operands(inst)):
-            for place in self.buffers[operand.id]:
-                if uses[number, place] != 1:
+            for location in self.buffers[operand.id]:
+                if uses[number, location] != 1:
                     yield self._finding(
-                        f"the buffer {_written(place)} of operand {number} is returned "
-                        f"{uses[number, place]} times", inst,
+                        f"the buffer {_written(location)} of operand {number} is returned "
+                        f"{uses[number, location]} times", inst,
                     )  # fmt: skip
-        for place in self.buffers[inst.id]:
-            if returned[place] != 1:
+        for location in self.buffers[inst.id]:
+            if returned[location] != 1:
                 yield self._finding(
-                    f"the buffer {_written(place)} comes from {returned[place]} operands", inst
+                    f"the buffer {_written(location)} comes from {returned[location]} operands",
+                    inst,
                 )
         yield from self._one_writer(inst)
 
@@ -179,5 +180,5 @@ def _is_no_array(inst: Message) -> bool:
     return inst.shape.element_type in (_BUFFER, _TUPLE)
 
 
-def _written(place: Place) -> str:
-    return f"{{{', '.join(map(str, place))}}}"
+def _written(location: Place) -> str:
+    return f"{{{', '.join(map(str, location))}}}"

@@ -295,8 +295,8 @@ def _aliased(index: Index, inst: Message, body: Body) -> Iterator[Pair]:
         yield operand, output, frozenset({"memory_space"}) if scalar else _NOTHING
 
 
-def _part(shape: Message, place: list[int]) -> Message | None:
-    for index in place:
+def _part(shape: Message, location: list[int]) -> Message | None:
+    for index in location:
         if index >= len(shape.tuple_shapes):
             return None
         shape = shape.tuple_shapes[index]

@@ -224,12 +224,12 @@ def _ragged_all_to_all(call: Call) -> None:
 @_check("collective-permute collective-permute-start")
 def _permute(call: Call) -> None:
     in_place = len(call.operands) == 4 and isinstance(call.operands[2], TupleType)
-    most = _slices(call) if in_place else 1
+    maximum = _slices(call) if in_place else 1
     pairs = [(pair.source, pair.target) for pair in call.row.source_target_pairs]
     for what, devices in zip(("source", "target"), zip(*pairs, strict=True), strict=False):
         for device, count in Counter(devices).items():
-            often = "once" if most == 1 else counted(most, "time")
-            call.check(count <= most, f"has device {device} as {what} more than {often}")
+            often = "once" if maximum == 1 else counted(maximum, "time")
+            call.check(count <= maximum, f"has device {device} as {what} more than {often}")
     sources: list[Type] = [call.operand(1)] if in_place else list(call.operands)
     if call.row.opcode == "collective-permute":
         _states(call, call.one_or_tuple(sources))

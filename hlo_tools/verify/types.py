@@ -228,8 +228,8 @@ class _Checker:
         if opcode.arity is not None and count != opcode.arity:
             expected = counted(opcode.arity, "operand")
             return [("HLO-V012", f"{name} takes {expected}, not {count}")]
-        fewest, most = _CALLED.get(name, (0, 0))
-        if len(called) < fewest or (most is not None and len(called) > most):
+        fewest, maximum = _CALLED.get(name, (0, 0))
+        if len(called) < fewest or (maximum is not None and len(called) > maximum):
             return [("HLO-V023", f"{name} calls {counted(len(called), 'computation')}")]
         problems: list[Problem] = []
         metadata = inst.metadata

@@ -259,10 +259,10 @@ def largest_difference(expected: Array, result: Array) -> tuple[float, tuple[int
     with np.errstate(invalid="ignore"):
         distance = np.where(is_same, 0.0, np.abs(right - left))
     distance = np.where(np.isnan(distance), np.inf, distance)
-    place = np.unravel_index(int(distance.argmax()), distance.shape)
+    location = np.unravel_index(int(distance.argmax()), distance.shape)
     finite = np.abs(right[np.isfinite(right)])
     scale = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
-    return float(distance[place]) / scale, tuple(int(axis) for axis in place)
+    return float(distance[location]) / scale, tuple(int(axis) for axis in location)
 
 
 def _plain(value: object) -> float | str:

@@ -108,8 +108,8 @@ def _memory(rows: list[dict[str, Any]]) -> None:
 
 
 def _opcodes(counts: dict[str, int]) -> str:
-    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{count} {name}" for name, count in most)
+    maximum = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count} {name}" for name, count in maximum)
 
 
 def _bytes(count: int) -> str:

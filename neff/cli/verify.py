@@ -58,8 +58,10 @@ def _provenance(file: Path, source: Path | None) -> Iterator[dict[str, str]]:
             place=str(source),
             remedy="name the folder of one module",
         )
-    for place, message in mismatches(file, sources[0]):
-        yield _row("NEFF-PROVENANCE", place, message, _AGAIN if source is None else _OTHER_INPUTS)
+    for location, message in mismatches(file, sources[0]):
+        yield _row(
+            "NEFF-PROVENANCE", location, message, _AGAIN if source is None else _OTHER_INPUTS
+        )
 
 
 def findings(file: Path) -> list[dict[str, str]]:

@@ -153,5 +153,5 @@ def _print_kernel(kernel: KernelRun) -> None:
     ]
     console.table(("µs", "waits", "line", ""), rows)
     for finding in kernel.findings:
-        place = f"{finding['file']}:{finding['line']}" if finding.get("file") else ""
-        console.line(f"finding[{finding['code']}] {place}: {finding['message']}")
+        location = f"{finding['file']}:{finding['line']}" if finding.get("file") else ""
+        console.line(f"finding[{finding['code']}] {location}: {finding['message']}")

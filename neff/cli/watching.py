@@ -116,8 +116,8 @@ def observed(script: Script) -> Run:
     return run
 
 
-def _error(code: str, message: str, place: str, remedy: str = "") -> dict[str, str]:
-    return {"code": code, "message": message, "place": place, "remedy": remedy}
+def _error(code: str, message: str, location: str, remedy: str = "") -> dict[str, str]:
+    return {"code": code, "message": message, "place": location, "remedy": remedy}
 
 
 def _place(error: Exception, file: str) -> str:
@@ -197,8 +197,8 @@ def _name(kernel: Kernel, arrays: list[object]) -> str:
     return f"{kernel.func.__name__}({shapes})"
 
 
-def _text(place: str) -> str:
-    file, _, number = place.rpartition(":")
+def _text(location: str) -> str:
+    file, _, number = location.rpartition(":")
     path = Path(file)
     if not number.isdigit() or not path.is_file():
         return ""

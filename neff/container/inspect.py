@@ -158,14 +158,14 @@ def _graphs(package: Package) -> list[Row]:
         listed: object = document.get("graphs") if is_object(document) else None
         for row in listed if is_list(listed) else ():
             graph = row if is_object(row) else Row()
-            place, label = graph.get("definition"), graph.get("name")
-            if not isinstance(place, str) or not isinstance(label, str):
+            location, label = graph.get("definition"), graph.get("name")
+            if not isinstance(location, str) or not isinstance(label, str):
                 raise NeffFileError(
                     "a graph without name or definition",
                     code="NEFF-DEFINITION",
                     place=f"{package.place}: {name}",
                 )
-            graphs.append({"name": label, "definition": place})
+            graphs.append({"name": label, "definition": location})
     return graphs
 
 

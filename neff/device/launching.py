@@ -146,5 +146,5 @@ def _run_with_others(
             )
         return runnable.run([row for _, row in parts], keep, loaded.devices)
 
-    place, size = loaded.devices.index(device), len(loaded.devices)
-    return host.rendezvous.meet(executable.options.device_ids, place, size, (digest, row), work)
+    location, size = loaded.devices.index(device), len(loaded.devices)
+    return host.rendezvous.meet(executable.options.device_ids, location, size, (digest, row), work)

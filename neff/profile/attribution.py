@@ -89,8 +89,8 @@ def grouped(cells: Cells, grouping: str) -> list[Share]:
         name = name_of(*key)
         _add_to(shares.setdefault(name, Share(name)), cell)
         frames = key[0].frames if grouping == "line" else ()
-        for place in dict.fromkeys((name, *frames)):
-            share = shares.setdefault(place, Share(place))
+        for location in dict.fromkeys((name, *frames)):
+            share = shares.setdefault(location, Share(location))
             share.cumulative_ns += cell.self_ns
             share.cumulative_path_ns += cell.path_ns
     return sorted(shares.values(), key=_rank)

@@ -156,22 +156,22 @@ def check_budget(program: Program, profile: Profile, budget: Budget) -> list[Che
 def _latencies(profile: Profile, budget: Budget) -> Iterator[Check]:
     total = profile.estimate.total.value
     lines = by(profile, "line")
-    place = max(lines, key=lambda line: line.path_ns).name if lines else ""
+    location = max(lines, key=lambda line: line.path_ns).name if lines else ""
     if budget.latency_ns is not None:
         limit = budget.latency_ns
-        yield Check("latency", total / 1e3, limit / 1e3, "µs", total <= limit, place)
+        yield Check("latency", total / 1e3, limit / 1e3, "µs", total <= limit, location)
     if budget.baseline_ns is not None:
         limit = budget.baseline_ns * (1 + budget.tolerance)
         yield Check(
-            "baseline", total / 1e3, limit / 1e3, "µs", total <= limit + _ROUNDING_NS, place
+            "baseline", total / 1e3, limit / 1e3, "µs", total <= limit + _ROUNDING_NS, location
         )
 
 
 def _memory(program: Program, budget: Budget) -> Iterator[Check]:
     if budget.sbuf_bytes is not None:
-        peak, place = sbuf_peak(program)
+        peak, location = sbuf_peak(program)
         used = peak * target_of(program.target).partitions
-        yield Check("sbuf", used, budget.sbuf_bytes, "B", used <= budget.sbuf_bytes, place)
+        yield Check("sbuf", used, budget.sbuf_bytes, "B", used <= budget.sbuf_bytes, location)
     if budget.hbm_bytes is not None:
         used = program.scratch_bytes * len(program.subgraphs) + sum(
             variable.nbytes
@@ -183,7 +183,7 @@ def _memory(program: Program, budget: Budget) -> Iterator[Check]:
 
 def sbuf_peak(program: Program) -> tuple[int, str]:
     """Bytes of a partition up to the highest address in SBUF; the line that uses it first."""
-    highest, place = 0, ""
+    highest, location = 0, ""
     for graph in program.subgraphs:
         for steps in graph.engines.values():
             for step in _steps(steps):
@@ -193,8 +193,8 @@ def sbuf_peak(program: Program) -> tuple[int, str]:
                     address = value.tensor.address
                     end = (address[1] if address else 0) + value.tensor.free_bytes
                     if end > highest:
-                        highest, place = end, str(step.instruction.location or "")
-    return highest, place
+                        highest, location = end, str(step.instruction.location or "")
+    return highest, location
 
 
 def _steps(steps: list[EngineStep]) -> Iterator[Step]:

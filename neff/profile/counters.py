@@ -107,8 +107,10 @@ def _busy(columns: EventArrays, is_event: NDArray[np.bool_], width: float) -> Fl
     until = np.where(windows == _WINDOW_COUNT, end, np.minimum(end, (windows + 1) * width))
     busy_ns, orders = until - start, np.arange(len(start))
     later_windows: list[tuple[int, int, float]] = []
-    for place in np.flatnonzero((until < end) & (until > start)).tolist():
-        later_windows += _later_windows(place, int(windows[place]), float(end[place]), width)
+    for location in np.flatnonzero((until < end) & (until > start)).tolist():
+        later_windows += _later_windows(
+            location, int(windows[location]), float(end[location]), width
+        )
     if later_windows:
         positions, numbers, lengths = zip(*later_windows, strict=True)
         order = np.argsort(np.concatenate([orders, np.array(positions)]), kind="stable")

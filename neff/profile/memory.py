@@ -110,13 +110,13 @@ def _core_holdings(profile: Profile, core: int) -> Iterator[Holding]:
                 span[0] = start
             if end > span[1]:
                 span[1] = end
-    for key, (tensor, place) in tensors.items():
+    for key, (tensor, location) in tensors.items():
         first, address = key[1]
         lanes = tensor.shape[0] if tensor.shape else 1
         start, end = spans[key]
         yield Holding(
             core, tensor.buffer.value, tensor.name, tensor.shape, tensor.dtype.name, first, lanes,
-            address, tensor.free_bytes, start, end, place,
+            address, tensor.free_bytes, start, end, location,
         )  # fmt: skip
 
 

@@ -62,10 +62,10 @@ def _kernels(profile: Profile, glob: str, limit: float) -> Iterator[Check]:
     for share in by(profile, "kernel"):
         label, _, function = share.name.partition(" ")
         if function and fnmatchcase(function, glob):
-            place = _costliest(profile, share.name)
+            location = _costliest(profile, share.name)
             name = f"latency of {function} ({label})"
             is_kept = share.path_ns <= limit
-            yield Check(name, share.path_ns / 1e3, limit / 1e3, "µs", is_kept, place)
+            yield Check(name, share.path_ns / 1e3, limit / 1e3, "µs", is_kept, location)
 
 
 def _costliest(profile: Profile, kernel: str) -> str:

@@ -63,7 +63,7 @@ class CostReport(_Report):
         """The same as JSON values, marked as estimated."""
         rows = [
             {
-                "line": place,
+                "line": location,
                 "engine": lane,
                 "opcode": opcode,
                 "count": share.events,
@@ -71,7 +71,7 @@ class CostReport(_Report):
                 "bytes": share.nbytes,
                 "flops": share.flops,
             }
-            for (place, lane, opcode), share in by_line_and_opcode(
+            for (location, lane, opcode), share in by_line_and_opcode(
                 Analysis(self.profile).cells
             ).items()
         ]

@@ -154,9 +154,9 @@ def _add_busy(rows: list[RooflineRow], columns: EventArrays, row_of: Ints) -> No
     keys = row_of[computes] * len(columns.lanes) + columns.lane[computes]
     keys, first, groups = np.unique(keys, return_index=True, return_inverse=True)
     busy = np.bincount(groups, (columns.self_ns * columns.turns)[computes], len(keys))
-    for place in whole(np.argsort(first)):
-        row, lane = divmod(int(keys[place]), len(columns.lanes))
-        rows[row].busy_ns[columns.lanes[lane]] = float(busy[place])
+    for location in whole(np.argsort(first)):
+        row, lane = divmod(int(keys[location]), len(columns.lanes))
+        rows[row].busy_ns[columns.lanes[lane]] = float(busy[location])
     for row, busy_ns in _occupied(columns, is_queue, row_of):
         rows[row].busy_ns["DMA"] = busy_ns
     for row, active_ns in _occupied(columns, is_work, row_of):

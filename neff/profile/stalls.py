@@ -151,9 +151,9 @@ def _waiting(gaps: Gaps, lanes: Ints, iterations: Floats) -> dict[int, dict[str,
     keys, first, groups = np.unique(keys, return_index=True, return_inverse=True)
     wait_ns = np.bincount(groups, (gaps.waiting_ns * iterations)[waits], len(keys))
     by_lane: dict[int, dict[str, float]] = {}
-    for place in np.argsort(first).tolist():
-        lane, reason = divmod(int(keys[place]), len(gaps.names))
-        by_lane.setdefault(lane, {})[gaps.names[reason]] = float(wait_ns[place])
+    for location in np.argsort(first).tolist():
+        lane, reason = divmod(int(keys[location]), len(gaps.names))
+        by_lane.setdefault(lane, {})[gaps.names[reason]] = float(wait_ns[location])
     return by_lane
 
 

@@ -92,10 +92,10 @@ def cost_table(profile: Profile) -> Table:
     """Return the engine time of each line's instructions, equal ones in one row."""
     texts = [
         (
-            place, lane, opcode, f"{row.events:,}", f"{row.self_ns / max(1, row.events):,.0f}",
+            location, lane, opcode, f"{row.events:,}", f"{row.self_ns / max(1, row.events):,.0f}",
             _us(row.self_ns), f"{row.nbytes:,}", f"{row.flops:,}",
         )
-        for (place, lane, opcode), row in by_line_and_opcode(Analysis(profile).cells).items()
+        for (location, lane, opcode), row in by_line_and_opcode(Analysis(profile).cells).items()
     ]  # fmt: skip
     columns = ("line", "engine", "opcode", "count", "ns each", "µs", "bytes", "FLOPs")
     return Table(columns, texts)

@@ -110,16 +110,16 @@ class _Checker:
             return
         self.checked.add(id(access))
         tensor = access.tensor
-        place = self.tensors.get(tensor.name)
-        if place is None:
-            place = self.tensors[tensor.name] = self.check_place(tensor, instruction)
-        elif place.tensor is not tensor and place.tensor != tensor:
+        location = self.tensors.get(tensor.name)
+        if location is None:
+            location = self.tensors[tensor.name] = self.check_place(tensor, instruction)
+        elif location.tensor is not tensor and location.tensor != tensor:
             raise self.fault("NEFF-NAME", f"two tensors are called {tensor.name!r}", instruction)
         if access.vector_offset is None and access.scalar_offset is None:
             size = access.element_type.itemsize
-            range_of = (place.lanes, place.nbytes, size, access.offset, access.pattern)
+            range_of = (location.lanes, location.nbytes, size, access.offset, access.pattern)
             if range_of not in self.inside:  # tiles of one kernel have few different ones
-                self.check_range(place, access, instruction)
+                self.check_range(location, access, instruction)
                 self.inside.add(range_of)
 
     def check_place(self, tensor: Tensor, instruction: Instruction) -> _Known:

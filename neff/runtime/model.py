@@ -59,18 +59,18 @@ def load(
             instruction leaves its tensor, or it needs more memory than the device has.
     """
     if isinstance(source, Program):
-        program, title, place = source, source.name, source.name
+        program, title, location = source, source.name, source.name
     else:
-        program, title, place = read(source), Path(source).stem, os.fspath(source)
-    model = LoadedModel(program, name or title, place, by_address=by_address)
+        program, title, location = read(source), Path(source).stem, os.fspath(source)
+    model = LoadedModel(program, name or title, location, by_address=by_address)
     if program.metadata.get(GRAPH_ONLY) is True:
         return model
     for gap in model.gaps:
         message = f"[NEFF-UNWRITTEN] model {model.name!r}: {gap.message}; {UNWRITTEN_REMEDY}"
-        warn_at(gap.location or SourceLocation(place, 0), message)
+        warn_at(gap.location or SourceLocation(location, 0), message)
     for warning in model.unwritten_reads:
         message = f"[NEFF-UNINITIALISED] model {model.name!r}: {warning.message}; {REMEDY}"
-        warn_at(warning.location or SourceLocation(place, 0), message)
+        warn_at(warning.location or SourceLocation(location, 0), message)
     return model
 
 

@@ -52,10 +52,10 @@ def _straight(body: Block) -> Block:
     return done + _sorted(run)
 
 
-def _copy(turn: Instruction) -> Instruction:
-    data: Access = turn.operands["data"]
-    operands = {"dst": turn.operands["dst"], "src": data._replace(pattern=data.pattern[::-1])}
-    return replace(turn, op="tensor_copy", engine=Engine.vector, operands=operands)
+def _copy(iteration: Instruction) -> Instruction:
+    data: Access = iteration.operands["data"]
+    operands = {"dst": iteration.operands["dst"], "src": data._replace(pattern=data.pattern[::-1])}
+    return replace(iteration, op="tensor_copy", engine=Engine.vector, operands=operands)
 
 
 def _fills(copy: Instruction) -> bool:

@@ -58,13 +58,13 @@ def path_segments(events: Sequence[Event], last: int, end: float, report: float)
         last: the event that ends last, at ``end``.
         report: time that may follow an event before the others of a loop start.
     """
-    index, until, turns = last, end, 0
+    index, until, iterations = last, end, 0
     while index >= 0:
         event = events[index]
-        if event.turns > 1 and event.turns != turns:
+        if event.turns > 1 and event.turns != iterations:
             # After a loop's last simulated iteration come the others, which `turns` counts already.
             until = min(until, event.end + report)
-        turns = event.turns
+        iterations = event.turns
         yield event, max(0.0, until - event.start) * event.turns
         until, index = min(until, event.start), event.after
 

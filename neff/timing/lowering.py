@@ -139,11 +139,11 @@ class Lowering:
             tensor, offset, pattern, scalar, vector, _, dtype, _ = value
             buffer = tensor.buffer
             # Members of enumerations and types are never freed, and their hashes are slow.
-            place = (tensor.address, offset) if buffer is _PSUM else None
+            location = (tensor.address, offset) if buffer is _PSUM else None
             if is_copy:
-                place = lanes_of(value)
+                location = lanes_of(value)
             key.append((
-                pattern, id(buffer), id(dtype or tensor.dtype), scalar is None, vector is None, place
+                pattern, id(buffer), id(dtype or tensor.dtype), scalar is None, vector is None, location
             ))  # fmt: skip
             if written is not None and name != "dst":
                 follows |= tensor.address == written.address and buffer is written.buffer

@@ -32,29 +32,29 @@ def _columns(nodes: Sequence[Node]) -> Node:
 
 
 def _gathered(
-    node: Node, places: Node, dims: Sequence[int], offset_dims: Sequence[int], shape: Shape
+    node: Node, locations: Node, dims: Sequence[int], offset_dims: Sequence[int], shape: Shape
 ) -> Node:
     sizes = tuple(1 if n in dims else size for n, size in enumerate(node.shape))
     numbers = {
         "offset_dims": list(offset_dims), "collapsed_slice_dims": list(dims),
-        "start_index_map": list(dims), "index_vector_dim": len(places.shape) - 1,
+        "start_index_map": list(dims), "index_vector_dim": len(locations.shape) - 1,
     }  # fmt: skip
     return node.graph.emit(
-        "gather", shape, node.dtype, (node, places), gather_dimension_numbers=numbers,
+        "gather", shape, node.dtype, (node, locations), gather_dimension_numbers=numbers,
         gather_slice_sizes=sizes,
     )  # fmt: skip
 
 
 def _scattered(
-    node: Node, places: Node, updates: Node, dims: Sequence[int], window_dims: Sequence[int],
+    node: Node, locations: Node, updates: Node, dims: Sequence[int], window_dims: Sequence[int],
     combine: str,
 ) -> Node:  # fmt: skip
     numbers = {
         "update_window_dims": list(window_dims), "inserted_window_dims": list(dims),
-        "scatter_dims_to_operand_dims": list(dims), "index_vector_dim": len(places.shape) - 1,
+        "scatter_dims_to_operand_dims": list(dims), "index_vector_dim": len(locations.shape) - 1,
     }  # fmt: skip
     return node.graph.emit(
-        "scatter", node.shape, node.dtype, (node, places, updates),
+        "scatter", node.shape, node.dtype, (node, locations, updates),
         scatter_dimension_numbers=numbers, apply=(combine, node.dtype),
     )  # fmt: skip
 

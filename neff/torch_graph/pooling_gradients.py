@@ -66,9 +66,9 @@ def _adaptive_average_pool(rank: int) -> Callable[..., Tensor]:
         for axis in range(x.dim() - rank, x.dim()):
             extent, count = x.shape[axis], gradient.shape[axis]
             numbers = torch.arange(count, device=x.device).unsqueeze(1)
-            places = torch.arange(extent, device=x.device)
+            locations = torch.arange(extent, device=x.device)
             starts, stops = numbers * extent // count, ((numbers + 1) * extent + count - 1) // count
-            shares = ((places >= starts) & (places < stops)) / (stops - starts).to(x.dtype)
+            shares = ((locations >= starts) & (locations < stops)) / (stops - starts).to(x.dtype)
             total = (total.movedim(axis, -1) @ shares).movedim(-1, axis)
         return total
 

@@ -72,16 +72,16 @@ def traced_graph(func: Callable[..., Tree], arguments: tuple[Tree, ...]) -> Trac
         NeffCompileError: see :func:`neff.torch_trace.trace`.
         TypeError: the function returns something that is no tensor.
     """
-    place = _definition(func)
+    location = _definition(func)
     with capture.suspended(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch_xla runs on PJRT_DEVICE=CPU")
         # Imports that the first run leads to may draw numbers, too.
         for _ in range(2):
             before = random_states()
-            graph = _traced(func, arguments, place)
+            graph = _traced(func, arguments, location)
             if random_states() == before:
                 return graph
-    raise refusals.random_draw("the function", place)
+    raise refusals.random_draw("the function", location)
 
 
 def _traced(func: Tree, arguments: tuple[Tree, ...], location: str) -> TracedGraph:

@@ -85,7 +85,7 @@ def _described(model: SavableModel) -> dict[str, object]:
         "name": model.model.program.name,
         "sources": [s if isinstance(s, int) else None for s in model.sources],
         "results": [[list(shape), _name_of(kind)] for shape, kind in graph.results],
-        "written": [[place.source, place.input] for place in graph.written],
+        "written": [[location.source, location.input] for location in graph.written],
         "names": list(graph.names),
         "result_structure": pytree.treespec_dumps(graph.structure),
         "structure": pytree.treespec_dumps(model.structure),

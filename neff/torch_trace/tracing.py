@@ -94,13 +94,15 @@ class TracedModel(torch.nn.Module):
             for name, (shape, kind) in zip(self.model.outputs, graph.results, strict=True)
         ]
         returned = len(results) - len(graph.written)
-        for place, value in zip(graph.written, results[returned:], strict=True):
-            source = self.sources[place.source] if place.source is not None else place.input
+        for location, value in zip(graph.written, results[returned:], strict=True):
+            source = (
+                self.sources[location.source] if location.source is not None else location.input
+            )
             if isinstance(source, int):
                 with torch.no_grad():
                     tensors[source].copy_(value)
             else:
-                self.sources[cast("int", place.source)] = value
+                self.sources[cast("int", location.source)] = value
         return pytree.tree_unflatten(results[:returned], graph.structure)
 
 

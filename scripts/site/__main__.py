@@ -33,8 +33,8 @@ def main(output: Path) -> int:
         pages = dict([*copied(), *api_pages(), *code_pages()])
         for title, names in GROUPS.items():
             pages["index.md"] += TOC.format(title=title, pages="\n".join(names.split()))
-        for place in ("pictures", "docs/pictures"):  # as the pages in docs/ and README name them
-            shutil.copytree(ROOT / "docs/pictures", source / place)
+        for location in ("pictures", "docs/pictures"):  # as the pages in docs/ and README name them
+            shutil.copytree(ROOT / "docs/pictures", source / location)
         for path, text in pages.items():
             (source / path).parent.mkdir(exist_ok=True)
             (source / path).write_text(text)

@@ -247,8 +247,8 @@ def product_blocked(lhs_t, rhs):
                 done = _tile((P, 1024), lhs_t.dtype)
                 for j in range(2):
                     nisa.tensor_copy(done[:, j * 512 : (j + 1) * 512], banks[i][j], engine=VECTOR)
-                place = (slice(m + i * P, m + (i + 1) * P), slice(n, n + 1024))
-                _issue(out[place], done, SYNC)
+                location = (slice(m + i * P, m + (i + 1) * P), slice(n, n + 1024))
+                _issue(out[location], done, SYNC)
     return out
 
 

@@ -211,8 +211,8 @@ def test_constants_of_a_module_stay_in_its_folder(tmp_path: Path) -> None:
     (file,) = (tmp_path / "home").rglob("*.npy")
     moved = tmp_path / file.name
     file.rename(moved)
-    for place in (moved, Path("/dev/zero")):
-        file.symlink_to(place)
+    for location in (moved, Path("/dev/zero")):
+        file.symlink_to(location)
         with pytest.raises(HloFileError) as caught:
             inline(module, tmp_path / "home")
         assert caught.value.code == "HLO-EXTERNAL"

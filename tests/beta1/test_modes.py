@@ -21,16 +21,16 @@ A, B = numbers(300, 64), numbers(300, 64, seed=1)
 
 
 def test_as_a_neff(tmp_path: Path) -> None:
-    place = tmp_path / "add.neff"
-    write(compile_kernel(add_rows.trace((A, B))), place)
-    (result,) = load(place).run({"a": A, "b": B}).values()
+    location = tmp_path / "add.neff"
+    write(compile_kernel(add_rows.trace((A, B))), location)
+    (result,) = load(location).run({"a": A, "b": B}).values()
     np.testing.assert_array_equal(result, A + B)
 
 
 def test_as_klir(tmp_path: Path) -> None:
-    place = tmp_path / "add.klir"
-    klir.write(add_rows.trace((A, B)), place)
-    (result,) = execute.load(klir.read(place)).run([A, B])
+    location = tmp_path / "add.klir"
+    klir.write(add_rows.trace((A, B)), location)
+    (result,) = execute.load(klir.read(location)).run([A, B])
     np.testing.assert_array_equal(result, A + B)
 
 

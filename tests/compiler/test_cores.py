@@ -185,9 +185,9 @@ def test_a_kernel_on_both_cores_takes_a_slice(iterations: int) -> None:
     module = hlo_tools.load(text.as_serialized_hlo_module_proto())
     program = compile(module, target="trn2", options=TWO_CORES)
     apart(program)
-    for place in (1, 2):
+    for location in (1, 2):
         same(
-            run(program, [x, np.asarray(place, np.int32)])[0],
-            2 * (x.sum(0) * place if iterations else x[place]),
+            run(program, [x, np.asarray(location, np.int32)])[0],
+            2 * (x.sum(0) * location if iterations else x[location]),
             1e-6,
         )

@@ -83,9 +83,9 @@ def test_computations_of_several_operations_and_operands() -> None:
         is_left = (a[0] > b[0]) | ((a[0] == b[0]) & (a[1] < b[1]))
         return lax.select(is_left, a[0], b[0]), lax.select(is_left, a[1], b[1])
 
-    def windows(x: Any, places: Any) -> Any:
+    def windows(x: Any, locations: Any) -> Any:
         start = (np.int32(-(2**31)), np.int32(-1))
-        chosen = lax.reduce_window((x, places), start, first_largest, (500,), (1,), "VALID")
+        chosen = lax.reduce_window((x, locations), start, first_largest, (500,), (1,), "VALID")
         combined = lax.reduce_window(
             x, np.int32(7), lambda a, b: a * b + a + b, (600,), (1,), "VALID"
         )

@@ -43,8 +43,8 @@ def chain_of_three_loops() -> list[Node]:
         return start, node("carried", start, index=0)
 
     def ended(start: Node, *values: Node) -> Node:
-        turn = node("turn", start, *values, gated=False, parts=1)
-        return node("result", turn, index=0)
+        iteration = node("turn", start, *values, gated=False, parts=1)
+        return node("result", iteration, index=0)
 
     start_value = node("parameter", index=0)
     outermost, first = loop(1, start_value)

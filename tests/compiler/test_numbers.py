@@ -267,8 +267,8 @@ def test_floats_of_large_integers_are_rounded_beyond_32_bits(
     program = compile(module, target=target)
     kind = np.dtype("int32" if narrow == "s32" else "uint32")
     for seed in (1, 2):
-        most = np.iinfo(kind).max
-        x = np.array([most, most - 63 * seed, 7 * seed, np.iinfo(kind).min], kind)
+        maximum = np.iinfo(kind).max
+        x = np.array([maximum, maximum - 63 * seed, 7 * seed, np.iinfo(kind).min], kind)
         (expected,) = oracle(module, [x])
         (actual,) = runtime.load(program).run({"input0": x}).values()
         np.testing.assert_array_equal(actual, expected)

@@ -112,8 +112,8 @@ def test_many_updates_of_few_elements(
     shape = jnp.asarray(base)[tuple(positions[indexed.index(d)] if d in indexed else slice(None)
                                     for d in range(3))].shape  # fmt: skip
     # Whole numbers, small ones where precision is: sums are exact in every order.
-    least, most = (0, 1) if kind == jnp.bfloat16 else (-60, 60)
-    check(program, base, _drawn(seed + 9, least, most, *shape).astype(kind), *positions)
+    least, maximum = (0, 1) if kind == jnp.bfloat16 else (-60, 60)
+    check(program, base, _drawn(seed + 9, least, maximum, *shape).astype(kind), *positions)
 
 
 def test_updates_that_are_not_finite_stay_where_they_go() -> None:

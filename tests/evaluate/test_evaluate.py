@@ -319,10 +319,10 @@ def test_sums_begin_with_their_first_value_and_nothing_is_reduced_to_it() -> Non
      m = f32[2] reduce(n, l), dimensions={0}, to_apply=max
      ROOT t = (f32[2], f32[2,2], f32[2]) tuple(s, w, m) }"""
     x = np.array([[-0.0, 1], [-0.0, 2]], np.float32)
-    sums, windows, most = evaluate(Module(parse(text)), [x])
+    sums, windows, maximum = evaluate(Module(parse(text)), [x])
     assert np.signbit(sums).tolist() == [True, False]
     assert np.signbit(windows[:, 0]).all() and windows[:, 1].tolist() == [1, 2]
-    assert most.tolist() == [-np.inf, -np.inf]
+    assert maximum.tolist() == [-np.inf, -np.inf]
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])

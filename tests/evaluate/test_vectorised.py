@@ -168,9 +168,9 @@ def test_a_million_elements_sort_scatter_and_reduce() -> None:
         "ROOT r = (f32[], s32[]) reduce(t, j, m, n), dimensions={0}, to_apply=most"
     )
     x = np.random.default_rng(0).standard_normal(size).astype(np.float32)
-    value, place = evaluate(module_of(f"{HEAD}{text} }}"), [x])
+    value, location = evaluate(module_of(f"{HEAD}{text} }}"), [x])
     expected = np.sort(x) * np.float32(0.5) + x
-    assert value == expected.max() and place == expected.argmax()
+    assert value == expected.max() and location == expected.argmax()
 
 
 LOOP = """HloModule m

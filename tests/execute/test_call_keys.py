@@ -250,8 +250,8 @@ def through(function):
     return wrapper
 
 
-def _set(place, name):
-    return lambda value: setattr(place, name, value)
+def _set(location, name):
+    return lambda value: setattr(location, name, value)
 
 
 THIS_MODULE = sys.modules[__name__]

@@ -124,13 +124,13 @@ def test_accumulation_starts_anew_with_each_tensor_at_an_address():
     def kernel(a):
         out = nl.ndarray((2, 4, 4), dtype=nl.float32, buffer=nl.shared_hbm)
         x = nl.load(a)
-        for turn in range(2):
+        for iteration in range(2):
             total = nl.ndarray((4, 4), dtype=nl.float32, buffer=nl.psum, address=(0, 0))
-            for _ in range(turn + 1):
+            for _ in range(iteration + 1):
                 nisa.nc_matmul(dst=total, stationary=x, moving=x)
             result = nl.ndarray((4, 4), dtype=nl.float32, buffer=nl.sbuf)
             nisa.tensor_copy(dst=result, src=total)
-            nisa.dma_copy(dst=out[turn], src=result)
+            nisa.dma_copy(dst=out[iteration], src=result)
         return out
 
     expected = np.stack([A.T @ A, 2 * A.T @ A])

@@ -72,10 +72,10 @@ def test_integers_have_all_bits_set(mode):
 @jit
 def rows_of_a_register(x, row):
     out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
-    tile, place = nl.ndarray((1, x.shape[1]), x.dtype, nl.sbuf), nisa.register_alloc()
-    nisa.register_load(place, nl.load(row))
+    tile, location = nl.ndarray((1, x.shape[1]), x.dtype, nl.sbuf), nisa.register_alloc()
+    nisa.register_load(location, nl.load(row))
     nisa.dma_copy(tile, x[0:1])
-    nisa.dma_copy(out.ap([[x.shape[1], 1], [1, x.shape[1]]], scalar_offset=place), tile)
+    nisa.dma_copy(out.ap([[x.shape[1], 1], [1, x.shape[1]]], scalar_offset=location), tile)
     return out
 
 
@@ -264,15 +264,15 @@ def test_what_other_turns_wrote_into_scratch_is_gone(mode):
 @jit
 def result_of_the_last_turn(x, count):
     """The result is made anew in each turn, which writes one row of it."""
-    results, turns = [], nisa.register_alloc()
-    nisa.register_load(turns, nl.load(count))
+    results, iterations = [], nisa.register_alloc()
+    nisa.register_load(iterations, nl.load(count))
 
     def body(row):
         results[:] = [nl.ndarray(x.shape, x.dtype, nl.shared_hbm)]
         row_of = results[0].ap([[x.shape[1], 1], [1, x.shape[1]]], scalar_offset=row)
         nisa.dma_copy(row_of, x[0:1])
 
-    nl.fori_loop(0, turns, body)
+    nl.fori_loop(0, iterations, body)
     return results[0]
 
 

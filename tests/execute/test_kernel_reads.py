@@ -75,10 +75,10 @@ six = lambda: 6.0
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """A module of a package that is installed."""
-    place = tmp_path / "site-packages"
-    place.mkdir()
-    (place / "installed_for_reads.py").write_text(INSTALLED)
-    monkeypatch.syspath_prepend(str(place))
+    location = tmp_path / "site-packages"
+    location.mkdir()
+    (location / "installed_for_reads.py").write_text(INSTALLED)
+    monkeypatch.syspath_prepend(str(location))
     yield importlib.import_module("installed_for_reads")
     del sys.modules["installed_for_reads"]
 
@@ -109,8 +109,8 @@ def opened():
         return stream.read()
 
 
-def _put(place, name):
-    return lambda value: setattr(place, name, value)
+def _put(location, name):
+    return lambda value: setattr(location, name, value)
 
 
 def _write(value):

@@ -147,12 +147,12 @@ def test_bounds_of_a_selection_from_nowhere():
 def test_a_maximum_of_the_selected_elements():
     def step(dst, tile):
         nisa.tensor_scalar(tile, tile, nl.greater, -1.0)
-        most = nl.ndarray((4, 1), nl.float32, nl.sbuf)
+        maximum = nl.ndarray((4, 1), nl.float32, nl.sbuf)
         nisa.select_reduce(
-            dst=dst, predicate=_left(), on_true=tile, on_false=0.0, reduce_res=most,
+            dst=dst, predicate=_left(), on_true=tile, on_false=0.0, reduce_res=maximum,
             reduce_cmd=nisa.reduce_cmd.reset_reduce,
         )  # fmt: skip
-        nisa.tensor_scalar(dst, dst, nl.multiply, most)
+        nisa.tensor_scalar(dst, dst, nl.multiply, maximum)
 
     assert of(step)(X)[:, LEFT].all()
 
@@ -195,11 +195,11 @@ def test_a_reduction_of_some_axes_of_integers():
 
 @jit
 def scattered(x, columns):
-    tile, places = nl.ndarray((4, 8), nl.uint8, nl.sbuf), nl.ndarray((4, 1), nl.int32, nl.sbuf)
+    tile, locations = nl.ndarray((4, 8), nl.uint8, nl.sbuf), nl.ndarray((4, 1), nl.int32, nl.sbuf)
     nisa.dma_copy(tile[:, 0:4], x[:, 0:4])
-    nisa.iota(places, [[0, 1]], offset=3, channel_multiplier=-1)
+    nisa.iota(locations, [[0, 1]], offset=3, channel_multiplier=-1)
     rows = nl.ndarray((4, 8), nl.uint8, nl.hbm)
-    nisa.dma_copy(rows.ap([[8, 4], [1, 8]], vector_offset=places), tile)
+    nisa.dma_copy(rows.ap([[8, 4], [1, 8]], vector_offset=locations), tile)
     out = nl.ndarray((4, columns), nl.uint8, nl.shared_hbm)
     nisa.dma_copy(out, rows[:, 0:columns])
     return out

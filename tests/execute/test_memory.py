@@ -139,8 +139,8 @@ def test_tensor_indirection_with_too_few_indices(partitions, columns, least):
     memory = Memory()
     t, index = tensor("t", (partitions, 40)), tensor("i", (partitions, 2), "uint16")
     memory.array(t)[...], memory.array(index)[...] = 0, 0
-    place = ((40, partitions), (1, columns))
-    access = Access(t, 0, place, vector_offset=full(index), indirect_dim=1)
+    location = ((40, partitions), (1, columns))
+    access = Access(t, 0, location, vector_offset=full(index), indirect_dim=1)
     with pytest.raises(
         NkiExecutionError, match=f"{columns} columns, .* has {least} offsets"
     ) as caught:

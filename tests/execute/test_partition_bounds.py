@@ -22,9 +22,9 @@ def at(number):
     return np.array([[number]], np.int32)
 
 
-def _register(place):
+def _register(location):
     register = nisa.register_alloc()
-    nisa.register_load(register, nl.load(place))
+    nisa.register_load(register, nl.load(location))
     return register
 
 

@@ -51,9 +51,9 @@ def test_two_operators(number, ops):
         op0=ops[0], operand0=vector, reverse0=reverse[0],
         op1=ops[1], operand1=float(scalar), reverse1=reverse[1],
     )["dst"]  # fmt: skip
-    for place in np.ndindex(shape):
-        first = applied(ops[0], F(data[place]), vector[place[0], 0], reverse[0])
-        assert actual[place] == stored(applied(ops[1], first, scalar, reverse[1]), target)
+    for location in np.ndindex(shape):
+        first = applied(ops[0], F(data[location]), vector[location[0], 0], reverse[0])
+        assert actual[location] == stored(applied(ops[1], first, scalar, reverse[1]), target)
 
 
 @pytest.mark.parametrize(("number", "ops"), PAIRS)
@@ -69,7 +69,7 @@ def test_scan(number, ops):
     )["dst"]  # fmt: skip
     for lane in range(shape[0]):
         state = initial[lane, 0]
-        for place in np.ndindex(shape[1:]):
-            first = applied(ops[0], F(data0[lane][place]), state, reverse[0])
-            state = applied(ops[1], first, data1[lane][place], reverse[1])
-            assert actual[lane][place] == state
+        for location in np.ndindex(shape[1:]):
+            first = applied(ops[0], F(data0[lane][location]), state, reverse[0])
+            state = applied(ops[1], first, data1[lane][location], reverse[1])
+            assert actual[lane][location] == state

@@ -218,11 +218,11 @@ def test_what_another_core_sends_brings_its_own_marks():
 def gathered(x, columns):
     out = nl.ndarray((4, columns), nl.uint8, nl.shared_hbm)
     tile = nl.ndarray((4, 16), nl.uint8, nl.sbuf)
-    places = nl.ndarray((4, 8), nl.uint32, nl.sbuf)
+    locations = nl.ndarray((4, 8), nl.uint32, nl.sbuf)
     moved = nl.ndarray((4, 8), nl.uint8, nl.sbuf)
     nisa.dma_copy(tile[0:4, 0:8], x)
-    nisa.iota(places, [[2, 8]])  # 0, 2, ..., 14: the last four are beyond what was written
-    nisa.nc_n_gather(moved, tile, places)
+    nisa.iota(locations, [[2, 8]])  # 0, 2, ..., 14: the last four are beyond what was written
+    nisa.nc_n_gather(moved, tile, locations)
     nisa.dma_copy(out, moved[0:4, 0:columns])
     return out
 

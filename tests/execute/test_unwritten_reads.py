@@ -25,7 +25,9 @@ UNINITIALISED = r"\[(NKI|NEFF)-UNINITIALISED\]"
 
 
 def tiles(x):
-    return (nl.ndarray(x.shape, x.dtype, place) for place in (nl.shared_hbm, nl.sbuf, nl.sbuf))
+    return (
+        nl.ndarray(x.shape, x.dtype, location) for location in (nl.shared_hbm, nl.sbuf, nl.sbuf)
+    )
 
 
 def never_written(x):

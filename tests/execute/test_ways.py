@@ -121,8 +121,8 @@ def halves_at_places_of_a_register(x):
 
     def outer(_):
         def inner(half):
-            place = total.ap([[32, 16], [1, 16]], scalar_offset=half * 16, indirect_dim=1)
-            nisa.nc_matmul(place, tile, tile)
+            location = total.ap([[32, 16], [1, 16]], scalar_offset=half * 16, indirect_dim=1)
+            nisa.nc_matmul(location, tile, tile)
 
         nl.fori_loop(0, _turns(2), inner)
         nisa.tensor_copy(copied, total)

@@ -131,10 +131,10 @@ def test_a_file_that_python_cannot_parse(
     main = importlib.import_module(program).main
     assert main([word.replace("FILE", str(tmp_path / "wrong.py")) for word in arguments]) == 3
     printed = capsys.readouterr().err.splitlines()
-    place = f"{tmp_path / 'wrong.py'}:3:9"
+    location = f"{tmp_path / 'wrong.py'}:3:9"
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     message = f"Python {version} cannot parse the file: invalid syntax"
-    assert printed[0] == f"error[HLO-SYNTAX] {place}: {message}"
+    assert printed[0] == f"error[HLO-SYNTAX] {location}: {message}"
     assert printed[1:3] == ["    x = = 1", "        ^"]
 
 

@@ -162,12 +162,12 @@ def test_several_results_constants_and_in_place_arguments(jax: Any) -> None:
 
 
 def test_a_constant_of_the_kernel_is_an_operand(jax: Any) -> None:
-    turn = kernel_of("through_identity")
+    iteration = kernel_of("through_identity")
     tile = A[:128, :64]
-    np.testing.assert_array_equal(jax.jit(turn)(tile), tile.T)
-    text = hlo_for_neuron(jax, turn, tile)
+    np.testing.assert_array_equal(jax.jit(iteration)(tile), tile.T)
+    text = hlo_for_neuron(jax, iteration, tile)
     assert re.search(r"constant\S* = f32\[128,128\]\{1,0\} constant", text)
-    names = decode(config_for_neuron(jax, turn, tile)).input_names
+    names = decode(config_for_neuron(jax, iteration, tile)).input_names
     assert names[0] == "values" and re.fullmatch(r"tmp\.\d+", names[1])
 
 

@@ -172,7 +172,7 @@ def test_a_large_module_without_useful_scopes_is_cut_into_blocks(scope: str) -> 
 def test_blocks_are_cut_where_fewest_values_are_alive() -> None:
     blocks = blocks_of(graph_of(Module(parse(chain(5000)))))
     starts = [p for p in range(1, 5000) if blocks[p][0] != blocks[p - 1][0]]
-    assert all(place % 25 in (0, 1) for place in starts)
+    assert all(location % 25 in (0, 1) for location in starts)
 
 
 def test_small_modules_and_those_with_scopes_are_not_cut() -> None:

@@ -235,7 +235,7 @@ def test_save_in_a_form_and_as_text(wide_bytes: bytes, tmp_path: Path) -> None:
 
 
 def test_damaged_notations_say_where(tmp_path: Path) -> None:
-    for name, text, place in (
+    for name, text, location in (
         ("m.pbtxt", 'name: "x"\ncomputations { name: "y" ', ":2:"),
         ("m.json", '{"name": "x"\n', ":2:1"),
         ("s.pbtxt", 'hlo_module { name: "x"\n}\npartitions { bogus: 1 }', ":3:"),
@@ -243,7 +243,7 @@ def test_damaged_notations_say_where(tmp_path: Path) -> None:
         (path := tmp_path / name).write_text(text)
         with pytest.raises(HloFileError) as caught:
             hlo_tools.load(path)
-        assert caught.value.place.startswith(f"{path}{place}"), caught.value.place
+        assert caught.value.place.startswith(f"{path}{location}"), caught.value.place
         assert "(char" not in str(caught.value)
 
 

@@ -315,10 +315,10 @@ ENTRY e {{ x = f32[3,9] parameter(0)
     x[0, 2] = x[0, 5] = np.float32(9)
     n = random.integers(-5, 5, 9, np.int32)
     for values in (evaluate(again, [x, n]), run_with_jaxlib(again, [x, n])):
-        for operand, values_of_k, places in ((x, *values[:2]), (n, *values[2:])):
+        for operand, values_of_k, locations in ((x, *values[:2]), (n, *values[2:])):
             sign = -1 if largest == "true" else 1
-            order = np.argsort(sign * operand, -1, kind="stable")[..., : places.shape[-1]]
-            assert places.tolist() == order.tolist()
+            order = np.argsort(sign * operand, -1, kind="stable")[..., : locations.shape[-1]]
+            assert locations.tolist() == order.tolist()
             assert (values_of_k == np.take_along_axis(operand, order, -1)).all()
 
 

@@ -90,9 +90,9 @@ def test_fields_of_every_wire_type_are_seen(field: bytes, count: int) -> None:
 
 def test_columns_and_messages_see_the_same_fields() -> None:
     descriptor = schema.HloModuleProto.DESCRIPTOR
-    for place in PLACES.values():
+    for location in PLACES.values():
         for field in (b"", FIELD, NUMBER):
-            proto = module_with(place, field)
+            proto = module_with(location, field)
             is_seen = bool(list(unknown_fields(proto)))
             assert is_seen == bool(field)
             assert holds_unknown_fields(proto.SerializeToString(), descriptor) == is_seen

@@ -69,7 +69,7 @@ def paths() -> list[str]:
 def test_a_key_at_every_level_of_the_companion(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written = klir.dumps(called())
     record = json.loads(written.companion)
-    document = next(document for place, document in objects(record) if place == path)
+    document = next(document for location, document in objects(record) if location == path)
     document["x_newer"] = "x"
     data = json.dumps(record).encode()
     if path in OPEN and path.startswith("tensors"):

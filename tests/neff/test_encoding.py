@@ -108,9 +108,9 @@ def test_numpy_scalars_become_plain() -> None:
 )
 def test_what_has_no_place_is_named(op: str, operand: object) -> None:
     program = addition()
-    place = SourceLocation("kernel.py", 7)
+    location = SourceLocation("kernel.py", 7)
     program.subgraphs[0].engines[Engine.vector] = [
-        Step(Instruction(op, {"dst": operand}, location=place))
+        Step(Instruction(op, {"dst": operand}, location=location))
     ]
     with pytest.raises(NeffCompileError, match=r"kernel\.py:7") as caught:
         encode(program, Engine.vector, SourceTable())

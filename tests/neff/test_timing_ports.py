@@ -81,10 +81,10 @@ def test_the_time_is_that_of_the_sum_on_trn1_and_of_the_longer_on_trn2() -> None
         clock = Parameters(target)["gpsimd.clock_ghz"].value
         copies = [end for _, end in passing(compiled(both, target), "gpsimd", 2.0)]
         starts = [start for start, _ in passing(compiled(both, target), "gpsimd", 2.0)]
-        turn = (starts[-1] - starts[1]) / 6
+        iteration = (starts[-1] - starts[1]) / 6
         alone = (1024 + 150) / clock
         expected = 1024 / clock + max(vector, 150 / clock) if together else alone
-        assert turn == pytest.approx(expected, rel=1e-3), target
+        assert iteration == pytest.approx(expected, rel=1e-3), target
         assert copies == sorted(copies)
 
 

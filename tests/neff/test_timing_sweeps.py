@@ -30,8 +30,8 @@ def instruction(
             continue
         expected = source if operand.role == "read" else MemoryRegion.sbuf
         buffer = expected if expected in operand.buffers else min(operand.buffers, key=str)
-        place = (0, 0) if buffer in (MemoryRegion.sbuf, MemoryRegion.psum) else None
-        tensor = Tensor(operand.name, BY_NAME[dtype], (128, columns), buffer, place)
+        location = (0, 0) if buffer in (MemoryRegion.sbuf, MemoryRegion.psum) else None
+        tensor = Tensor(operand.name, BY_NAME[dtype], (128, columns), buffer, location)
         access = Access(tensor, 0, ((columns, 128), (1, columns)))
         operands[operand.name] = (access,) if operand.name == "srcs" else access
     return Instruction(spec.op, operands, engine)

@@ -31,10 +31,10 @@ def _added(values: Any, count: Any, inner: bool) -> Any:
     nisa.dma_copy(dst=times, src=count)
     register = nisa.register_alloc()
     nisa.register_load(register, times)
-    for turn in nl.dynamic_range(0, register, 1):
+    for iteration in nl.dynamic_range(0, register, 1):
         nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
         if inner:
-            for _ in nl.dynamic_range(0, turn, 1):
+            for _ in nl.dynamic_range(0, iteration, 1):
                 nisa.activation(dst=tile, op=nl.copy, data=tile)
     nisa.dma_copy(dst=out, src=tile)
     return out

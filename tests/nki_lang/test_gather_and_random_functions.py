@@ -34,9 +34,9 @@ def drawn(seed, second_seed):
     @jit
     def kernel(first, second):
         out = nl.ndarray((2, 128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
-        for place, value in enumerate((first, second)):
+        for location, value in enumerate((first, second)):
             nl.random_seed(nl.load(value))
-            nl.store(out[place], nl.rand((128, 64), dtype=nl.float32))
+            nl.store(out[location], nl.rand((128, 64), dtype=nl.float32))
         return out
 
     seeds = [np.array([[value]], np.int32) for value in (seed, second_seed)]

@@ -419,8 +419,8 @@ def test_the_environment_can_ask_for_the_simulator(monkeypatch, capsys):
 )
 @pytest.mark.parametrize("way", [nki_lang.jit, lambda func: nki_lang.simulate(nki_lang.jit(func))])
 def test_wrong_arguments_are_a_type_error_with_the_kernels_place(way, args, kwargs, what):
-    place = re.escape(f"{plus.__code__.co_filename}:{plus.__code__.co_firstlineno}")
-    with pytest.raises(TypeError, match=rf"plus\(.*, defined at {place}: .*{what}") as caught:
+    location = re.escape(f"{plus.__code__.co_filename}:{plus.__code__.co_firstlineno}")
+    with pytest.raises(TypeError, match=rf"plus\(.*, defined at {location}: .*{what}") as caught:
         way(plus)(*args, **kwargs)
     assert caught.value.code == "NKI-ARGUMENTS"
 

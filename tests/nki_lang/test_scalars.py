@@ -54,7 +54,7 @@ def wrapped(x):
 def test_arithmetic_wraps_at_32_bits(mode):
     for row in ([100000, 2**31 - 1, 0], [-5, 12, 0]):
         x = np.array([row], np.int32)
-        a, b = (x[:, place].astype(np.int64) for place in (0, 1))
+        a, b = (x[:, location].astype(np.int64) for location in (0, 1))
         exact = np.stack([a * a, 1 + b, -a + b * 3 - 7], 1)
         np.testing.assert_array_equal(run(mode, wrapped, x), exact.astype(np.int32))
 

@@ -294,7 +294,7 @@ def test_tensor_indirection_on_trn3():
 
 def test_an_index_tile_has_an_offset_for_each_column_of_its_groups():
     with tracing("trn3"):
-        for rows, columns, op, most in ((16, 2, "copy", 32), (128, 4, "copy", 64), (24, 2, "copy", 16),
+        for rows, columns, op, maximum in ((16, 2, "copy", 32), (128, 4, "copy", 64), (24, 2, "copy", 16),
                                         (32, 2, "matmul", 64), (128, 1, "matmul", 32)):  # fmt: skip
             tile = nl.ndarray((rows, 128), nl.bfloat16)
             index = nl.ndarray((rows, columns), nl.uint16)
@@ -307,11 +307,11 @@ def test_an_index_tile_has_an_offset_for_each_column_of_its_groups():
                     product = nl.ndarray((count, 128), nl.float32, nl.psum)
                     nisa.nc_matmul(product, view, tile)
 
-            issue(most)
-            if most < index.size:
+            issue(maximum)
+            if maximum < index.size:
                 with refused("NKI-INDIRECT") as caught:
-                    issue(most + 1)
-                assert f"num_elem={most} at most" in str(caught.value)
+                    issue(maximum + 1)
+                assert f"num_elem={maximum} at most" in str(caught.value)
 
 
 @pytest.mark.parametrize(

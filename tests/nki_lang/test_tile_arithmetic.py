@@ -95,9 +95,9 @@ def refusal(function, run):
         run(kernel_of(function))
     error = caught.value
     assert isinstance(error, NkiValidationError)
-    place = error.location
-    assert place.file == __file__
-    assert place.line == function.__code__.co_firstlineno
+    location = error.location
+    assert location.file == __file__
+    assert location.line == function.__code__.co_firstlineno
     return error
 
 

@@ -36,8 +36,8 @@ def step(source, tensor, array, first):
         key = (slice(None),) * dim + (piece,)
         return tensor.slice(dim, piece.start, piece.stop, piece.step), array[key]
     if kind == "select" and rank - first > 1:
-        place = source.randrange(tensor.shape[dim])
-        return tensor.select(dim, place), array[(slice(None),) * dim + (place,)]
+        location = source.randrange(tensor.shape[dim])
+        return tensor.select(dim, location), array[(slice(None),) * dim + (location,)]
     if kind == "permute":
         order = list(range(first, rank))
         source.shuffle(order)
@@ -117,10 +117,10 @@ def test_patterns_with_runtime_offsets(kind, seed):
         pattern = [[step_, rows], *pattern]
     extents = [count for _, count in pattern]
     expected = np.zeros(extents, np.int64)
-    for place in np.ndindex(*extents):
-        own_offset = index[place[0]] if kind == "vector" else index[0]
-        inner = list(zip(place, pattern, strict=True))[1 if kind == "vector" else 0 :]
-        expected[place] = offset + own_offset * step_ + sum(i * s for i, (s, _) in inner)
+    for location in np.ndindex(*extents):
+        own_offset = index[location[0]] if kind == "vector" else index[0]
+        inner = list(zip(location, pattern, strict=True))[1 if kind == "vector" else 0 :]
+        expected[location] = offset + own_offset * step_ + sum(i * s for i, (s, _) in inner)
 
     def kernel(x, numbers):
         tile = nl.ndarray(numbers.shape, nl.int32, nl.sbuf)

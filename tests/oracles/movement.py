@@ -86,9 +86,9 @@ def dma_transpose():
         data = values("bfloat16", math.prod(shape), 141, False)
         new = [shape[axis] for axis in axes]
         expected = []
-        for place in itertools.product(*(range(extent) for extent in new)):
+        for location in itertools.product(*(range(extent) for extent in new)):
             old = [0] * len(shape)
-            for index, axis in zip(place, axes, strict=True):
+            for index, axis in zip(location, axes, strict=True):
                 old[axis] = index
             flat = 0
             for index, extent in zip(old, shape, strict=True):

@@ -21,8 +21,8 @@ def ramp(partitions, pattern, offset, multiplier):
     """The stub's nested loops."""
     numbers = []
     for channel in range(partitions):
-        for place in itertools.product(*(range(count) for _, count in pattern)):
-            steps = sum(index * step for index, (step, _) in zip(place, pattern, strict=True))
+        for location in itertools.product(*(range(count) for _, count in pattern)):
+            steps = sum(index * step for index, (step, _) in zip(location, pattern, strict=True))
             numbers.append(offset + channel * multiplier + steps)
     return numbers
 
@@ -75,7 +75,7 @@ def nc_n_gather():
     for dtype in ("float32", "uint8", "bfloat16"):
         data = values(dtype, 40, 321)
         index = [[source.randrange(10) for _ in range(15)] for _ in range(4)]
-        expected = [data[row * 10 + place] for row in range(4) for place in index[row]]
+        expected = [data[row * 10 + location] for row in range(4) for location in index[row]]
         yield Case("nc_n_gather", next(TARGETS), {"data": (rows(data, 10), dtype),
                    "indices": (index, "uint32")}, {"dst": ((4, 15), dtype)}, {"dst": expected})  # fmt: skip
 

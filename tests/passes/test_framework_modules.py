@@ -72,7 +72,7 @@ def positive(inputs: list[Any]) -> list[Any]:
 
 def keeps_results(data: bytes) -> None:
     module = hlo_tools.load(data)
-    prover, close = (Prover(module, runs=1, tolerance=most) for most in (0.0, 2e-4))
+    prover, close = (Prover(module, runs=1, tolerance=maximum) for maximum in (0.0, 2e-4))
     rewritten_modules = dict(rewritings(data))
     assert len(rewritten_modules) >= 6
     for text, rewritten in rewritten_modules.items():

@@ -62,8 +62,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_pass_of_a_file_runs_with_its_arguments(folder: Path) -> None:
-    for place in ("team_passes.py", str(folder / "team_passes.py")):
-        words = ["opt", "-p", f"dce,{place}:Rename{{to=loss}},cse", "m.hlo", "-o", "o.hlo"]
+    for location in ("team_passes.py", str(folder / "team_passes.py")):
+        words = ["opt", "-p", f"dce,{location}:Rename{{to=loss}},cse", "m.hlo", "-o", "o.hlo"]
         assert main([*words, "--verify-each"]) == 0
         assert hlo_tools.load("o.hlo").entry.root.name == "loss"
     module = hlo_tools.load("m.hlo")

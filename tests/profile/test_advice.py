@@ -35,13 +35,13 @@ def advice(program: Program) -> dict[str, Advice]:
 def test_the_gain_is_that_of_the_mended_kernel(name: str) -> None:
     """Simulated from the slow program alone; within a fifth of what the other source shows."""
     pair = PAIRS[name]
-    slow, mended = pair.slow(), pair.mended()
+    slow, fixed = pair.slow(), pair.mended()
     by_code = advice(slow)
     assert pair.code in by_code
-    before, after = (estimate(program).total.value for program in (slow, mended))
+    before, after = (estimate(program).total.value for program in (slow, fixed))
     assert by_code[pair.code].gain_ns == pytest.approx(before - after, rel=TOLERANCE)
     assert by_code[pair.code].place.partition(":")[0].endswith("slow_kernels.py")
-    assert pair.code not in advice(mended)
+    assert pair.code not in advice(fixed)
 
 
 def test_a_fault_that_others_hide_is_named_behind_them() -> None:

@@ -36,16 +36,16 @@ def test_tiles_of_a_product_by_hand() -> None:
 def test_the_peak_is_the_sum_of_what_is_held_then() -> None:
     profile = profile_of(PAIRS["two_passes"].mended())
     held_tensors = holdings(profile)
-    most = peak(profile, held_tensors, "sbuf", 0)
-    assert most.used == sum(holder.nbytes for holder in most.holders)
+    maximum = peak(profile, held_tensors, "sbuf", 0)
+    assert maximum.used == sum(holder.nbytes for holder in maximum.holders)
     moments = [holding.start_ns for holding in held_tensors]
     totals = [
         sum(o.nbytes for o in held_tensors if o.memory == "sbuf" and o.start_ns <= t < o.end_ns)
         for t in moments
     ]
-    assert most.used == max(totals)
-    assert most.used <= most.capacity
-    assert most.holders[0].place.partition(":")[0].endswith("slow_kernels.py")
+    assert maximum.used == max(totals)
+    assert maximum.used <= maximum.capacity
+    assert maximum.holders[0].place.partition(":")[0].endswith("slow_kernels.py")
 
 
 def test_variables_are_held_in_hbm_all_the_time() -> None:
@@ -77,14 +77,14 @@ def test_flops_and_bytes_of_a_product_by_hand() -> None:
 
 
 def test_what_bounds_a_kernel() -> None:
-    slow, mended = (
+    slow, fixed = (
         roofline(profile_of(p))[0]
         for p in (PAIRS["all_on_one_engine"].slow(), PAIRS["two_passes"].mended())
     )
     assert slow.bound == "vector"
-    assert mended.bound == "DMA"
+    assert fixed.bound == "DMA"
     roof = roof_of(Parameters("trn2"), 1)
-    assert 0.5 < mended.share(roof) <= 1.0
+    assert 0.5 < fixed.share(roof) <= 1.0
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,10 +144,10 @@ def main() -> int:
         package.mkdir()
         (package / "__init__.py").write_text("from nki_lang.language import NKIObject\n")
         (package / "frontend.py").write_text(FRONTEND)
-        place = Path(folder) / "conformance"  # beside its own klr package, that would be found
-        shutil.copytree(options.checkout.resolve() / "interop" / "test", place)
+        location = Path(folder) / "conformance"  # beside its own klr package, that would be found
+        shutil.copytree(options.checkout.resolve() / "interop" / "test", location)
         records = Path(folder) / "records"
-        paths = [folder, ROOT, ROOT / "compat", place]
+        paths = [folder, ROOT, ROOT / "compat", location]
         environment = dict(os.environ) | {
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
             WAYS_VARIABLE: options.ways, RECORDS_VARIABLE: str(records),
@@ -155,9 +155,9 @@ def main() -> int:
         skipped = [f"--deselect={name}" for name in NOT_PYTHON]
         command = [
             sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider",
-            "--rootdir", str(place), *skipped, *words[split + 1 :],
+            "--rootdir", str(location), *skipped, *words[split + 1 :],
         ]  # fmt: skip
-        code = subprocess.run(command, cwd=place, env=environment).returncode
+        code = subprocess.run(command, cwd=location, env=environment).returncode
         lines = records.read_text(encoding="utf-8").splitlines() if records.exists() else []
     results = [Result(**json.loads(line)) for line in lines]
     if results:

@@ -55,10 +55,10 @@ def copied(checkout: Path, folder: Path) -> Path:
     copy = folder / "library"
     shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns(".git", "neuron_test_output"))
     for name, text in ABSENT.items():
-        place = copy / name
-        place.parent.mkdir(exist_ok=True)
-        if not place.exists():
-            place.write_text(text)
+        location = copy / name
+        location.parent.mkdir(exist_ok=True)
+        if not location.exists():
+            location.write_text(text)
     for name, old, new in DEFECTS:
         file = copy / name
         file.write_text(file.read_text().replace(old, new))

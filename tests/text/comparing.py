@@ -119,7 +119,7 @@ def differences(first: bytes, second: bytes, *, orders: bool = False) -> list[st
     orders = orders or states_orders(first) or states_orders(second)
     left, right = by_name(first, orders=orders), by_name(second, orders=orders)
     return [
-        f"{place}:\n  {left.get(place)}\n  {right.get(place)}"
-        for place in sorted(left.keys() | right.keys())
-        if left.get(place) != right.get(place)
+        f"{location}:\n  {left.get(location)}\n  {right.get(location)}"
+        for location in sorted(left.keys() | right.keys())
+        if left.get(location) != right.get(location)
     ]

@@ -48,10 +48,10 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_place_and_message(name: str) -> None:
-    body, place, message = WRONG[name]
+    body, location, message = WRONG[name]
     with pytest.raises(HloTextError) as caught:
         parse(HEAD + body, name="m.hlo")
-    assert caught.value.place == f"m.hlo:{place}"
+    assert caught.value.place == f"m.hlo:{location}"
     assert message in caught.value.message
     assert caught.value.message.splitlines()[-1].strip() == "^"
 

@@ -84,13 +84,13 @@ def diff(
 
 def _with_boundaries(array: TracedArray, axis: int, prepend: Any, append: Any) -> TracedArray:
     parts: list[Any] = [array]
-    for value, place in ((prepend, 0), (append, len(parts) + 1)):
+    for value, location in ((prepend, 0), (append, len(parts) + 1)):
         if value is NO_VALUE:
             continue
         if np.ndim(value) == 0:
             shape = tuple(1 if i == axis else size for i, size in enumerate(array.shape))
             value = xp.broadcast_to(traced(value, array), shape)
-        parts.insert(place, value)
+        parts.insert(location, value)
     return array if len(parts) == 1 else xp.concatenate(parts, axis=axis)
 
 

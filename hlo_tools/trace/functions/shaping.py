@@ -195,13 +195,13 @@ def squeeze(a: Operand, axis: Any = None) -> TracedArray:
     return reshaped(array, tuple(size for i, size in enumerate(array.shape) if i not in positions))
 
 
-def _at_least(rank: int, place: Callable[[int], Shape]) -> Callable[..., Any]:
+def _at_least(rank: int, location: Callable[[int], Shape]) -> Callable[..., Any]:
     def function(*arrays: Operand) -> Any:
         done: list[TracedArray] = []
         for value in arrays:
             array = traced(value, arrays)
             lacking = max(rank - array.ndim, 0)
-            done.append(xp.expand_dims(array, place(array.ndim)) if lacking else array)
+            done.append(xp.expand_dims(array, location(array.ndim)) if lacking else array)
         return done[0] if len(done) == 1 else tuple(done)
 
     return function
@@ -284,8 +284,8 @@ def roll(a: Operand, shift: Any, axis: Any = None) -> TracedArray:
     if pairs.ndim > 1:
         raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
     node = array.node
-    for distance, place in pairs:
-        node = _rolled(node, int(distance), int(place))
+    for distance, location in pairs:
+        node = _rolled(node, int(distance), int(location))
     return TracedArray(node)
 
 
@@ -388,8 +388,8 @@ def _pad_odd(source: TracedArray, axis: int, width: list[int], mode: str) -> Tra
     period = source.shape[axis] - edge
     while left or right:
         size = source.shape[axis]
-        most = (size - edge) // period * period
-        before, after = min(left, most), min(right, most)
+        maximum = (size - edge) // period * period
+        before, after = min(left, maximum), min(right, maximum)
         first, last = xp.take(source, [0], axis=axis), xp.take(source, [size - 1], axis=axis)
         near = xp.take(source, list(range(before - 1 + edge, edge - 1, -1)), axis=axis)
         far = xp.take(source, [size - 1 - edge - i for i in range(after)], axis=axis)

@@ -91,20 +91,20 @@ class _Proof:
 
     def place(self, version: str) -> _Place:
         """Where a version is."""
-        place = self.places.get(version)
-        if place is None:
+        location = self.places.get(version)
+        if location is None:
             variable = self.variables[self.history.memory(version)]
             if variable.kind == "scratch":
                 low, space = variable.offset, f"scratch {variable.core}"
             else:
                 low, space = 0, f"hbm {variable.alias or variable.name}"
-            place = self.places[version] = _Place(space, low, low + variable.nbytes)
-        return place
+            location = self.places[version] = _Place(space, low, low + variable.nbytes)
+        return location
 
     def begin(self, version: str) -> None:
         """From here on the version is in its memory."""
-        place = self.place(version)
-        self.runs.put(Run(place.space, place.low, place.high, version))
+        location = self.place(version)
+        self.runs.put(Run(location.space, location.low, location.high, version))
 
     def follow(self, events: Iterable[Event]) -> None:
         """Run through events, from what is in memory in front of them."""
@@ -168,8 +168,8 @@ class _Proof:
 
     def _require(self, version: str, call: int, verb: str) -> None:
         """Refuse a version that is not in its memory any more, or not on every path."""
-        place = self.place(version)
-        for run in self.runs.over(place.space, place.low, place.high):
+        location = self.place(version)
+        for run in self.runs.over(location.space, location.low, location.high):
             if run.value != version:
                 self._refuse(version, call, verb, run.value)
 

@@ -160,9 +160,9 @@ class _Semaphore:
 
 def _advance(clock: Clock, reached: Clock) -> None:
     """Let a clock know what another one knows."""
-    for lane, place in enumerate(reached):
-        if place > clock[lane]:
-            clock[lane] = place
+    for lane, location in enumerate(reached):
+        if location > clock[lane]:
+            clock[lane] = location
 
 
 class _Run:
@@ -200,7 +200,7 @@ class _Run:
             raise NeffCompileError(
                 "the engines wait for each other: " + "; ".join(text for text, _ in stuck),
                 code="NEFF-DEADLOCK",
-                place=" and ".join(place for _, place in stuck),
+                place=" and ".join(location for _, location in stuck),
                 remedy=_REMEDY,
             )
 
@@ -257,7 +257,7 @@ class _Run:
 def _conflict(touched: Touched, earlier: Touched) -> bool:
     """Return True when two instructions touch the same bytes and one of them writes there."""
     return any(
-        (is_written or was_written) and space == place and not region.apart(box)
+        (is_written or was_written) and space == location and not region.apart(box)
         for space, region, is_written in touched
-        for place, box, was_written in earlier
+        for location, box, was_written in earlier
     )

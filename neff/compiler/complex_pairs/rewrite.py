@@ -211,8 +211,8 @@ def _passed_on(inst: Instruction, operands: Sequence[Argument]) -> Argument:
 
 def _refused(inst: Instruction, reason: str) -> NeffCompileError:
     source = inst.source
-    place = f"{source.file}:{source.line}" if source else inst.metadata.op_name or inst.name
+    location = f"{source.file}:{source.line}" if source else inst.metadata.op_name or inst.name
     node = Node(
-        inst.opcode, (), tuple(inst.shape.dimensions), inst.shape.element, {}, inst.name, place
+        inst.opcode, (), tuple(inst.shape.dimensions), inst.shape.element, {}, inst.name, location
     )
     return uncovered(node, f"{inst.opcode} of complex numbers: {reason}", code="NEFF-COMPLEX")

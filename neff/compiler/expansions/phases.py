@@ -210,8 +210,8 @@ def _side_by_side(node: Node, patches: Node, columns: list[int]) -> Node:
     result = derived(node, "reshape", (result,), extents, node.element)
     lows = [spans[dim].low - spans[dim].size + 1 if dim in spans else 0 for dim in dims]
     ends = [
-        (low, place - extent - low, 0)
-        for low, place, extent in zip(lows, node.shape, extents, strict=True)
+        (low, location - extent - low, 0)
+        for low, location, extent in zip(lows, node.shape, extents, strict=True)
     ]
     return _padded(node, result, ends)
 

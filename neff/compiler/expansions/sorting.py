@@ -222,13 +222,13 @@ def _top_of_parts(
     last = len(rows)
     length = extent // parts
     main, remainder = cut_rows(like, operand, parts)
-    values, places = _direct(like, (main,), count, largest)
+    values, locations = _direct(like, (main,), count, largest)
     starts = np.arange(parts, dtype=np.int32) * length
     offsets = derived(like, "constant", (), (parts,), _INDEX, value=starts)
-    offsets = derived(like, "broadcast", (offsets,), places.shape, dimensions=(last,))
-    places = derived(like, "add", (places, offsets), places.shape)
+    offsets = derived(like, "broadcast", (offsets,), locations.shape, dimensions=(last,))
+    locations = derived(like, "add", (locations, offsets), locations.shape)
     shape = (*rows, parts * count)
-    candidates = [derived(like, "reshape", (array,), shape) for array in (values, places)]
+    candidates = [derived(like, "reshape", (array,), shape) for array in (values, locations)]
     if remainder is not None:
         shape = (*rows, extent - parts * length)
         numbers = derived(like, "iota", (), shape, _INDEX, dimensions=(last,))

@@ -110,8 +110,8 @@ def _block(
         shape = (count, rows[1])
         transposed = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
         bank = nl.ndarray(shape, dtype=dtype, buffer=nl.psum) if exact else transposed
-        for places, block in loaded:
-            transpose_into(bank[:, places], block[:, first : first + count], exact=exact)
+        for locations, block in loaded:
+            transpose_into(bank[:, locations], block[:, first : first + count], exact=exact)
         if exact:
             nisa.tensor_copy(transposed, bank)
         offset = starts[1] + rows[0] + (columns[0] + first) * down

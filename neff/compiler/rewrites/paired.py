@@ -322,9 +322,9 @@ def _turn(_: _Splitter, node: Node, operands: list[Node | Pair]) -> Node:
         operands[first + index * count : first + (index + 1) * count] for index in range(parts)
     ]
     flat = [word for chunk in chunks for word in _flat(chunk)]
-    turn = replace(node, operands=(*_words_of(operands[:first]), *flat))
-    turn.attributes = dict(node.attributes, high=_high_places(chunks[0]))
-    return turn
+    iteration = replace(node, operands=(*_words_of(operands[:first]), *flat))
+    iteration.attributes = dict(node.attributes, high=_high_places(chunks[0]))
+    return iteration
 
 
 def _words_of(operands: Sequence[Node | Pair]) -> list[Node]:

@@ -184,20 +184,20 @@ class _Joiner:
             for (source, _), segment in zip(sources, parts, strict=True)
         ):
             return None
-        (places,) = dims
-        if self.dim not in places:
+        (locations,) = dims
+        if self.dim not in locations:
             if any(segment.shape[self.dim] != 1 for segment in parts):
                 return None
-            places = tuple(sorted((*places, self.dim)))
+            locations = tuple(sorted((*locations, self.dim)))
         lines: list[Node] = []
         for (source, _), segment, sign in zip(sources, parts, negated, strict=True):
-            shape = [segment.shape[place] for place in places]
+            shape = [segment.shape[location] for location in locations]
             line = derived(source, "reshape", (source,), shape)
             lines.append(line.like("negate", line) if sign else line)
-        axis = places.index(self.dim)
-        shape = [self.node.shape[place] for place in places]
+        axis = locations.index(self.dim)
+        shape = [self.node.shape[location] for location in locations]
         line = derived(self.node, "concatenate", lines, shape, dimensions=(axis,))
-        return derived(self.node, "broadcast", (line,), self.node.shape, dimensions=places)
+        return derived(self.node, "broadcast", (line,), self.node.shape, dimensions=locations)
 
     # -- elementwise operations ------------------------------------------------------------
 
@@ -267,20 +267,24 @@ def _repeated_source(segment: Node) -> tuple[Node, tuple[int, ...]]:
             dims = [dims[dim] for dim in source.attributes["dimensions"]]
         elif squeezed(operand.shape) == squeezed(source.shape):
             wide = iter(
-                [place for place, extent in zip(dims, source.shape, strict=True) if extent != 1]
+                [
+                    location
+                    for location, extent in zip(dims, source.shape, strict=True)
+                    if extent != 1
+                ]
             )
             dims = [next(wide) if extent != 1 else None for extent in operand.shape]
         else:
             break
         source = operand
-    places = [
-        place
-        for place, extent in zip(dims, source.shape, strict=True)
-        if place is not None and extent != 1
+    locations = [
+        location
+        for location, extent in zip(dims, source.shape, strict=True)
+        if location is not None and extent != 1
     ]
-    if places != sorted(places):
+    if locations != sorted(locations):
         return segment, tuple(range(len(segment.shape)))
-    return source, tuple(places)
+    return source, tuple(locations)
 
 
 def _pieces(order: Array, negated: Array) -> tuple[RowPiece, ...] | None:
@@ -291,23 +295,23 @@ def _pieces(order: Array, negated: Array) -> tuple[RowPiece, ...] | None:
         candidates.append(
             [
                 piece
-                for places in starts
-                for piece in _runs(places, order[places], negated[places], step)
+                for locations in starts
+                for piece in _runs(locations, order[locations], negated[locations], step)
             ]
         )
     best = min(candidates, key=len)
     return tuple(best) if len(best) <= _MAX_PIECES else None
 
 
-def _runs(places: Array, order: Array, negated: Array, step: int) -> list[RowPiece]:
+def _runs(locations: Array, order: Array, negated: Array, step: int) -> list[RowPiece]:
     runs: list[RowPiece] = []
     begin = 0
-    while begin < len(places):
+    while begin < len(locations):
         end = begin + 1
-        source_step = int(order[end] - order[begin]) if end < len(places) else 1
+        source_step = int(order[end] - order[begin]) if end < len(locations) else 1
         while (
             source_step > 0
-            and end < len(places)
+            and end < len(locations)
             and order[end] - order[end - 1] == source_step
             and negated[end] == negated[begin]
         ):
@@ -315,7 +319,7 @@ def _runs(places: Array, order: Array, negated: Array, step: int) -> list[RowPie
         source_step = source_step if end - begin > 1 else 1
         runs.append(
             RowPiece(
-                int(places[begin]), step, int(order[begin]), source_step, end - begin,
+                int(locations[begin]), step, int(order[begin]), source_step, end - begin,
                 bool(negated[begin]),
             )
         )  # fmt: skip

@@ -307,12 +307,12 @@ class _Fuser:
     def _takes_contraction(
         self, unit: Unit, source: Node, rows: tuple[int, ...], size: int
     ) -> bool:
-        most = _SUMMED_BESIDE if unit.resident else _SUMMED
+        maximum = _SUMMED_BESIDE if unit.resident else _SUMMED
         return (
             not unit.is_blocked
             and unit.takes_rows(rows)
             and squeezed(source.shape) != rows
-            and unit.summed + size <= most
+            and unit.summed + size <= maximum
         )
 
     def _root(self, node: Node) -> Unit | None:

@@ -155,11 +155,11 @@ def _operands(node: Node) -> int:
 
 
 def _is_before(
-    read: _Read, first: Node, place: tuple[int, int], units: list[Unit], block: Block,
+    read: _Read, first: Node, location: tuple[int, int], units: list[Unit], block: Block,
     old: Old, buffer: str,
 ) -> bool:  # fmt: skip
     """True when the old value is read before it is written over."""
-    number, position = place
+    number, position = location
     if read.unit != number:
         return read.unit < number
     unit = units[number]

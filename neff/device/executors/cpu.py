@@ -195,8 +195,11 @@ class CpuProgram:
         """
         protected = keep & self._program.donated
         rows = [
-            [self._resident(buffer, place, index in protected) for index, buffer in enumerate(row)]
-            for row, place in zip(arguments, self._devices, strict=True)
+            [
+                self._resident(buffer, location, index in protected)
+                for index, buffer in enumerate(row)
+            ]
+            for row, location in zip(arguments, self._devices, strict=True)
         ]
         if self._multiple is None:
             operands = rows[0]
@@ -212,13 +215,13 @@ class CpuProgram:
             for index, device in enumerate(devices)
         ]
 
-    def _resident(self, buffer: Buffer, place: Any, copied: bool) -> Any:
+    def _resident(self, buffer: Buffer, location: Any, copied: bool) -> Any:
         """The buffer's values in the private client, on one of its devices."""
         buffer.check()
         resident = buffer.resident
-        if copied or resident is None or resident.device != place:
+        if copied or resident is None or resident.device != location:
             values = np.array(buffer.array()) if copied else buffer.array()
-            resident = _put(values, place)
+            resident = _put(values, location)
             if not copied:
                 buffer.resident = resident
         return resident
@@ -255,8 +258,8 @@ def _executable_form(program: Program) -> bytes:
     return to_typed_calls(module, xla_ffi.typed_config)
 
 
-def _put(values: Array, place: Any) -> Any:
-    return jaxlib_api.put(_Aval(values.shape, values.dtype), values, place)
+def _put(values: Array, location: Any) -> Any:
+    return jaxlib_api.put(_Aval(values.shape, values.dtype), values, location)
 
 
 def _multiple_sharding(devices: Sequence[Any]) -> Any:

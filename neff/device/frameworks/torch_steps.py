@@ -36,9 +36,9 @@ class HostSteps:
 
     def compiled(self, _: capture.Captured) -> None:
         """A program is compiled: reads before it lead to it, new ones have cut it off."""
-        for place in self._reads:
+        for location in self._reads:
             self._tell(
-                _READ, place, "(item(), int(), bool(), a condition) reads a value in the middle of a "
+                _READ, location, "(item(), int(), bool(), a condition) reads a value in the middle of a "
                 "program: modules that follow may keep it as a constant",
             )  # fmt: skip
         self._reads.clear()
@@ -61,9 +61,9 @@ class HostSteps:
         if capture.is_suspended():
             return set()
         for name in sorted(names - {_READ}):
-            place = user_line() if line is None else line
+            location = user_line() if line is None else line
             text = "runs on the host: no module contains it, and it cuts the program in two"
-            self._tell(name, place, text)
+            self._tell(name, location, text)
         return names
 
     def _tell(self, operator: str, location: str, text: str) -> None:

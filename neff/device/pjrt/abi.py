@@ -272,9 +272,9 @@ def fields_of(arguments: Structure) -> list[str]:
 
 def has_field(arguments: Structure, field: str) -> bool:
     """Return whether the caller's version of a structure is new enough to have ``field``."""
-    place: Any = getattr(type(arguments), field)
+    location: Any = getattr(type(arguments), field)
     size: int = arguments.struct_size  # type: ignore[attr-defined]
-    return size >= place.offset + place.size
+    return size >= location.offset + location.size
 
 
 # PJRT_Buffer_Type: the position in the header's enumeration is the value.

@@ -76,12 +76,12 @@ class Entry:
             first = max(self._taken, last - PLACES)
             handles: list[int] = []
             for iteration in range(first, last):
-                place = iteration % PLACES
-                value = self._ring[place]
+                location = iteration % PLACES
+                value = self._ring[location]
                 if not value:  # counted and not yet written: next time
                     last = iteration
                     break
-                self._ring[place] = 0
+                self._ring[location] = 0
                 handles.append(value - 1)
             self._taken = last
         return handles

@@ -72,9 +72,9 @@ def integers(data: bytes, number: int) -> list[int]:
         if isinstance(field.value, int):
             numbers.append(field.value)
             continue
-        place = 0
-        while place < len(field.value):
-            value, place = wire.read_varint(field.value, place, len(field.value))
+        location = 0
+        while location < len(field.value):
+            value, location = wire.read_varint(field.value, location, len(field.value))
             numbers.append(value)
     return numbers
 

@@ -32,16 +32,16 @@ def write_parquet(profile: Profile, folder: Path) -> list[Path]:
     """
     context = Context.of(profile)
     name = re.sub(r"[^\w.-]", "_", profile.name) or "profile"
-    place = folder / "profiles" / "global" / f"{name}@latest"
+    location = folder / "profiles" / "global" / f"{name}@latest"
     try:
-        check_path(place)
-        place.mkdir(parents=True, exist_ok=True)
-        paths = [_write(table, _rows(table, context), place) for table in TABLES.values()]
+        check_path(location)
+        location.mkdir(parents=True, exist_ok=True)
+        paths = [_write(table, _rows(table, context), location) for table in TABLES.values()]
     except OSError as error:
         raise NeffError(
             f"cannot be written: {error.strerror}",
             code="NEFF-WRITE",
-            place=shown(place),
+            place=shown(location),
             remedy="give a folder that can be written",
         ) from error
     return [path for path in paths if path is not None]

@@ -325,8 +325,10 @@ def work(fuzzer: Fuzzer, start: int, stop: int, writer: int) -> None:
 def kind_of(reason: str) -> str:
     """A failure without what belongs to one case."""
     lines = [line for line in reason.splitlines() if line.strip()]
-    place = next((line.strip() for line in reversed(lines) if line.strip().startswith("File")), "")
-    return re.sub(r"\d{3,}", "#", f"{lines[0]} | {place} | {lines[-1]}")[:300]
+    location = next(
+        (line.strip() for line in reversed(lines) if line.strip().startswith("File")), ""
+    )
+    return re.sub(r"\d{3,}", "#", f"{lines[0]} | {location} | {lines[-1]}")[:300]
 
 
 def main() -> int:

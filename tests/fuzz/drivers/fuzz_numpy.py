@@ -398,13 +398,13 @@ def serve_cases() -> None:
     """The loop of the process that runs the cases: each with its place, or by NumPy alone."""
 
     def answer(request: tuple[Case | Program, str]) -> dict[str, Any]:
-        case, place = request
-        if not place:
+        case, location = request
+        if not location:
             _by_numpy(case, build(case))
             return {"what": ""}
-        if place == "device":
+        if location == "device":
             return {"what": on_device(case)}
-        return {"what": difference(case, jaxlib=place == "jaxlib")}
+        return {"what": difference(case, jaxlib=location == "jaxlib")}
 
     serve(answer)
 

@@ -160,13 +160,13 @@ def _equal(first: bytes, second: bytes) -> str:
     reasons = {_known(second, left, right, key) for key in positions}
     if "" not in reasons:
         return f"KNOWN: {min(reasons)}"
-    place = min(positions)
-    a, b = (str(side.get(place)).replace("\\n", "\n").split() for side in (left, right))
+    location = min(positions)
+    a, b = (str(side.get(location)).replace("\\n", "\n").split() for side in (left, right))
     position = next(
         (index for index, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a)
     )
     return (
-        f"WRONG: in {len(positions)} places; {place}: "
+        f"WRONG: in {len(positions)} places; {location}: "
         f"{' '.join(a[max(position - 6, 0) : position + 3])} | {' '.join(b[max(position - 6, 0) : position + 3])}"
     )
 

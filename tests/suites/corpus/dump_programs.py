@@ -57,9 +57,9 @@ def dump(name: str) -> None:
 
 
 def _print_options() -> Any:
-    for place in ("_hlo", "_jax", "xla_extension"):
+    for location in ("_hlo", "_jax", "xla_extension"):
         try:
-            return __import__(f"jaxlib.{place}", fromlist=["x"]).HloPrintOptions
+            return __import__(f"jaxlib.{location}", fromlist=["x"]).HloPrintOptions
         except (ImportError, AttributeError):
             continue
     raise ImportError("no HloPrintOptions")

@@ -28,10 +28,12 @@ def documented(root: Path) -> Iterator[Case]:
 
     yield from products(examples / "matrix_multiplication/matrix_multiplication_nki_kernels.py")
 
-    turn = module_at(examples / "transpose2d/transpose2d_nki_kernels.py").tensor_transpose2D_kernel_
+    iteration = module_at(
+        examples / "transpose2d/transpose2d_nki_kernels.py"
+    ).tensor_transpose2D_kernel_
     flat = normal(2, 30)
     turned = flat.reshape(2, 5, 6).transpose(0, 2, 1).reshape(2, 30)
-    yield Case("transpose2d", turn, (flat, (5, 6)), (turned,), cores=(1,))
+    yield Case("transpose2d", iteration, (flat, (5, 6)), (turned,), cores=(1,))
 
     pool = module_at(
         examples / "average_pool2d/average_pool2d_nki_kernels.py"

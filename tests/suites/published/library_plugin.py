@@ -200,12 +200,12 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     _found.clear()
     signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, _SETTINGS["seconds"])
-    usual, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (int(_SETTINGS["gigabytes"] * 2**30), most))
+    usual, maximum = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (int(_SETTINGS["gigabytes"] * 2**30), maximum))
     try:
         yield
     finally:  # pytest needs memory to report that there was none
-        resource.setrlimit(resource.RLIMIT_DATA, (usual, most))
+        resource.setrlimit(resource.RLIMIT_DATA, (usual, maximum))
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 

@@ -198,24 +198,24 @@ class _FewChannels:
 
     # -- products ------------------------------------------------------------------------------
 
-    def _part(self, places: Places, first: int, count: int, weights: list[Tile]) -> None:
+    def _part(self, locations: Places, first: int, count: int, weights: list[Tile]) -> None:
         """Compute a range of columns of some rows of the result."""
         spec, together = self._spec, self._together
         padded_count = -(-count // together) * together
         rows = spec.rows
         image = rows.tile(
-            self._image, places, (first, padded_count), rows.lines, (0, 0, spec.channels)
+            self._image, locations, (first, padded_count), rows.lines, (0, 0, spec.channels)
         )
         shape, steps = (count, spec.outputs), (spec.out.view.strides[5], spec.out.view.strides[2])
-        tile, order = tile_in_memory_order(places.count, shape, steps, spec.out.dtype)
+        tile, order = tile_in_memory_order(locations.count, shape, steps, spec.out.dtype)
         result = tile.permute([0, *(1 + order.index(dim) for dim in range(2))])
-        blocks_at_once = max(1, _BANK_BYTES // (places.count * spec.dtype.itemsize))
+        blocks_at_once = max(1, _BANK_BYTES // (locations.count * spec.dtype.itemsize))
         for begin in range(0, padded_count, blocks_at_once * together):
             block_count = min(blocks_at_once, (padded_count - begin) // together)
             transposed = [self._seen(image, chunk, begin, block_count) for chunk in self._chunks]
             for features in self._features:
                 self._multiply(result, transposed, weights, begin, features)
-        for stack in places.stacks:
+        for stack in locations.stacks:
             start = (
                 stack.channel * spec.out.view.strides[1] + stack.plane * spec.out.view.strides[3]
             )

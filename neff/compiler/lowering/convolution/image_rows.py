@@ -216,9 +216,9 @@ def _reached(rows: Axis, first: int, moved: int, count: int) -> tuple[int, int, 
     return begin + skipped * rows.dilation, last - skipped, skipped
 
 
-def _clear(tile: Tile, loads: list[_Load], places: Places, value: float) -> None:
+def _clear(tile: Tile, loads: list[_Load], locations: Places, value: float) -> None:
     """Fill (rows, columns, samples) with a value where no row of the image is loaded."""
-    if sum(load.count for load in loads) < places.count:
+    if sum(load.count for load in loads) < locations.count:
         nisa.memset(tile, value)
         return
     left, right = max(load.left for load in loads), min(load.right for load in loads)

@@ -226,10 +226,10 @@ class _Sums:
                 self._add(row_set, first, min(max_columns, columns - first))
         self._finish()
 
-    def _add(self, places: Places, first: int, count: int) -> None:
+    def _add(self, locations: Places, first: int, count: int) -> None:
         """Add the products of a range of columns of the window."""
         spec, columns = self._spec, self._spec.axes[2]
-        image, kernel = self._image(places, first, count), self._kernel(places, first, count)
+        image, kernel = self._image(locations, first, count), self._kernel(locations, first, count)
         for begin in range(0, count, spec.together):
             column_count = min(spec.together, count - begin)
             run = (column_count - 1) * columns.dilation + columns.places
@@ -248,15 +248,15 @@ class _Sums:
     def _load(self, tile: Tile, name: str, start: int, pattern: list[list[int]]) -> None:
         nisa.dma_copy(tile, window(self._tensors[name], self._ports[name], start, pattern))
 
-    def _kernel(self, places: Places, first: int, count: int) -> Tile:
+    def _kernel(self, locations: Places, first: int, count: int) -> Tile:
         """Load (rows, columns, features of the block)."""
         spec, block = self._spec, self._block
         strides = spec.kernel.view.strides
         shape, steps = (count, block.rows), (strides[5], strides[2])
-        tile, order = tile_in_memory_order(places.count, shape, steps, spec.dtype)
+        tile, order = tile_in_memory_order(locations.count, shape, steps, spec.dtype)
         width = spec.axes[2].window // spec.rows.parts
         head = block.group * strides[0] + block.feature * strides[2]
-        for stack in places.stacks:
+        for stack in locations.stacks:
             start = head + stack.channel * strides[1] + stack.plane * strides[3]
             start += stack.row * strides[4] + (stack.column_range * width + first) * strides[5]
             pattern = [[strides[4], stack.count], *([steps[dim], shape[dim]] for dim in order)]
@@ -268,12 +268,12 @@ class _Sums:
             )
         return tile.permute([0, *(1 + order.index(dim) for dim in range(2))])
 
-    def _image(self, places: Places, first: int, count: int) -> Tile:
+    def _image(self, locations: Places, first: int, count: int) -> Tile:
         """Load (rows, lines, columns, samples of the block)."""
         block, rows = self._block, self._spec.rows
         lines = rows.lines[block.line : block.line + block.lines]
         samples = block.group, block.sample, block.along
-        return rows.tile(self._tensors["image"], places, (first, count), lines, samples)
+        return rows.tile(self._tensors["image"], locations, (first, count), lines, samples)
 
     # -- results -------------------------------------------------------------------------------
 

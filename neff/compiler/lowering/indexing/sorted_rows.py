@@ -153,7 +153,7 @@ class _Rows:
             self._counts[self._elements] = count
         return e.fused(lower, "multiply", self._elements, "add", count[0 : self._partitions])
 
-    def _step(self, upper: Tile, places: Tile, block: int, distance: int) -> None:
+    def _step(self, upper: Tile, locations: Tile, block: int, distance: int) -> None:
         """Swap pairs whose second element comes first.
 
         Args:
@@ -162,7 +162,7 @@ class _Rows:
             distance: distance of the elements of a pair.
         """
         (low, high), (first, second) = (
-            self._pairs(keys, block, distance) for keys in (upper, places)
+            self._pairs(keys, block, distance) for keys in (upper, locations)
         )
         e = _Shaped(low.shape, self._constants)
         below = e.binary("less", high, low, U8)

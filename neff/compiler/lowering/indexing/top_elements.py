@@ -103,23 +103,23 @@ class _Rows:
         chunk_results = [
             self._chunk(begin, min(_MAX_CHUNK_ELEMENTS, extent - begin)) for begin in starts
         ]
-        _, values, places = (
+        _, values, locations = (
             chunk_results[0] if len(chunk_results) == 1 else self._best(chunk_results)
         )
         if self._spec.numbers is not None:
-            places = self._numbered(self._spec.numbers, places)
+            locations = self._numbered(self._spec.numbers, locations)
         count = self._count
         self._store(1, values[:, 0:count])
-        self._store(2, as_type(places, I32)[:, 0:count])
+        self._store(2, as_type(locations, I32)[:, 0:count])
 
-    def _numbered(self, numbers: Port, places: Tile) -> Tile:
+    def _numbered(self, numbers: Port, locations: Tile) -> Tile:
         """Return the indices of the elements at these places of the rows."""
         extent = numbers.view.shape[-1]
         words = nl.ndarray((self._rows, extent), dtype=I32, buffer=nl.sbuf)
         columns = [numbers.view.strides[-1], extent]
         for rows, source in self._windows(3, numbers, 0, columns):
             nisa.dma_copy(words[rows], source)
-        return as_type(self._gathered(words, places), U32)
+        return as_type(self._gathered(words, locations), U32)
 
     def _store(self, number: int, tile: Tile) -> None:
         port = (self._spec.source, self._spec.values, self._spec.places)[number]
@@ -160,12 +160,12 @@ class _Rows:
         keys = self._keys(data)
         if wide > count:
             nisa.memset(keys[:, count:wide], _PADDING_KEY)
-        best, places = self._greatest(keys)
-        values = self._gathered(data, places)
+        best, locations = self._greatest(keys)
+        values = self._gathered(data, locations)
         if begin:
-            e = Emitter(self._rows, places.shape[1], self._constants)
-            places = e.words("add", places, np.uint32(begin), U32)
-        return best, values, places
+            e = Emitter(self._rows, locations.shape[1], self._constants)
+            locations = e.words("add", locations, np.uint32(begin), U32)
+        return best, values, locations
 
     def _keys(self, data: Tile) -> Tile:
         e = Emitter(self._rows, data.shape[1], self._constants)
@@ -186,18 +186,20 @@ class _Rows:
         """Return the keys, decreasing, and their indices, in full rounds of eight."""
         rounds = -(-min(self._count, keys.shape[1]) // _ELEMENTS_PER_ROUND)
         best = nl.ndarray((self._rows, rounds * _ELEMENTS_PER_ROUND), dtype=F32, buffer=nl.sbuf)
-        places = nl.ndarray((self._rows, rounds * _ELEMENTS_PER_ROUND), dtype=U32, buffer=nl.sbuf)
+        locations = nl.ndarray(
+            (self._rows, rounds * _ELEMENTS_PER_ROUND), dtype=U32, buffer=nl.sbuf
+        )
         for number in range(rounds):
             eight = slice(number * _ELEMENTS_PER_ROUND, (number + 1) * _ELEMENTS_PER_ROUND)
             nisa.max8(best[:, eight], keys)
-            nisa.nc_find_index8(places[:, eight], keys, best[:, eight])
+            nisa.nc_find_index8(locations[:, eight], keys, best[:, eight])
             if number < rounds - 1:
                 nisa.nc_match_replace8(keys, keys, best[:, eight], _PADDING_KEY)
-        return best, places
+        return best, locations
 
-    def _gathered(self, data: Tile, places: Tile) -> Tile:
-        gathered = nl.ndarray(places.shape, dtype=data.dtype, buffer=nl.sbuf)
-        nisa.nc_n_gather(gathered, data, places)
+    def _gathered(self, data: Tile, locations: Tile) -> Tile:
+        gathered = nl.ndarray(locations.shape, dtype=data.dtype, buffer=nl.sbuf)
+        nisa.nc_n_gather(gathered, data, locations)
         return gathered
 
     def _best(self, chunk_results: list[tuple[Tile, Tile, Tile]]) -> tuple[Tile, Tile, Tile]:
@@ -214,6 +216,6 @@ class _Rows:
             for target, source in zip(joined, results, strict=True):
                 nisa.tensor_copy(target[:, offset : offset + count], source)
             offset += count
-        keys, values, places = joined
+        keys, values, locations = joined
         best, order = self._greatest(keys)
-        return best, self._gathered(values, order), self._gathered(places, order)
+        return best, self._gathered(values, order), self._gathered(locations, order)

@@ -108,9 +108,9 @@ def batch_norm(make: Maker) -> Value | None:
     ]
     names = [f"p{n}" for n in range(len(operands))]
     if which != "training":  # a variance is no less than zero
-        place = 4 if which == "inference" else 3
-        lines.append(f"square = {small} multiply(p{place}, p{place})")
-        names[place] = "square"
+        location = 4 if which == "inference" else 3
+        lines.append(f"square = {small} multiply(p{location}, p{location})")
+        names[location] = "square"
     result_kind = kind if which == "inference" else f"({kind}, {small}, {small})"
     lines.append(
         f"n = {result_kind} batch-norm-{which}({', '.join(names)}), epsilon=0.01, feature_index={feature}"

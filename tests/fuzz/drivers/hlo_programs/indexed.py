@@ -123,9 +123,9 @@ def _operand(make: Maker, dtypes: tuple[str, ...]) -> Value | None:
     return None if x is None or not x.rank or 0 in x.shape else x
 
 
-def _indices(make: Maker, places: _Places) -> Value | None:
+def _indices(make: Maker, locations: _Places) -> Value | None:
     """Known ones, or an argument; some are outside of the operand."""
-    shape = places.indices()
+    shape = locations.indices()
     if math.prod(shape) > 64:
         return None
     if make.chance.random() < 0.4:

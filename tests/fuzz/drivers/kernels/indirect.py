@@ -38,14 +38,14 @@ def register(make: Maker, limit: int) -> tuple[str, tuple[str, ...]]:
         )
     else:
         tile = index_tile(make, (1, 3), make.chance.choice(("int32", "uint16", "int8")), limit)
-        place = make.chance.randrange(3)
+        location = make.chance.randrange(3)
         source, uses = tile.text, (tile.name,)
         if kind == "hbm":
             source = make.arguments[-1].name
             uses = (source,)
         lines = (
             f"{name} = nisa.register_alloc()",
-            f"nisa.register_load({name}, {source}[0:1, {place}:{place + 1}])",
+            f"nisa.register_load({name}, {source}[0:1, {location}:{location + 1}])",
         )
     make.statements.append(Statement(lines, (name,), uses))
     return name, (name,)
@@ -114,14 +114,14 @@ def at_register(make: Maker) -> None:
         return
     rows, columns = tile.shape
     along = make.chance.random() < 0.5
-    place, needs = register(make, columns if along else rows)
+    location, needs = register(make, columns if along else rows)
     source = _to_hbm(make, tile)
     if along:
         out = make.like((rows, 1), tile.dtype, "sbuf")
         view = make.chance.choice((
-            f"{tile.text}.ap([[{columns}, {rows}], [1, 1]], scalar_offset={place}, indirect_dim=1)",
-            f"{source}[:, nl.ds({place}, 1)]", f"{tile.text}[:, nl.ds({place}, 1)]", f"{tile.text}.select(1, {place})",
-            f"{tile.text}[:, {place}]",
+            f"{tile.text}.ap([[{columns}, {rows}], [1, 1]], scalar_offset={location}, indirect_dim=1)",
+            f"{source}[:, nl.ds({location}, 1)]", f"{tile.text}[:, nl.ds({location}, 1)]", f"{tile.text}.select(1, {location})",
+            f"{tile.text}[:, {location}]",
         ))  # fmt: skip
         copy = (
             "nisa.dma_copy"
@@ -131,8 +131,8 @@ def at_register(make: Maker) -> None:
     else:
         out = make.like((1, columns), tile.dtype, "sbuf")
         view = make.chance.choice((
-            f"{source}.ap([[{columns}, 1], [1, {columns}]], scalar_offset={place})", f"{source}[nl.ds({place}, 1)]",
-            f"{source}[nl.ds({place}, 1), :]",
+            f"{source}.ap([[{columns}, 1], [1, {columns}]], scalar_offset={location})", f"{source}[nl.ds({location}, 1)]",
+            f"{source}[nl.ds({location}, 1), :]",
         ))  # fmt: skip
         copy = "nisa.dma_copy"
     make.statements.append(Statement(
@@ -146,13 +146,13 @@ def written_at_register(make: Maker) -> None:
     if tile is None:
         return
     rows, columns = tile.shape
-    place, needs = register(make, columns)
+    location, needs = register(make, columns)
     out = make.like(tile.shape, tile.dtype, "sbuf")
     target = make.chance.choice(
         (
-            f"{out.text}[:, nl.ds({place}, 1)]",
-            f"{out.text}[:, {place}:{place} + 1]",
-            f"{out.text}.ap([[{columns}, {rows}], [1, 1]], scalar_offset={place}, indirect_dim=1)",
+            f"{out.text}[:, nl.ds({location}, 1)]",
+            f"{out.text}[:, {location}:{location} + 1]",
+            f"{out.text}.ap([[{columns}, {rows}], [1, 1]], scalar_offset={location}, indirect_dim=1)",
         )
     )
     call = make.chance.choice((
@@ -166,10 +166,10 @@ def written_at_register(make: Maker) -> None:
 
 def register_result(make: Maker) -> None:
     """A register's value, perhaps after arithmetic, as a tile."""
-    place, needs = register(make, 9)
+    location, needs = register(make, 9)
     out = make.like((1, 1), make.chance.choice(("int32", "int16", "uint8")), "sbuf")
-    text = make.chance.choice((place, f"{place} * 3", f"{place} - 2", f"({place} + 5) // 2", f"{place} % 4",
-                               f"({place} < 3)", f"{place} << 1"))  # fmt: skip
+    text = make.chance.choice((location, f"{location} * 3", f"{location} - 2", f"({location} + 5) // 2", f"{location} % 4",
+                               f"({location} < 3)", f"{location} << 1"))  # fmt: skip
     make.statements.append(Statement(
         (declared(out), f"nisa.register_store({out.text}, {text})"), (out.name,), needs
     ))  # fmt: skip
@@ -241,14 +241,14 @@ def while_register(make: Maker) -> None:
     left = index_tile(make, (1, 1), "int32", 5)
     count = make.name("r")
     out = make.like(tile.shape, tile.dtype, "sbuf")
-    turn = (
+    iteration = (
         f"nisa.tensor_scalar({out.text}, {out.text}, nl.multiply, 0.5)",
         f"nisa.tensor_scalar({left.text}, {left.text}, nl.subtract, 1)",
         f"nisa.register_load({count}, {left.text})",
     )
     lines = (
         declared(out), f"nisa.tensor_copy({out.text}, {tile.text})", f"{count} = nisa.register_alloc()",
-        f"nisa.register_load({count}, {left.text})", f"while {count}:", *("    " + line for line in turn),
+        f"nisa.register_load({count}, {left.text})", f"while {count}:", *("    " + line for line in iteration),
     )  # fmt: skip
     make.statements.append(Statement(lines, (out.name,), (tile.name, left.name)))
     make.tiles.append(out)

@@ -156,13 +156,13 @@ def found(make: Maker) -> None:
     tile = make.pick(dtypes=("float32", "bfloat16"), views=False)
     if len(tile.shape) != 2 or tile.shape[1] < 8:
         return
-    top, place = (
+    top, location = (
         make.like((tile.shape[0], 8), tile.dtype, "sbuf"),
         make.like((tile.shape[0], 8), "uint32", "sbuf"),
     )
     replaced = make.like(tile.shape, tile.dtype, "sbuf")
     call = make.chance.choice((
-        (place, f"nisa.nc_find_index8({place.text}, {tile.text}, {top.text})"),
+        (location, f"nisa.nc_find_index8({location.text}, {tile.text}, {top.text})"),
         (replaced, f"nisa.nc_match_replace8({replaced.text}, {tile.text}, {top.text}, -5.0)"),
     ))  # fmt: skip
     make.emit(call[0], call[1], tile, extra=(declared(top), f"nisa.max8({top.text}, {tile.text})"))
@@ -184,8 +184,8 @@ def topk(make: Maker) -> None:
         return
     n = make.chance.randrange(1, 16 * tile.shape[1] + 1)
     k = min(n, 8)
-    out, place = make.like((16, k), "bfloat16", "sbuf"), make.like((16, k), "uint32", "sbuf")
-    _both(make, out, place, f"nisa.topk({out.text}, {place.text}, {tile.text}, {n})", tile)
+    out, location = make.like((16, k), "bfloat16", "sbuf"), make.like((16, k), "uint32", "sbuf")
+    _both(make, out, location, f"nisa.topk({out.text}, {location.text}, {tile.text}, {n})", tile)
 
 
 def sequence_bounds(make: Maker) -> None:

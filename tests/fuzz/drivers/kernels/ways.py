@@ -387,7 +387,7 @@ def answer_elsewhere() -> None:
     out.flush()
 
 
-def _torch(place: Callable[[Any], Any]) -> Callable[[Any], Run]:
+def _torch(location: Callable[[Any], Any]) -> Callable[[Any], Run]:
     """With tensors of PyTorch on some device."""
 
     def make(kernel: Any) -> Run:
@@ -400,9 +400,9 @@ def _torch(place: Callable[[Any], Any]) -> Callable[[Any], Run]:
                 raise UnavailableError("PyTorch has no float8_e4m3")
             kind = getattr(torch, name) if hasattr(ml_dtypes, name) else None
             if kind is None:
-                return place(torch.from_numpy(array.copy()))
+                return location(torch.from_numpy(array.copy()))
             plain = torch.from_numpy(array.view(f"u{array.itemsize}").copy())
-            return place(plain.view(kind))
+            return location(plain.view(kind))
 
         def to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
             tensor = tensor.detach().cpu()
@@ -451,8 +451,8 @@ def _compiled(kernel: Any) -> Any:
     )
 
 
-def _wrapped(wrap: Callable[[Any], Any], place: Callable[[Any], Any]) -> Callable[[Any], Run]:
-    return lambda kernel: _torch(place)(wrap(kernel))
+def _wrapped(wrap: Callable[[Any], Any], location: Callable[[Any], Any]) -> Callable[[Any], Run]:
+    return lambda kernel: _torch(location)(wrap(kernel))
 
 
 def _neuron(tensor: Any) -> Any:

@@ -106,8 +106,8 @@ def _draw_statement(make: Maker, depth: int) -> None:
         make.budget -= 1  # also of one that finds no operands
 
 
-def _statements(make: Maker, depth: int, most: int = 4) -> None:
-    for _ in range(make.chance.randrange(1, most + 1)):
+def _statements(make: Maker, depth: int, maximum: int = 4) -> None:
+    for _ in range(make.chance.randrange(1, maximum + 1)):
         _draw_statement(make, depth + 1)
 
 
@@ -177,10 +177,10 @@ def _body(
     depth: int,
     parameters: Sequence[Variable],
     results: Callable[[], tuple[Variable, ...]],
-    most: int = 4,
+    maximum: int = 4,
 ) -> Body:
     with make.body(parameters) as statements:
-        _statements(make, depth, most)
+        _statements(make, depth, maximum)
         returned = results()
         drawn = tuple(statements)
     return Body(tuple(parameters), drawn, returned, jitted=make.chance.random() < 0.1)

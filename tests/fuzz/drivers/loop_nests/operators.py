@@ -112,12 +112,12 @@ def _window_update(arrays: Sequence[Any], p: Sequence[int], target: Variable) ->
 
 def _block_update(arrays: Sequence[Any], p: Sequence[int], target: Variable) -> Any:
     result = arrays[0].copy()
-    place = tuple(
+    location = tuple(
         slice(start, start + extent)
         for axis, extent in enumerate(arrays[1].shape)
         for start in [_clamped(arrays[2 + axis], result.shape[axis], extent)]
     )
-    result[place] = arrays[1]
+    result[location] = arrays[1]
     return result
 
 

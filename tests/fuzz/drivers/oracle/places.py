@@ -75,8 +75,8 @@ def resolved(access: Access, tensors: Mapping[str, Tensor], values: Values) -> R
 
 def _flat(index: tuple[int, ...], shape: tuple[int, ...]) -> int:
     flat = 0
-    for place, extent in zip(index, shape, strict=True):
-        flat = flat * extent + place
+    for location, extent in zip(index, shape, strict=True):
+        flat = flat * extent + location
     return flat
 
 
@@ -119,7 +119,7 @@ def _pattern(region: Region, step: Step, values: Values) -> Region:
     inner = math.prod(region.tensor.shape[1:])
     positions: list[Place] = []
     for index in itertools.product(*(range(count) for count in counts)):
-        walked = [place * stride for place, (stride, _) in zip(index, pattern, strict=True)]
+        walked = [location * stride for location, (stride, _) in zip(index, pattern, strict=True)]
         if region.tensor.on_chip:  # the first pair counts partitions
             position = (partition + start // row + index[0], start % row + sum(walked[1:]))
             if not (0 <= position[0] < region.tensor.shape[0] and 0 <= position[1] < row):
@@ -155,8 +155,8 @@ def _permute(region: Region, step: Step, values: Values) -> Region:
     positions = []
     for index in itertools.product(*(range(extent) for extent in shape)):
         old = [0] * len(order)
-        for place, axis in zip(index, order, strict=True):
-            old[axis] = place
+        for location, axis in zip(index, order, strict=True):
+            old[axis] = location
         positions.append(region.places[_flat(tuple(old), region.shape)])
     return Region(region.tensor, shape, positions)
 

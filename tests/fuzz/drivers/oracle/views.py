@@ -44,9 +44,9 @@ class Views:
         """
         iterations = {0, self.turns - 1} if self.counter else {0}
         return [
-            resolved(access, self.tensors, Values(core, {self.counter: turn}))
+            resolved(access, self.tensors, Values(core, {self.counter: iteration}))
             for core in range(self.cores)
-            for turn in sorted(iterations)
+            for iteration in sorted(iterations)
         ]
 
     def view(self, name: str, *, engine: bool, writes: bool = False) -> tuple[Access, Region]:

@@ -31,13 +31,17 @@ def mapped_over(body: Any, in_specs: Any, out_specs: Any) -> Any:
 def sharded() -> Any:
     from jax.sharding import NamedSharding, PartitionSpec
 
-    place = lambda *axes: NamedSharding(mesh(), PartitionSpec(*axes))  # noqa: E731
+    location = lambda *axes: NamedSharding(mesh(), PartitionSpec(*axes))  # noqa: E731
 
     def run(a: Any, b: Any) -> Any:
-        c = jax.lax.with_sharding_constraint(a @ b, place("x", "y"))
-        return jnp.tanh(c).sum(0), lax.with_sharding_constraint(c.T, place(None, ("x", "y")))
+        c = jax.lax.with_sharding_constraint(a @ b, location("x", "y"))
+        return jnp.tanh(c).sum(0), lax.with_sharding_constraint(c.T, location(None, ("x", "y")))
 
-    return run, (values(16, 8), values(8, 16)), {"in_shardings": (place("x"), place(None, "y"))}
+    return (
+        run,
+        (values(16, 8), values(8, 16)),
+        {"in_shardings": (location("x"), location(None, "y"))},
+    )
 
 
 @program
@@ -122,11 +126,11 @@ def fully_sharded() -> Any:
     """A step whose weights and state are split, with constraints inside a scan."""
     from jax.sharding import NamedSharding, PartitionSpec
 
-    place = lambda *axes: NamedSharding(mesh(), PartitionSpec(*axes))  # noqa: E731
+    location = lambda *axes: NamedSharding(mesh(), PartitionSpec(*axes))  # noqa: E731
 
     def step(w: Any, x: Any) -> Any:
         def layer(x: Any, w: Any) -> Any:
-            return lax.with_sharding_constraint(jnp.tanh(x @ w), place("x", "y")), None
+            return lax.with_sharding_constraint(jnp.tanh(x @ w), location("x", "y")), None
 
         def loss(w: Any) -> Any:
             return (lax.scan(layer, x, w)[0] ** 2).mean()
@@ -134,8 +138,8 @@ def fully_sharded() -> Any:
         return jax.tree_util.tree_map(lambda w, g: w - g, w, jax.grad(loss)(w))
 
     options = {
-        "in_shardings": (place(None, "x", "y"), place("x")),
-        "out_shardings": place(None, "x", "y"),
+        "in_shardings": (location(None, "x", "y"), location("x")),
+        "out_shardings": location(None, "x", "y"),
     }
     return step, (values(3, 8, 8), values(8, 8)), {**options, "donate_argnums": (0,)}
 

@@ -118,8 +118,8 @@ def linear_solvers() -> Any:
 def sparse() -> Any:
     from jax.experimental import sparse as library
 
-    def run(data: Any, places: Any, x: Any) -> Any:
-        matrix = library.BCOO((data, places), shape=(5, 6))
+    def run(data: Any, locations: Any, x: Any) -> Any:
+        matrix = library.BCOO((data, locations), shape=(5, 6))
         dense = jnp.where(x > 0, x, 0)
         again = library.BCOO.fromdense(dense, nse=12)
         return matrix @ x, matrix.T @ jnp.ones((5, 2)), matrix.todense(), again.sum(0).todense(), \
