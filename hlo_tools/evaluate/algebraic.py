@@ -159,7 +159,7 @@ def _fft(call: Call) -> Value:
 
 @operation("cholesky")
 def _cholesky(call: Call) -> Value:
-    a = call.operands[0]
+    a = wide(call.operands[0])
     lower = call.row.cholesky_options.lower
     full = np.tril(a) if lower else np.swapaxes(np.triu(a).conj(), -1, -2)
     symmetric = full + np.swapaxes(np.tril(full, -1).conj(), -1, -2)
@@ -181,7 +181,7 @@ def _factored(matrices: Array) -> Array:
 def _triangular(call: Call) -> Value:
     options = call.row.triangular_solve_options
     return triangular_solution(
-        *call.operands,
+        *map(wide, call.operands),
         lower=options.lower,
         unit_diagonal=options.unit_diagonal,
         transpose={2: "T", 3: "C"}.get(options.transpose_a, "N"),

@@ -97,7 +97,7 @@ operation(" ".join(UNARY))(_unary)
 @operation("negate")
 def _negate(call: Call) -> Value:
     operand = call.operands[0]
-    return operand.copy() if operand.dtype == np.bool_ else (-operand).astype(call.dtype)
+    return (-operand).astype(call.dtype)
 
 
 @operation("not")
@@ -336,7 +336,11 @@ def _narrow_binary(call: Call, x: Array, y: Array) -> Array:
     """An operation of integers that NumPy has not: in bytes, whose low bits are the result."""
     opcode, kind = call.row.opcode, element_of(x.dtype).kind
     first = _in_bytes(x, _READ_AS.get(opcode, kind))
-    return BINARY[opcode](first, _in_bytes(y, kind)).astype(call.dtype)
+    second = _in_bytes(y, kind)
+    if opcode == "mulhi":
+        product = first.astype(np.int16) * second.astype(np.int16)
+        return np.asarray(product >> element_of(x.dtype).bits).astype(call.dtype)
+    return BINARY[opcode](first, second).astype(call.dtype)
 
 
 def _binary(call: Call) -> Value:

@@ -132,6 +132,8 @@ def _sorted_order(call: Call, lanes: list[Array]) -> list[int]:
 
 @operation("topk")
 def _topk(call: Call) -> Value:
+    if call.operands[0].dtype.kind == "c":
+        raise call.fail("takes elements that have an order, not complex numbers")
     return largest(call.operands[0], call.row.k, smallest=not call.row.largest)
 
 

@@ -19,6 +19,7 @@ from hlo_tools.evaluate.applying import (
 from hlo_tools.evaluate.operation import Call, operation, product_type
 from hlo_tools.evaluate.running import accumulated, running_of
 from hlo_tools.evaluate.values import Array, Value, wide
+from hlo_tools.types.element_types import element_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -50,9 +51,10 @@ def _windows(call: Call, value: Array, fill: ArrayLike, rows: Windows) -> Array:
         strides.append(padded.strides[axis] * (row.stride or 1) if count > 1 else 0)
         spread = count > 0 and row.size > 1
         inner.append(padded.strides[axis] * (row.window_dilation or 1) if spread else 0)
-    view = np.lib.stride_tricks.as_strided(
-        padded, [*shape, *(row.size for row in rows)], [*strides, *inner], writeable=False
-    )
+    bits = padded.view(f"u{padded.itemsize}") if element_of(padded.dtype).bits <= 16 else padded
+    view = np.lib.stride_tricks.as_strided(  # NumPy does not know every small type by its name
+        bits, [*shape, *(row.size for row in rows)], [*strides, *inner], writeable=False
+    ).view(padded.dtype)
     flips = [slice(None)] * len(rows) + [
         slice(None, None, -1 if row.window_reversal else 1) for row in rows
     ]

@@ -318,6 +318,10 @@ def _fft(call: Call) -> Type:
 def _triangular(call: Call) -> Type:
     a, b = call.array(0), call.array(1)
     call.check(
+        a.kind in ("float", "complex") and a.element == b.element,
+        f"takes float or complex elements of one type, not {a} and {b}",
+    )
+    call.check(
         a.rank >= 2 and a.rank == b.rank and a.dimensions[-1] == a.dimensions[-2],
         f"takes a square matrix, not {a}",
     )
@@ -329,6 +333,7 @@ def _triangular(call: Call) -> Type:
 @rule("cholesky")
 def _cholesky(call: Call) -> Type:
     a = call.array(0)
+    call.check(a.kind in ("float", "complex"), f"takes float or complex elements, not {a}")
     call.check(
         a.rank >= 2 and a.dimensions[-1] == a.dimensions[-2], f"takes square matrices, not {a}"
     )

@@ -15,7 +15,7 @@ _REAL_OF = {number("c64"): number("f32"), number("c128"): number("f64")}
 _COMPLEX_OF = {real: complex_ for complex_, real in _REAL_OF.items()}
 
 _FLOAT_OR_COMPLEX = frozenset({"float", "complex"})
-_NUMERIC = frozenset({"int", "uint", "float", "complex"})
+_SIGNED = frozenset({"int", "float", "complex"})
 
 
 def _need(call: Call, number: int, kinds: frozenset[str]) -> Array:
@@ -38,7 +38,7 @@ for _name in opcodes_of_kind("elementwise", arity=1):
 
 @rule("abs")
 def _abs(call: Call) -> Type:
-    operand = _need(call, 0, _NUMERIC)
+    operand = _need(call, 0, _SIGNED)
     return operand._replace(element=_REAL_OF.get(operand.element, operand.element))
 
 
@@ -131,7 +131,7 @@ def _clamp(call: Call) -> Type:
 
 @rule("batch-norm-training batch-norm-grad batch-norm-inference")
 def _batch_norm(call: Call) -> Type:
-    operand = call.array(0)
+    operand = _need(call, 0, frozenset({"float"}))
     axis = call.row.feature_index
     call.check(0 <= axis < operand.rank, f"has no feature dimension {axis} in {operand}")
     feature = Array(operand.element, (operand.dimensions[axis],))

@@ -35,10 +35,6 @@ _COMPARE = {
 }  # fmt: skip
 
 
-_WITHOUT_BOOLEANS = frozenset({
-    "count-leading-zeros", "divide", "popcnt", "power", "remainder", "subtract",
-})  # fmt: skip
-"""Opcodes whose functions take no booleans; HLO has them for booleans, and no framework writes them."""
 _WITHOUT_NARROW_INTEGERS = frozenset({"abs", "mulhi", "popcnt"})
 """Opcodes whose functions take integers of eight bits and more."""
 _MIN_FLOAT_BITS = 16
@@ -50,8 +46,6 @@ def _applied(function: str) -> Callable[[Site], str]:
 
     def write(site: Site) -> str:
         element = site.operand_shape(0).element
-        if element.kind == "pred" and site.row.opcode in _WITHOUT_BOOLEANS:
-            raise site.refused("has booleans as operands")
         is_narrow = element.kind in ("int", "uint") and element.bits < 8
         if is_narrow and site.row.opcode in _WITHOUT_NARROW_INTEGERS:
             raise site.refused(f"has operands of {element}")

@@ -32,7 +32,7 @@ _BITS = "pred int uint"
 
 _ELEMENTWISE = (
     Row(
-        "acos acosh asin asinh atanh cbrt cosh cosine exp2 exponential "
+        "acos acosh asin asinh atanh cosh cosine exp2 exponential "
         "exponential-minus-one log log2 log-plus-one logistic rsqrt sine sinh sqrt tan tanh",
         "elementwise",
         1,
@@ -40,7 +40,7 @@ _ELEMENTWISE = (
         "float complex",
         optional="result_accuracy",
     ),
-    Row("erf", "elementwise", 1, "transcendental", "float", optional="result_accuracy"),
+    Row("cbrt erf", "elementwise", 1, "transcendental", "float", optional="result_accuracy"),
     Row(
         "ceil floor round-nearest-afz round-nearest-even",
         "elementwise",
@@ -49,15 +49,16 @@ _ELEMENTWISE = (
         "float",
         "exact",
     ),
-    Row("negate", "elementwise", 1, "flop", _NUMERIC + " pred", "exact"),
-    Row("sign", "elementwise", 1, "flop", _NUMERIC, "exact"),
-    Row("not popcnt count-leading-zeros", "elementwise", 1, "flop", _BITS),
+    Row("negate", "elementwise", 1, "flop", _NUMERIC, "exact"),
+    Row("sign", "elementwise", 1, "flop", "int float complex", "exact"),
+    Row("not", "elementwise", 1, "flop", _BITS),
+    Row("popcnt count-leading-zeros", "elementwise", 1, "flop", "int uint"),
     Row("abs imag is-finite real", "elementwise", 1, "flop", traits="exact"),
     Row("add multiply", "elementwise", 2, "flop", _NUMERIC + " pred", "commutative exact"),
     Row("maximum minimum", "elementwise", 2, "flop", _NUMERIC + " pred", "commutative exact"),
-    Row("subtract divide", "elementwise", 2, "flop", _NUMERIC + " pred", "exact"),
-    Row("remainder", "elementwise", 2, "flop", _NUMERIC + " pred"),
-    Row("power", "elementwise", 2, "transcendental", _NUMERIC + " pred"),
+    Row("subtract divide", "elementwise", 2, "flop", _NUMERIC, "exact"),
+    Row("remainder", "elementwise", 2, "flop", _NUMERIC),
+    Row("power", "elementwise", 2, "transcendental", _NUMERIC),
     Row("atan2", "elementwise", 2, "transcendental", "float complex"),
     Row("and or xor", "elementwise", 2, "flop", _BITS, "commutative"),
     Row(

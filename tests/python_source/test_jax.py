@@ -21,7 +21,6 @@ NOT_COMPARED = {("asinh", "c64")}
 
 REFUSED = NOT_COMPARED | {
     ("abs", "s4"), ("mulhi", "s4"), ("mulhi", "u4"), ("popcnt", "s4"), ("popcnt", "u4"),
-    *((opcode, "pred") for opcode in ("count-leading-zeros", "divide", "popcnt", "power", "remainder", "subtract")),
 }  # fmt: skip
 
 WITHOUT_ROW = {
