@@ -98,6 +98,10 @@ def opened_alike(left: str, right: str) -> tuple[Module, Module]:
     copy = through_text(message, text)
     if lost := lost_in_text(message, copy):
         console.note(f"not compared, since text does not hold it: {', '.join(lost)}")
+    if text.configuration:
+        names = ", ".join(text.configuration)
+        console.note(f"not compared, since a message does not hold it: {names}")
+        copy.configuration = text.configuration
     return (copy, text) if text_sides[1] else (text, copy)
 
 

@@ -168,9 +168,12 @@ def _separated(data: bytes) -> list[str] | None:
 
 
 def _parsed(text: str, location: str) -> Module:
-    from hlo_tools.text import parse
+    from hlo_tools.text import parse_configured
 
-    return Module(parse(text, name=location), path=location)
+    proto, configuration = parse_configured(text, name=location)
+    module = Module(proto, path=location)
+    module.configuration = configuration
+    return module
 
 
 def _form(output: str, modules: list[Module], to: str | None) -> str | None:

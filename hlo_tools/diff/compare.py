@@ -244,6 +244,10 @@ class _Comparison:
         fields = compared_fields(left, self.ignore)
         yield from property_changes(left, right, fields | (_NAMES if self.names else set[str]()))
         yield from self._envelope_changes()
+        before, after = (module.configuration for module in self.modules)
+        for name in sorted({*before, *after}):
+            if before.get(name) != after.get(name):
+                yield Change(name, before.get(name, ""), after.get(name, ""))
         if "layout" in self.ignore or "shape" in self.ignore:
             return
         shapes = left.host_program_shape, right.host_program_shape

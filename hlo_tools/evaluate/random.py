@@ -31,7 +31,12 @@ def _bits(call: Call) -> Value:
     is_threefry = call.row.rng_algorithm == _THREEFRY
     sizes = (2,) if is_threefry else (2, 3)
     dtype = element.dtype
-    if state.dtype != np.uint64 or state.size not in sizes or dtype is None or not 8 <= element.bits <= 64:
+    if (
+        state.dtype != np.uint64
+        or state.size not in sizes
+        or dtype is None
+        or not 8 <= element.bits <= 64
+    ):
         raise call.fail("has a state or a result that XLA does not define", "HLO-RANDOM")
     extents = tuple(shape.dimensions)
     wide = element.bits == 64

@@ -176,11 +176,14 @@ def _parse(data: bytes, message_class: type[Message]) -> Message:
 
 
 def _read_text(content: Buffer, kind: str, location: str) -> Module:
-    from hlo_tools.text import parse
+    from hlo_tools.text import parse_configured
 
     try:
         text = _without_log_headers(bytes(content).decode("utf-8"))
-        return Module(parse(text, name=location or "<text>"), path=location)
+        proto, configuration = parse_configured(text, name=location or "<text>")
+        module = Module(proto, path=location)
+        module.configuration = configuration
+        return module
     except UnicodeDecodeError as error:
         raise HloFileError(
             f"the text is not UTF-8 at byte {error.start}",

@@ -46,6 +46,10 @@ class Module:
         path: where it came from, for messages.
         allow_unknown_fields: pass over fields that this version does not know; see
             :meth:`require_known_fields`.
+
+    Attributes:
+        configuration: what the header of a text says and no message holds, such as
+            ``{"num_partitions": "2"}``; it is printed again.
     """
 
     __slots__ = (
@@ -64,6 +68,7 @@ class Module:
         "_proto",
         "_unsettled",
         "allow_unknown_fields",
+        "configuration",
         "pass_rows",
         "path",
     )
@@ -94,6 +99,7 @@ class Module:
         self._callers: dict[int, dict[Instruction, None]] | None = None
         self._envelope = envelope
         self.path = path
+        self.configuration: dict[str, str] = {}
 
     @classmethod
     def new(cls, name: str) -> Module:

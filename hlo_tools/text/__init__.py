@@ -8,7 +8,7 @@ from hlo_tools.text.options import (
     SHORT_PARSABLE,
     PrintOptions,
 )
-from hlo_tools.text.parser import parse
+from hlo_tools.text.parser import parse, parse_configured
 from hlo_tools.text.printer import print_module
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "SHORT_PARSABLE",
     "PrintOptions",
     "parse",
+    "parse_configured",
     "print_module",
 ]

@@ -12,11 +12,19 @@ from hlo_tools.text.recovery import read_debug_attributes, read_recovery_table
 from hlo_tools.text.shapes import ShapeReader
 from hlo_tools.text.structures import read_frontend_attributes
 
-__all__ = ["HeaderReader"]
+__all__ = ["CONFIGURATION", "PASSTHROUGH", "HeaderReader"]
 
 Message = Any
 
 _ATTRIBUTE = re.compile(r",\s*([A-Za-z_][\w.\-]*)=")
+PASSTHROUGH = "alias_passthrough_params"
+CONFIGURATION = (
+    "allow_spmd_sharding_propagation_to_parameters",
+    "allow_spmd_sharding_propagation_to_output",
+    "replica_count",
+    "num_partitions",
+)
+"""Attributes that text has and messages lack, in the order in which XLA writes them."""
 _MUST = {"may-alias": 1, "must-alias": 2}
 
 
@@ -31,9 +39,8 @@ class HeaderReader:
 
     Attributes:
         is_scheduled: the order of the instructions is a schedule.
-        replica_count, num_partitions, propagate_to_parameters, propagate_to_output,
-        alias_passthrough: facts of the compile configuration, which ``HloModuleProto`` has no
-            field for; printing needs them.
+        configuration: attributes of the compile configuration as text, such as ``num_partitions``,
+            which ``HloModuleProto`` has no field for. XLA leaves out those at their default.
     """
 
     def __init__(
@@ -48,7 +55,7 @@ class HeaderReader:
         self.shapes = shapes
         self.proto = proto
         self.is_scheduled = False
-        self.configuration: dict[str, Any] = {}
+        self.configuration: dict[str, str] = {}
         self.entry_layout: tuple[list[Message], Message] | None = None
         proto.input_output_alias.SetInParent()
         proto.buffer_donor.SetInParent()
@@ -96,15 +103,20 @@ class HeaderReader:
         self.is_scheduled = self.cursor.boolean()
 
     def read_integer(self, name: str) -> None:
-        self.configuration[name] = self.cursor.integer()
+        number = self.cursor.integer()
+        if number != 1:
+            self.configuration[name] = str(number)
 
     def read_booleans(self, name: str) -> None:
         cursor = self.cursor
-        self.configuration[name] = (
+        values = (
             cursor.items("{", "}", cursor.boolean, "booleans")
             if cursor.peek("{")
             else [cursor.boolean()]
         )
+        if values != [False]:
+            text = ",".join(str(value).lower() for value in values)
+            self.configuration[name] = text if name == PASSTHROUGH else f"{{{text}}}"
 
     def read_aliases(self) -> None:
         cursor = self.cursor

@@ -47,14 +47,23 @@ def parse(text: str, *, name: str = "<text>") -> Message:
     Raises:
         HloTextError: with ``name:line:column``, the line, a caret and what was expected.
     """
+    return parse_configured(text, name=name)[0]
+
+
+def parse_configured(text: str, *, name: str = "<text>") -> tuple[Message, dict[str, str]]:
+    """The ``HloModuleProto``, and what the header says beyond it (``num_partitions``, ...).
+
+    Raises:
+        HloTextError: as :func:`parse`.
+    """
     return with_comments(text, lambda bare: _parsed(bare, name))
 
 
-def _parsed(text: str, name: str) -> Message:
+def _parsed(text: str, name: str) -> tuple[Message, dict[str, str]]:
     parser = _Parser(text, name)
     try:
         with no_collection():
-            return parser.module()
+            return parser.module(), parser.configuration
     except ValueError as error:  # protobuf: a number is too large for its field
         raise parser.cursor.error(f"a value does not fit its field: {error}") from error
 
@@ -87,6 +96,7 @@ class _Parser:
         self.entry = -1
         self.scheduled = False
         self.repeated = Repeated()
+        self.configuration: dict[str, str] = {}
         self.current: _Computation | None = None
 
     # -- module -------------------------------------------------------------------------------
@@ -94,6 +104,7 @@ class _Parser:
     def module(self) -> Message:
         cursor = self.cursor
         header = HeaderReader(cursor, self.shapes, self.proto, parse)
+        self.configuration = header.configuration
         if cursor.word("HloModule"):
             header.read()
         named = bool(self.proto.name)

@@ -12,6 +12,8 @@ from google.protobuf.message import Message as ProtobufMessage
 from hlo_tools._gc import no_collection
 from hlo_tools.errors import HloFileError
 from hlo_tools.schema.unknown import are_allowed, refuse, unknown_fields
+from hlo_tools.text.header import CONFIGURATION, PASSTHROUGH
+from hlo_tools.text.names import printed_names
 from hlo_tools.text.options import DEFAULT, PrintOptions
 from hlo_tools.text.origin import original_value, print_array
 from hlo_tools.text.print_attributes import (
@@ -40,7 +42,13 @@ _PRED = BY_NAME["pred"].number
 
 
 class Printable(Protocol):
-    """A module that knows its message."""
+    """A module that knows its message.
+
+    Attributes:
+        configuration: attributes of the header that the message lacks.
+    """
+
+    configuration: dict[str, str]
 
     def require_known_fields(self) -> None:
         """Refuse a module with a field that this version does not know."""
@@ -73,6 +81,7 @@ def print_module(module: Printable | Message, options: PrintOptions = DEFAULT) -
             return "".join(printer.module())
         proto, data = module.untouched() or (module.whole(), None)
         printer = _Printer(proto, options, data)
+        printer.configuration = module.configuration
         if data is None or not printer.has_known_fields:
             module.require_known_fields()
         return "".join(printer.module())
@@ -90,12 +99,14 @@ class _Printer:
         self.frames = options.frames and proto.HasField("stack_frame_index")
         self.canonical: dict[str, str] = {}
         self.signatures: dict[bytes, str] = {}
+        self.configuration: dict[str, str] = {}
+        self.names = printed_names(proto)
         self.lines = self._lines(data)
 
     def _lines(self, data: bytes | None) -> Lines | None:
         """The columns of a large module; in a small one, instructions are read one by one."""
         count = sum(len(row.instructions) for row in self.proto.computations)
-        if count < _MANY:
+        if count < _MANY or self.names:
             return None
         try:
             return Lines(self, self.proto.SerializeToString() if data is None else data)
@@ -149,6 +160,8 @@ class _Printer:
             yield "is_scheduled", "true"
         if proto.input_output_alias.entries:
             yield "input_output_alias", _aliases(proto.input_output_alias.entries)
+        if PASSTHROUGH in self.configuration:
+            yield PASSTHROUGH, self.configuration[PASSTHROUGH]
         if proto.buffer_donor.entries:
             rows = ", ".join(
                 f"({row.parameter_number}, {{{','.join(map(str, row.parameter_shape_index))}}})"
@@ -162,6 +175,9 @@ class _Printer:
                 "entry_computation_layout",
                 f"{{({parameters})->{print_shape(shape.result, cache=self.shapes)}}}",
             )
+        yield from (
+            (name, self.configuration[name]) for name in CONFIGURATION if name in self.configuration
+        )
         if proto.frontend_attributes.map:
             yield "frontend_attributes", _frontend(proto.frontend_attributes.map)
         tables = (
@@ -187,7 +203,7 @@ class _Printer:
 
     def _opening(self, row: Message) -> str:
         entry = "ENTRY " if row.id == self.proto.entry_computation_id else ""
-        signature = self._signature(row.program_shape) if self.options.program_shape else ""
+        signature = self._signature(row) if self.options.program_shape else ""
         return f"{entry}{self.name_of(row.name)}{signature} {{\n"
 
     def _closing(self, row: Message) -> str:
@@ -196,20 +212,31 @@ class _Printer:
             f"}}, execution_thread={quote(thread)}\n\n" if thread not in ("", "main") else "}\n\n"
         )
 
-    def _signature(self, shape: Message) -> str:
+    def _signature(self, row: Message) -> str:
         """Return the text of parameters and result without layouts; cache equal ones."""
+        shape = row.program_shape
         key = shape.SerializeToString()
+        if self.names:
+            names = {
+                inst.parameter_number: self.names.get(inst.name, inst.name)
+                for inst in row.instructions
+                if inst.opcode == "parameter"
+            }
+            stated = enumerate(shape.parameter_names)
+            return self._signature_of(shape, [names.get(number, name) for number, name in stated])
         signature = self.signatures.get(key)
         if signature is None:
-            texts = (
-                print_shape(parameter, layouts=False, cache=self.plain)
-                for parameter in shape.parameters
-            )
-            pairs = zip(shape.parameter_names, texts, strict=False)
-            parameters = ", ".join(f"{name}: {text}" for name, text in pairs)
-            result = print_shape(shape.result, layouts=False, cache=self.plain)
-            signature = self.signatures[key] = f" ({parameters}) -> {result}"
+            signature = self.signatures[key] = self._signature_of(shape, shape.parameter_names)
         return signature
+
+    def _signature_of(self, shape: Message, names: Sequence[str]) -> str:
+        texts = (
+            print_shape(parameter, layouts=False, cache=self.plain)
+            for parameter in shape.parameters
+        )
+        parameters = ", ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=False))
+        result = print_shape(shape.result, layouts=False, cache=self.plain)
+        return f" ({parameters}) -> {result}"
 
     def _orders(self) -> dict[int, list[int]]:
         """Return the scheduled order of instructions, by position of the computation."""
@@ -232,6 +259,7 @@ class _Printer:
             yield from self.instruction_of(inst, row, local)
 
     def name_of(self, name: str) -> str:
+        name = self.names.get(name, name)
         if self.options.ids:
             return self.mark + name
         return self.mark + self.canonical.setdefault(name, re.sub(r"\.\d+\Z", "", name))

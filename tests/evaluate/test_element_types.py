@@ -21,8 +21,10 @@ IN_CASES = ["pred", "s4", "u8", "u64", "f16", "f8e5m2", "f4e2m1fn", "c128"]
 """At least one element type of each kind, and those that NumPy lacks or has another name for."""
 
 REFUSED = {
-    **dict.fromkeys(("count-leading-zeros", "divide", "negate", "popcnt", "power", "remainder", "subtract"),
-                    {"pred"}),
+    **{
+        opcode: {"pred"}
+        for opcode in ("count-leading-zeros", "divide", "negate", "popcnt", "power", "remainder", "subtract")
+    },
     "abs": {"pred", "u8"},
     "sign": {"pred", "u8"},
     "cbrt": {"c64", "c128"},

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hlo_tools import load
 from hlo_tools.ir.module import Module
 from hlo_tools.text import parse, print_module
 from hlo_tools.types.literal import Literal
@@ -132,3 +133,50 @@ ENTRY e { a = u32[2] parameter(0)
     proto = parse(text)
     del proto.computations[-1].instructions[-1].dimensions[:]
     assert parse(print_module(Module(proto))).computations[-1].instructions[-1].dimensions == []
+
+
+PLAIN = CONVOLUTION.replace(", {}", "")
+
+HEADERS = [
+    "replica_count=4, num_partitions=2",
+    "is_scheduled=true, alias_passthrough_params=true, replica_count=3",
+    "allow_spmd_sharding_propagation_to_parameters={true}, allow_spmd_sharding_propagation_to_output={false,true}",
+]
+
+
+@pytest.mark.parametrize("attributes", HEADERS)
+def test_the_compile_configuration_stays_in_text(attributes: str) -> None:
+    text = f"HloModule m, {attributes}\n\n{PLAIN.partition(chr(10))[2]}"
+    module = load(text.encode())
+    printed = module.to_text().splitlines()[0]
+    parts = attributes.split(", ")
+    assert [printed.index(attribute) for attribute in parts] == sorted(map(printed.index, parts))
+    assert load(module.to_text().encode()).configuration == module.configuration
+
+
+FOREIGN_NAMES = {
+    "x*x": "x_x", "1x": "_x", "a b": "a_b", "%q": "_q", "é": "a_", "日本": "a_____", "-x": "_x", ".x": "_x",
+    "a/b[0]": "a_b_0_", "a-b.c": "a-b.c", "_x": "_x",
+}  # fmt: skip
+"""Names, and what XLA prints for them (jaxlib 0.10)."""
+
+
+@pytest.mark.parametrize("name", FOREIGN_NAMES)
+def test_names_of_other_builders_are_printed_as_xla_prints_them(name: str) -> None:
+    proto = parse(PLAIN)
+    entry = proto.computations[-1]
+    entry.name, entry.instructions[0].name = f"{name}.1", name
+    entry.program_shape.parameter_names[0] = name
+    printed = FOREIGN_NAMES[name]
+    lines = print_module(Module(proto)).splitlines()[2:]
+    assert lines[0].startswith(f"ENTRY %{printed}.1 ({printed}: f32[1,2,3], ")
+    assert lines[1].startswith(f"  %{printed} = ")
+    assert f"convolution(%{printed}, %k)" in lines[3]
+
+
+def test_names_stay_different_in_text() -> None:
+    proto = parse(PLAIN)
+    first, second, last = proto.computations[-1].instructions
+    first.name, second.name, last.name = "x_x", "x*x", "x/x"
+    again = parse(print_module(Module(proto))).computations[-1].instructions
+    assert [row.name for row in again] == ["x_x", "x_x.1", "x_x.2"]

@@ -64,6 +64,9 @@ def write_module(module: Module, output: str, form: str | None, *, force: bool =
         return
     if form in formats.STABLEHLO and module.proto.schedule.sequences:
         console.note("the schedule is left out: StableHLO has none")
+    if module.configuration and form not in ("text", *formats.STABLEHLO):
+        names = ", ".join(f"{name}={value}" for name, value in module.configuration.items())
+        console.note(f"left out, since only text holds it: {names}")
     data = module.to_bytes() if form is None else formats.render(module, form)
     if form in _NOTATIONS:
         write_text(data.decode(), output)
