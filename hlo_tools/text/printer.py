@@ -217,7 +217,7 @@ class _Printer:
         shape = row.program_shape
         key = shape.SerializeToString()
         if self.names:
-            names = {
+            names: dict[int, str] = {
                 inst.parameter_number: self.names.get(inst.name, inst.name)
                 for inst in row.instructions
                 if inst.opcode == "parameter"
