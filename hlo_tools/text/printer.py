@@ -217,13 +217,13 @@ class _Printer:
         shape = row.program_shape
         key = shape.SerializeToString()
         if self.names:
-            names: dict[int, str] = {
-                inst.parameter_number: self.names.get(inst.name, inst.name)
+            names = {
+                int(inst.parameter_number): str(self.names.get(inst.name) or inst.name)
                 for inst in row.instructions
                 if inst.opcode == "parameter"
             }
             stated = enumerate(shape.parameter_names)
-            return self._signature_of(shape, [names.get(number, name) for number, name in stated])
+            return self._signature_of(shape, [names.get(number, str(name)) for number, name in stated])
         signature = self.signatures.get(key)
         if signature is None:
             signature = self.signatures[key] = self._signature_of(shape, shape.parameter_names)
