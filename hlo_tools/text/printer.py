@@ -223,7 +223,9 @@ class _Printer:
                 if inst.opcode == "parameter"
             }
             stated = enumerate(shape.parameter_names)
-            return self._signature_of(shape, [names.get(number, str(name)) for number, name in stated])
+            return self._signature_of(
+                shape, [names.get(number, str(name)) for number, name in stated]
+            )
         signature = self.signatures.get(key)
         if signature is None:
             signature = self.signatures[key] = self._signature_of(shape, shape.parameter_names)
