@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["UniqueNames", "printed_names"]
 
-_PLAIN = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_.\-]*\n)*")
+_TEXT_NAMES = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_.\-]*\n)*")
 _FOREIGN_BYTE = re.compile(rb"[^A-Za-z0-9_.\-]")
 
 _MAX_DIGITS = 18
@@ -49,12 +49,12 @@ def printed_names(proto: HloModuleProto) -> dict[str, str]:
     """
     names = [inst.name for row in proto.computations for inst in row.instructions]
     computations = [row.name for row in proto.computations]
-    if _PLAIN.fullmatch("\n".join([*names, *computations, ""])):
+    if _TEXT_NAMES.fullmatch("\n".join([*names, *computations, ""])):
         return {}
     printed: dict[str, str] = {}
     for scope in (computations, names):
         unique = UniqueNames()
-        foreign = [name for name in scope if name and not _PLAIN.fullmatch(f"{name}\n")]
+        foreign = [name for name in scope if name and not _TEXT_NAMES.fullmatch(f"{name}\n")]
         for name in {*scope}.difference(foreign):
             unique.unique(name)
         for name in dict.fromkeys(foreign):

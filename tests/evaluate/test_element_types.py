@@ -76,7 +76,7 @@ def test_verify_reports_the_types_that_xla_refuses(opcode: str) -> None:
 def test_upper_half_of_a_product_of_four_bits() -> None:
     module = module_of(single_texts("s4", "mulhi")[0])
     values = np.array([7, -8, 5, -1, 3, 7, -8, 2, 1, 6])
-    other = np.array([7, -8, -3, -1, 2, -8, 7, 2, 1, 6])
+    factors = np.array([7, -8, -3, -1, 2, -8, 7, 2, 1, 6])
     dtype = BY_NAME["s4"].dtype
-    (result,) = evaluate(module, [values.astype(dtype), other.astype(dtype)])
-    assert result.astype(int).tolist() == (values * other // 16).tolist()
+    (result,) = evaluate(module, [values.astype(dtype), factors.astype(dtype)])
+    assert result.astype(int).tolist() == (values * factors // 16).tolist()

@@ -135,7 +135,7 @@ ENTRY e { a = u32[2] parameter(0)
     assert parse(print_module(Module(proto))).computations[-1].instructions[-1].dimensions == []
 
 
-PLAIN = CONVOLUTION.replace(", {}", "")
+PARSABLE = CONVOLUTION.replace(", {}", "")
 
 HEADERS = [
     "replica_count=4, num_partitions=2",
@@ -146,7 +146,7 @@ HEADERS = [
 
 @pytest.mark.parametrize("attributes", HEADERS)
 def test_the_compile_configuration_stays_in_text(attributes: str) -> None:
-    text = f"HloModule m, {attributes}\n\n{PLAIN.partition(chr(10))[2]}"
+    text = f"HloModule m, {attributes}\n\n{PARSABLE.partition(chr(10))[2]}"
     module = load(text.encode())
     printed = module.to_text().splitlines()[0]
     parts = attributes.split(", ")
@@ -163,7 +163,7 @@ FOREIGN_NAMES = {
 
 @pytest.mark.parametrize("name", FOREIGN_NAMES)
 def test_names_of_other_builders_are_printed_as_xla_prints_them(name: str) -> None:
-    proto = parse(PLAIN)
+    proto = parse(PARSABLE)
     entry = proto.computations[-1]
     entry.name, entry.instructions[0].name = f"{name}.1", name
     entry.program_shape.parameter_names[0] = name
@@ -175,7 +175,7 @@ def test_names_of_other_builders_are_printed_as_xla_prints_them(name: str) -> No
 
 
 def test_names_stay_different_in_text() -> None:
-    proto = parse(PLAIN)
+    proto = parse(PARSABLE)
     first, second, last = proto.computations[-1].instructions
     first.name, second.name, last.name = "x_x", "x*x", "x/x"
     again = parse(print_module(Module(proto))).computations[-1].instructions
