@@ -68,8 +68,8 @@ def command(
     """Write a module in another form. Without options, unchanged.
 
     The format is that of the name (.txt, .hlo, .json, .pbtxt, .mlir, .pb); .gz and .zst
-    at the end compress. --to jax writes a Python file with a function for each computation and a
-    main that runs them; constants are in NAME.constants.npz beside it.
+    at the end compress. --to jax or numpy writes a Python file with a function for each computation
+    and a main that runs them; constants are in NAME.constants.npz beside it.
 
     Example: nki-hlo convert model.hlo_module.pb --to jax -o model.py
 

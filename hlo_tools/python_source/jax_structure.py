@@ -9,7 +9,7 @@ from hlo_tools.python_source.site import Rows, Site, simple_reducer, tuple_text
 from hlo_tools.types.replica_groups import device_groups, permuted_devices
 from hlo_tools.types.shape import Shape
 
-__all__ = ["STRUCTURE"]
+__all__ = ["PASSED_ON", "STRUCTURE"]
 
 
 def _first(site: Site) -> str:
@@ -314,12 +314,14 @@ def _largest(site: Site) -> str:
     return f"tuple(lax.top_k({site.operands[0]}, {count}))"
 
 
+PASSED_ON = (
+    "Sharding", "annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint",
+    "AssumeGatherIndicesInBound", "GatherScatterIndicesBitpacked",
+)  # fmt: skip
+"""Targets that return their operand."""
+
 _CUSTOM_CALLS: Rows = {
-    **dict.fromkeys(
-        ("Sharding", "annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint",
-         "AssumeGatherIndicesInBound", "GatherScatterIndicesBitpacked"),
-        _first,
-    ),
+    **dict.fromkeys(PASSED_ON, _first),
     "TopK": _largest,
     "X64SplitLow": _low_half,
     "X64SplitHigh": _high_half,

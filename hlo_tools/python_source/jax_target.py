@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 jax.config.update("jax_enable_x64", True)  # element types stay as they are written""",
-    support="jax_support.py",
+    support=("jax_support.py", "main_support.py"),
     run="jax.jit({entry})({arguments})",
 )
 """``jax.lax`` has a function for nearly every opcode; the rest is in ``jax_support.py``."""

@@ -77,6 +77,8 @@ class Site:
         if dtype is None or shape.element.bits == 6:
             raise self.refused(f"has the element type {shape.element}")
         name = {"bool": "bool_"}.get(dtype.name, dtype.name)
+        if self.dtypes == "np." and dtype.isbuiltin != 1:
+            return f"ml_dtypes.{name}"
         return f"{self.dtypes}{name}"
 
     def refused(self, why: str) -> UnwritableError:
@@ -101,14 +103,14 @@ class Target:
         rows: the expressions of opcodes.
         dtypes: the prefix of element types.
         imports: the import lines.
-        support: the name of the file of this folder whose functions the expressions call.
+        support: the names of the files of this folder whose functions the expressions call.
         run: the call of the entry in ``main``, with ``{entry}`` and ``{arguments}``.
     """
 
     rows: Rows
     dtypes: str
     imports: str
-    support: str
+    support: tuple[str, ...]
     run: str
 
 

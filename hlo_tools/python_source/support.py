@@ -14,19 +14,20 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @lru_cache
-def support_functions(file: str) -> dict[str, str]:
-    """The functions of a support file: name -> source, in the order of the file."""
-    text = resources.files("hlo_tools.python_source").joinpath(file).read_text(encoding="utf-8")
+def support_functions(files: tuple[str, ...]) -> dict[str, str]:
+    """The functions of support files: name -> source, in the order of the files."""
     functions: dict[str, str] = {}
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef):
-            functions[node.name] = ast.get_source_segment(text, node) or ""
+    for file in files:
+        text = resources.files("hlo_tools.python_source").joinpath(file).read_text(encoding="utf-8")
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef):
+                functions[node.name] = ast.get_source_segment(text, node) or ""
     return functions
 
 
-def needed_functions(file: str, lines: Iterable[str]) -> list[str]:
+def needed_functions(files: tuple[str, ...], lines: Iterable[str]) -> list[str]:
     """The sources of the functions that ``lines`` call, and of those that these call."""
-    functions = support_functions(file)
+    functions = support_functions(files)
     needed: set[str] = set()
     todo = list(lines)
     while todo:

@@ -63,7 +63,7 @@ def to_python(module: Module, target: str = "jax") -> PythonSource:
 
     Args:
         module: the module; it is not changed.
-        target: ``"jax"``.
+        target: ``"jax"`` or ``"numpy"``.
 
     Raises:
         HloError: no such target (HLO-ARGUMENT).

@@ -30,6 +30,8 @@ def function_of(module: Module, folder: Path, target: str) -> Callable[..., Arra
     entry = names[source.entry]
     if target == "jax":
         entry = names["jax"].jit(entry)
+    else:
+        entry = np.errstate(all="ignore")(entry)
     return lambda *inputs: [np.asarray(array) for array in names["leaves"](entry(*inputs))]
 
 
