@@ -335,6 +335,40 @@ def all_on_one_engine(good: bool) -> Kernel:
     return kernel
 
 
+@pair("PERF-GPSIMD", (128, 512))
+def a_chain_without_engines(good: bool) -> Kernel:
+    """Each maximum waits for the one before, so nothing is gained by taking turns."""
+    named: dict[str, Any] = {"engine": nisa.engine.vector} if good else {}
+
+    def kernel(x: Any) -> Any:
+        out, tile = hbm((128, 512), nl.float32), load(x, (128, 512))
+        for number in range(24):
+            nisa.tensor_scalar(dst=tile, data=tile, op0=nl.maximum, operand0=float(number), **named)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    return kernel
+
+
+@pair("PERF-GPSIMD", (1024, 512))
+def a_copy_on_gpsimd(good: bool) -> Kernel:
+    engine = nisa.scalar_engine if good else nisa.gpsimd_engine
+
+    def kernel(x: Any) -> Any:
+        out = hbm(x.shape, x.dtype)
+        for i in range(8):
+            tile, copy = load(rows(x, i), (128, 512)), sbuf((128, 512))
+            nisa.tensor_copy(dst=copy, src=tile, engine=engine)
+            for _ in range(2):
+                nisa.tensor_scalar(
+                    dst=copy, data=copy, op0=nl.maximum, operand0=0.5, engine=nisa.engine.vector
+                )
+            nisa.dma_copy(dst=rows(out, i), src=copy)
+        return out
+
+    return kernel
+
+
 @pair("PERF-COLD-TENSOR", (128, 2048), (128, 2048), (128, 2048), dtype=HALF)
 def products_in_turn(good: bool) -> Kernel:
     """Two products a tile, the second one on the first one's exponentials."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from neff.profile.advice.buffers import PSUM_BUFFER, SINGLE_BUFFER
-from neff.profile.advice.engines import IDLE_ENGINE, ONE_QUEUE
+from neff.profile.advice.engines import GPSIMD, IDLE_ENGINE, ONE_QUEUE
 from neff.profile.advice.fusion import ACTIVATION_SUM, SCALAR_STEPS
 from neff.profile.advice.hbm import RELOAD, ROUND_TRIP
 from neff.profile.advice.precision import PRECISION
@@ -33,6 +33,7 @@ RULES: dict[str, Rule] = {
         ROUND_TRIP,
         RELOAD,
         IDLE_ENGINE,
+        GPSIMD,
         ONE_QUEUE,
         TRANSPOSES,
         DMA_TRANSPOSE,

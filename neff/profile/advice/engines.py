@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from neff.profile.advice.rule import BEST_FIX, Fix, Rule, Subject
@@ -17,10 +17,13 @@ from nki_lang.ir import Access, Block, Engine, Instruction
 from nki_lang.ir.types import walk
 from nki_lang.isa.table import TABLE
 
-__all__ = ["IDLE_ENGINE", "ONE_QUEUE"]
+__all__ = ["GPSIMD", "IDLE_ENGINE", "ONE_QUEUE"]
 
 _MIN_FULL_SHARE, _MAX_IDLE_RATIO = 0.6, 0.65
 """Busy share of a full engine, and the largest ratio of an idle one's share to it."""
+
+_MIN_PATH_SHARE = 0.03
+"""Lines of GpSimd with a smaller share of the critical path stay where they are."""
 
 _MAX_STARTER_SHARE = 0.3
 """An engine that is busy for at most this share could start transfers for another one."""
@@ -160,6 +163,41 @@ def _with_instructions(body: Block, renewed: Callable[[Instruction], Instruction
     return statements
 
 
+# --- work of GpSimd --------------------------------------------------------------------------
+
+
+def _off_gpsimd(subject: Subject) -> Iterator[Fix]:
+    """Yield fixes that move lines from GpSimd, which needs longer for each instruction, elsewhere."""
+    generation = target_of(subject.program.target).generation
+    total = subject.total_ns or 1.0
+    for engine in (Engine.vector, Engine.scalar):
+        lines = {
+            line: instructions
+            for line, instructions in _costly_lines(
+                subject, Engine.gpsimd, engine, generation
+            ).items()
+            if _path_share(subject, instructions, total) > _MIN_PATH_SHARE
+        }
+        choices = [[line] for line in list(lines)[:_MAX_CANDIDATE_LINES]]
+        if len(lines) > 1:
+            choices.append(list(lines))
+        for choice in choices:
+            culprits = tuple(inst for line in choice for inst in lines[line])
+            share = _path_share(subject, culprits, total)
+            message = (
+                f"gpsimd executes {culprits[0].op} for {share:.0%} of the critical path; "
+                f"{engine.name} needs less time for it"
+            )
+            body = _shared(subject.body, set(choice), Engine.gpsimd, engine, generation, 1)
+            yield Fix(message, culprits, subject.with_body(body))
+
+
+def _path_share(subject: Subject, instructions: Iterable[Instruction], total: float) -> float:
+    """Return the share of the time for which the lines of instructions are the critical path."""
+    places = {str(inst.location) for inst in instructions if inst.location is not None}
+    return sum(subject.cost(place)[0] for place in places) / total
+
+
 # --- who starts transfers -------------------------------------------------------------------
 
 
@@ -212,6 +250,17 @@ IDLE_ENGINE = Rule(
     "instruction table).",
     "move part of the work to the other engine (engine=nisa.scalar_engine), for instance every second tile",
     _fixes,
+    takes=BEST_FIX,
+)
+
+GPSIMD = Rule(
+    "PERF-GPSIMD",
+    "GpSimd executes what another engine can",
+    "GpSimd starts an instruction every 150 cycles and is slower for each element (gpsimd.start_cycles, "
+    "gpsimd.plain_cycles). Without an engine, the compiler here takes the engine with the least work so far, "
+    "whether or not the next instruction waits for the result.",
+    "name the engine: engine=nisa.engine.vector, or nisa.engine.scalar",
+    _off_gpsimd,
     takes=BEST_FIX,
 )
 
