@@ -26,7 +26,7 @@ _MIN_BUSY_SHARE = 0.6
 
 MODEL_ERRORS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
-        "trn1": {"tensor": 0.18, "compute": 0.18, "issue": 0.13, "DMA": 0.06, "latency": 0.15},
+        "trn1": {"tensor": 0.2, "compute": 0.18, "issue": 0.13, "DMA": 0.06, "latency": 0.15},
         "trn2": {"tensor": 0.09, "compute": 0.18, "issue": 0.11, "DMA": 0.06, "latency": 0.06},
     }
 )
