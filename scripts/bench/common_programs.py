@@ -105,6 +105,11 @@ def attention(jax: Any, jnp: Any) -> Any:
     return lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True)
 
 
+def attention_gradient(jax: Any, jnp: Any) -> Any:
+    forward = attention(jax, jnp)
+    return lambda q, k, v, slope: jax.vjp(forward, q, k, v)[1](slope)
+
+
 def decode(jax: Any, jnp: Any) -> Any:
     def run(q: Any, k: Any, v: Any) -> Any:
         scores = jnp.einsum("bhd,blhd->bhl", q, k) * 0.125
@@ -146,6 +151,10 @@ COMMON_PROGRAMS = (
     case("pool-gradient", F32, ((8, 112, 112, 64),), pool_gradient),
     case("causal-1000", BF16, ((1, 1000, 16, 64),) * 3, attention),
     case("causal-4096", BF16, ((1, 4096, 4, 64),) * 3, attention),
+    case("causal-gradient-1000", BF16, ((1, 1000, 16, 64),) * 4, attention_gradient),
+    case("causal-gradient-4096", BF16, ((1, 4096, 4, 64),) * 4, attention_gradient),
+    case("grouped-gradient-2048", BF16, ((1, 2048, 8, 128), *((1, 2048, 2, 128),) * 2,
+         (1, 2048, 8, 128)), attention_gradient),
     case("decode", BF16, ((4, 16, 64), *((4, 4096, 16, 64),) * 2), decode),
     case("adam", F32, ((4096, 1024),) * 4, adam),
     case("argmax-long-rows", F32, ((8, 50257),), lambda jax, jnp: lambda x: jnp.argmax(x, -1)),

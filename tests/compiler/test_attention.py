@@ -152,6 +152,22 @@ def test_heads_and_batch_may_be_one_dimension_of_the_products() -> None:
         assert is_one_kernel(attend, arrays(np.float32, *((2, 3, 160, 16),) * 3, seed=seed))
 
 
+@pytest.mark.usefixtures("any_length")
+@pytest.mark.parametrize("is_negated", (False, True))
+def test_rows_without_scores_that_the_band_excludes(is_negated: bool) -> None:
+    """PyTorch's softmax of masked scores is zero in rows of minus infinities."""
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * 0.25
+        mask = jnp.tril(jnp.ones(scores.shape[2:], bool))
+        scores = scores + jnp.where(mask, 0.0, -jnp.inf)
+        empty = scores == -jnp.inf
+        empty = ~(~empty).any(-1, keepdims=True) if is_negated else empty.all(-1, keepdims=True)
+        return jnp.einsum("bhqk,bkhd->bqhd", jnp.where(empty, 0, jax.nn.softmax(scores, -1)), v)
+
+    assert is_one_kernel(attend, arrays(np.float32, *heads(140, groups=1)))
+
+
 def reference(q: Any, k: Any, v: Any, spec: Spec) -> Array:
     """Attention of (queries, depth), (keys, depth) and (keys, columns), row by row in float64."""
     rows: list[Array] = []

@@ -23,7 +23,7 @@ from math import isclose
 
 from neff.compiler.graph.nodes import Node
 from neff.compiler.rewrites.labels import FLOATS, Axes, Labeled, regrouped, up
-from neff.compiler.rewrites.softmaxes import Mask, Softmax
+from neff.compiler.rewrites.softmaxes import Mask, Softmax, is_empty_row
 
 __all__ = ["Reader", "Readers", "readers_of"]
 
@@ -227,7 +227,10 @@ def _added(flow: _Flow, node: Node) -> _Value | None:
 
 
 def _chosen(flow: _Flow, node: Node) -> _Value | None:
-    """Take ``select(mask, x, 0)``, where each term of x has E, which is zero outside of masks."""
+    """Take ``select(mask, x, 0)``, where each term of x has E, which is zero outside of masks.
+
+    A predicate that chooses zero in rows without scores is no mask: the band leaves none.
+    """
     predicate, *choices = node.operands
     for side in (0, 1):
         value, number = flow.of(choices[side]), choices[1 - side].splat
@@ -235,7 +238,9 @@ def _chosen(flow: _Flow, node: Node) -> _Value | None:
             continue
         if predicate.shape != node.shape or not all(e > 0 for e, _, _, _ in value.terms):
             return None
-        flow.readers.masks.append((Labeled(predicate, value.axes), side == 1))
+        mask = Labeled(predicate, value.axes)
+        if side == 0 or not is_empty_row(flow.softmax, mask):
+            flow.readers.masks.append((mask, side == 1))
         return value
     return None
 

@@ -20,7 +20,7 @@ from neff.compiler.graph.bands import Band, band_of
 from neff.compiler.graph.nodes import Node
 from neff.compiler.rewrites.labels import FLOATS, Extents, Labeled, up
 
-__all__ = ["Mask", "Softmax", "band_of_masks", "softmax_of"]
+__all__ = ["Mask", "Softmax", "band_of_masks", "is_empty_row", "softmax_of"]
 
 Mask = tuple[Labeled, bool]
 """A predicate that is true for the pairs that count, and whether it is negated."""
@@ -38,6 +38,7 @@ class Softmax:
         node: the exponentials. Labels are its dimensions of more than one element.
         extents: label -> extent.
         key: the label that counts keys.
+        scores: x, from which the maximum is subtracted.
         product: the products of queries and keys.
         scale: positive factor of the scores.
         masks: predicates that are true for pairs that count.
@@ -46,6 +47,7 @@ class Softmax:
     node: Node
     extents: dict[int, int]
     key: int
+    scores: Labeled
     product: Labeled
     scale: float = 1.0
     masks: list[Mask] = field(default_factory=list[Mask])
@@ -69,8 +71,53 @@ def softmax_of(node: Node) -> Softmax | None:
     key = _key_of(greatest, scores, extents)
     if key is None:
         return None
-    softmax = Softmax(node, extents, key, scores)
+    softmax = Softmax(node, extents, key, scores, scores)
     return softmax if _takes_scores(softmax) else None
+
+
+def is_empty_row(softmax: Softmax, predicate: Labeled) -> bool:
+    """Return True if a predicate is true for rows whose scores are all minus infinity.
+
+    PyTorch sets the probabilities of such rows to zero. With finite operands a band that leaves no
+    row empty has none.
+    """
+    walk = up(predicate, softmax.extents)
+    reduction, direction = "and", "EQ"
+    if walk.node.opcode == "not":
+        walk = up(walk.operand(0), softmax.extents)
+        reduction, direction = "or", "NE"
+    node = walk.node
+    if node.opcode != "reduce" or node.attributes["applied"] != reduction:
+        return False
+    start = node.operands[1].splat
+    if start is None or bool(start) != (reduction == "and"):
+        return False
+    if softmax.key in walk.labels:
+        return False
+    comparison = up(_over_keys(walk, softmax.key), softmax.extents)
+    if comparison.node.opcode == "not":
+        comparison = up(comparison.operand(0), softmax.extents)
+        direction = {"EQ": "NE", "NE": "EQ"}[direction]
+    node = comparison.node
+    if node.opcode != "compare" or node.attributes["direction"] != direction:
+        return False
+    for side in (0, 1):
+        number = node.operands[1 - side].splat
+        if number is not None and float(number) == -np.inf:
+            source = up(comparison.operand(side), softmax.extents)
+            return source.node is softmax.scores.node and source.axes == softmax.scores.axes
+    return False
+
+
+def _over_keys(reduced: Labeled, key: int) -> Labeled:
+    """Return the operand of a reduction over the keys."""
+    operand, dims = reduced.node.operands[0], reduced.node.attributes["dimensions"]
+    axes_left = iter(reduced.axes)
+    axes = tuple(
+        (() if extent == 1 else (key,)) if dim in dims else next(axes_left)
+        for dim, extent in enumerate(operand.shape)
+    )
+    return Labeled(operand, axes)
 
 
 def _key_of(greatest: Labeled, scores: Labeled, extents: Extents) -> int | None:
@@ -87,13 +134,7 @@ def _key_of(greatest: Labeled, scores: Labeled, extents: Extents) -> int | None:
     if start is None or float(start) != -np.inf or len(missing) != 1:
         return None
     (key,) = missing
-    operand, reduced = node.operands[0], node.attributes["dimensions"]
-    axes_left = iter(greatest.axes)
-    axes = tuple(
-        (() if extent == 1 else (key,)) if dim in reduced else next(axes_left)
-        for dim, extent in enumerate(operand.shape)
-    )
-    source = up(Labeled(operand, axes), extents)
+    source = up(_over_keys(greatest, key), extents)
     is_same = source.node is scores.node and source.axes == scores.axes
     return key if is_same and source.labels.count(key) == 1 else None
 
