@@ -83,7 +83,7 @@ def _clamp(site: Site) -> str:
     low, value, high = site.operands
     if site.kind == "pred":
         return f"({low} | {value}) & {high}"
-    return f"smaller(larger({low}, {value}), {high})"
+    return _expression("smaller(larger({0}, {1}), {2})")(site)
 
 
 def _compare(site: Site) -> str:

@@ -188,8 +188,11 @@ def _sort(site: Site) -> str:
 
 def _top_k(site: Site) -> str:
     row = site.row
-    if site.operand_shape(0).element.kind == "complex":
+    element = site.operand_shape(0).element
+    if element.kind == "complex":
         raise site.refused("orders complex numbers")
+    if element.kind in ("int", "uint") and element.bits < 8:
+        raise site.refused(f"has operands of {element}")
     smallest = "" if row.largest else ", smallest=True"
     return f"top_k({site.operands[0]}, {row.k}{smallest})"
 
@@ -223,6 +226,9 @@ def _scan(site: Site) -> str:
 
 def _custom_call(site: Site) -> str:
     if site.row.custom_call_target == "TopK":
+        element = site.operand_shape(0).element
+        if element.kind in ("int", "uint") and element.bits < 8:
+            raise site.refused(f"has operands of {element}")
         count = site.shape.tuple_shapes[0].dimensions[-1]
         return f"top_k({site.operands[0]}, {count})"
     if site.row.custom_call_target in jax_structure.PASSED_ON:

@@ -57,6 +57,13 @@ def along(size, axis, rank):
     return np.arange(size).reshape([-1 if index == axis else 1 for index in range(rank)])
 
 
+def signed(indices):
+    """Indices as 64-bit integers; those that are too large stay large."""
+    if indices.dtype == np.uint64:
+        indices = np.minimum(indices, np.uint64((1 << 63) - 1))
+    return indices.astype(np.int64)
+
+
 def gather(x, table, sizes, offset_dims, dropped, start_index_map, batching):
     """Slices of ``x`` at the indices in ``table``, whose last dimension is the index vector.
 
@@ -66,8 +73,7 @@ def gather(x, table, sizes, offset_dims, dropped, start_index_map, batching):
     window = [axis for axis in range(x.ndim) if axis not in dropped]
     starts = {}
     for component, axis in enumerate(start_index_map):
-        start = np.minimum(table[..., component], np.iinfo(table.dtype).max >> 1)
-        starts[axis] = np.clip(start.astype(np.int64), 0, x.shape[axis] - sizes[axis])
+        starts[axis] = np.clip(signed(table[..., component]), 0, x.shape[axis] - sizes[axis])
     for axis, source in batching:
         starts[axis] = along(batch[source], source, len(batch))
     positions = []
@@ -98,8 +104,7 @@ def scatter(function, operands, table, updates, windows, dropped, index_map, bat
             source = outer[batching[axis]]
             target = along(shape[source], source, len(shape)) + target
         if axis in index_map:
-            start = table[..., index_map.index(axis)]
-            start = np.where(start > extent, extent + 1, start).astype(np.int64)
+            start = np.minimum(signed(table[..., index_map.index(axis)]), extent + 1)
             start = start.reshape([n if i in outer else 1 for i, n in enumerate(shape)])
             size = shape[window_of[axis]] if axis in window_of else 1
             inside &= (start >= 0) & (start + size <= extent)
