@@ -36,8 +36,8 @@ from neff.compiler.lowering.products.attention_spec import (
     Later,
     Spec,
     offset_of,
+    operand_type,
 )
-from neff.compiler.lowering.products.dots import tile_type
 from neff.compiler.lowering.tiles.emitter import Tile, Value
 from neff.compiler.lowering.tiles.operands import Matrix, blocks, transpose_into
 from neff.compiler.lowering.tiles.task import Port, Task, core_share, window
@@ -81,8 +81,8 @@ def attention(lowerer: Lowerer, node: Node) -> None:
         out, statistics = map(lowerer.port, views)
     else:
         out = lowerer.port(lowerer.home(node))
-    dtype = tile_type(lowerer, Node("dot", node.operands[:2], (), node.element), 1)
-    value_dtype = tile_type(lowerer, Node("dot", node.operands[2:], (), node.element), 1)
+    dtype = operand_type(lowerer, node, *node.operands[:2])
+    value_dtype = operand_type(lowerer, node, node.operands[2])
     spec = Spec(
         q, k, v, out, fields["batch"], fields["scale"], Band(fields["low"], fields["high"]),
         dtype, value_dtype, lowerer.parts.target.generation >= 3, statistics=statistics,

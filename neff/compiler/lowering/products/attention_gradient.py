@@ -33,8 +33,8 @@ from neff.compiler.lowering.products.attention_spec import (
     TILE_ROWS,
     Later,
     offset_of,
+    operand_type,
 )
-from neff.compiler.lowering.products.dots import tile_type
 from neff.compiler.lowering.tiles.emitter import Tile
 from neff.compiler.lowering.tiles.operands import Matrix, blocks, transpose_into
 from neff.compiler.lowering.tiles.task import Port, Task, core_share, window
@@ -130,8 +130,7 @@ def attention_gradient(lowerer: Lowerer, node: Node) -> None:
         lowerer.results.setdefault(id(node), []).append(view)
         targets[role] = lowerer.port(view)
     dtypes = {
-        tile_type(lowerer, Node("dot", pair, (), node.element), 1)
-        for pair in (node.operands[:2], node.operands[2:4])
+        operand_type(lowerer, node, *pair) for pair in (node.operands[:2], node.operands[2:4])
     }
     dq, dk, dv = (used[role][0] if role in used else 1.0 for role in _ROLES)
     q, k, v, do, out, statistics = ports

@@ -6,14 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from neff.compiler.graph.bands import Band
+from neff.compiler.graph.nodes import Node
+from neff.compiler.lowering.lowerer import Lowerer
+from neff.compiler.lowering.products.dots import tile_type
 from neff.compiler.lowering.tiles.task import Port
 from nki_lang.base.dtypes import BY_NAME, DType
 
-__all__ = ["F32", "GROUP_ROWS", "TILE_ROWS", "Later", "Spec", "offset_of"]
+__all__ = ["F32", "GROUP_ROWS", "TILE_ROWS", "Later", "Spec", "offset_of", "operand_type"]
 
 F32 = BY_NAME["float32"]
 
 TILE_ROWS = 128
+_TRANSPOSED_TYPES = {"tfloat32": "float32", "float8_e4m3": "bfloat16"}
+"""Types of products that exponentials are not transposed in -> the next more precise type."""
+
 GROUP_ROWS = 512
 """Queries of a group: the columns of one product instruction, a bank of PSUM."""
 
@@ -94,3 +100,9 @@ class Later:
 def offset_of(port: Port, index: tuple[int, ...]) -> int:
     """Return the element at which an index of the first dimensions begins."""
     return sum(position * step for position, step in zip(index, port.view.strides, strict=False))
+
+
+def operand_type(lowerer: Lowerer, node: Node, *operands: Node) -> DType:
+    """Return the type of the products of operands of a node of attention."""
+    dtype = tile_type(lowerer, Node("dot", operands, (), node.element), 1)
+    return BY_NAME[_TRANSPOSED_TYPES.get(dtype.name, dtype.name)]
