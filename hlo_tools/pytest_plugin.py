@@ -65,11 +65,11 @@ class KernelChecker:
 
     def __call__(
         self,
-        kernel: Any,
-        *args: Any,
+        kernel: object,
+        *args: object,
         nki_checks: str | Iterable[str] | None = None,
         nki_target: str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Any:
         """Simulate the kernel; its results, or a failed test with all that was found.
 
@@ -93,7 +93,7 @@ class KernelChecker:
             pytest.fail("\n".join(map(str, faults)), pytrace=False)
         return result
 
-    def strict(self, kernel: Any) -> None:
+    def strict(self, kernel: object) -> None:
         """Fail the test when the compiler refuses what the kernel uses."""
         __tracebackhide__ = True
         problems = _strict_errors(kernel)
@@ -101,7 +101,7 @@ class KernelChecker:
             pytest.fail("\n".join(problems), pytrace=False)
 
 
-def _strict_errors(kernel: Any) -> list[str]:
+def _strict_errors(kernel: object) -> list[str]:
     from nki_lang.base.versions import NEWEST_VERSION, selected_version
     from nki_lang.strict import check_kernel
 
@@ -120,14 +120,14 @@ class KernelBudget:
 
     def __call__(
         self,
-        kernel: Any,
-        *args: Any,
+        kernel: object,
+        *args: object,
         max_latency_us: float | None = None,
         max_sbuf_bytes: float | None = None,
         max_hbm_bytes: float | None = None,
         min_utilisation: dict[str, float] | None = None,
         nki_target: str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Any:
         """Estimate the kernel; its profile, or a failed test with the limits that it exceeds.
 

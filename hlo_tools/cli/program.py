@@ -43,10 +43,10 @@ class _LazyGroup(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(help_text(self.program))
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: object) -> list[str]:
         return [entry.name for entry in self.program.commands]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: object, cmd_name: str) -> Any:
         entry = self.program.find(cmd_name)
         return _Listed(entry) if entry is not None else None
 

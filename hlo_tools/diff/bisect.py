@@ -62,7 +62,7 @@ class Difference:
 def between(
     first: Module,
     second: Module,
-    inputs: Sequence[Any],
+    inputs: Sequence[object],
     *,
     tolerance: float,
     root: Path | None = None,
@@ -86,7 +86,7 @@ def between(
 
 
 def against_jaxlib(
-    module: Module, inputs: Sequence[Any], *, tolerance: float, root: Path | None = None
+    module: Module, inputs: Sequence[object], *, tolerance: float, root: Path | None = None
 ) -> Difference | None:
     """The first instruction whose value differs between our evaluation and jaxlib's.
 
@@ -103,7 +103,7 @@ def against_jaxlib(
     return difference or replace(_difference(module.entry.root, None, gap), is_result=True)
 
 
-def _arguments(module: Module, inputs: Sequence[Any]) -> list[Value]:
+def _arguments(module: Module, inputs: Sequence[object]) -> list[Value]:
     """Inputs as a module takes them: in its types, arranged as its tuples are."""
     arrays = arrays_of(list(inputs))
     leaves = [

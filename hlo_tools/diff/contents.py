@@ -49,7 +49,7 @@ _MIN_DIGEST_BYTES = 1 << 16
 """Instructions with at least this many bytes are compared by a digest."""
 
 
-def is_void(name: str, value: Any) -> bool:
+def is_void(name: str, value: object) -> bool:
     """Return True if a field holds a message that equals its absence; some readers write such."""
     return isinstance(value, AnyMessage) and name not in _MEANT and not value.ByteSize()
 

@@ -77,7 +77,7 @@ def _typed(value: Value) -> tuple[Any, tuple[int, ...]]:
     return array.dtype, array.shape
 
 
-def _shown(kind: tuple[Any, tuple[int, ...]]) -> str:
+def _shown(kind: tuple[object, tuple[int, ...]]) -> str:
     return f"{kind[0]}[{','.join(map(str, kind[1]))}]"
 
 

@@ -149,5 +149,5 @@ def _zstd() -> Any:
     )
 
 
-def _zstd_errors(module: Any) -> tuple[type[Exception], ...]:
+def _zstd_errors(module: object) -> tuple[type[Exception], ...]:
     return (getattr(module, "ZstdError", OSError),)

@@ -43,8 +43,8 @@ class Arguments:
 
 
 def bind_arguments(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
+    function: Callable[..., object],
+    args: tuple[object, ...],
     kwargs: dict[str, Any],
     is_tensor: Callable[[Any], bool],
     to_spec: Mapper,
@@ -113,7 +113,7 @@ class _TensorCollector:
             return value
         return dict_like(value, items)
 
-    def _object(self, value: Any, name: str) -> Any:
+    def _object(self, value: object, name: str) -> Any:
         before = len(self.tensors)
         fields = {
             field: self.replace(getattr(value, field), f"{name}_{field}")

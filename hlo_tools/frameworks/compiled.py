@@ -63,12 +63,12 @@ class CompiledKernel:
 
 
 def compile_kernel(
-    kernel: Callable[..., Any],
+    kernel: Callable[..., object],
     *,
     inputs: Mapping[str, np.ndarray[Any, Any]],
     outputs: Mapping[str, np.ndarray[Any, Any]],
     compile_opts: CompileOptions | None = None,
-    **constants: Any,
+    **constants: object,
 ) -> CompiledKernel:
     """Compile a function whose parameters are inputs, outputs and constants.
 

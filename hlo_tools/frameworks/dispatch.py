@@ -50,15 +50,15 @@ def _is_xla_tensor(value: Any) -> bool:
     return isinstance(value, sys.modules["torch"].Tensor) and value.device.type == "xla"
 
 
-def _is_torch_tensor(value: Any) -> bool:
+def _is_torch_tensor(value: object) -> bool:
     return isinstance(value, sys.modules["torch"].Tensor)
 
 
-def _is_jax_array(value: Any) -> bool:
+def _is_jax_array(value: object) -> bool:
     return isinstance(value, sys.modules["jax"].Array)
 
 
-def _is_traced_array(value: Any) -> bool:
+def _is_traced_array(value: object) -> bool:
     return isinstance(value, sys.modules["hlo_tools.trace"].TracedArray)
 
 
@@ -91,14 +91,14 @@ NumPy arrays alone need no framework."""
 
 
 def _detector(kind: Kind) -> Callable[[Any], bool]:
-    def detects(value: Any) -> bool:
+    def detects(value: object) -> bool:
         return kind.package in sys.modules and kind.owns(value)
 
     return detects
 
 
 def _caller(kind: Kind) -> Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]:
-    def call(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(kernel: Kernel, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         return kind.kernel_class().call(kernel, args, kwargs)
 
     return call

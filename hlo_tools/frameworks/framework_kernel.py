@@ -41,7 +41,7 @@ class _PlanCache:
         self._plans: OrderedDict[Any, CallPlan] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Any) -> CallPlan | None:
+    def get(self, key: object) -> CallPlan | None:
         """The plan, if its kernel file still exists."""
         with self._lock:
             plan = self._plans.get(key)
@@ -53,7 +53,7 @@ class _PlanCache:
             self._plans.move_to_end(key)
             return plan
 
-    def put(self, key: Any, plan: CallPlan) -> None:
+    def put(self, key: object, plan: CallPlan) -> None:
         with self._lock:
             self._plans[key] = plan
             while len(self._plans) > self._size:
@@ -97,12 +97,12 @@ class FrameworkKernel:
     def __init__(
         self,
         func_name: str | None = None,
-        func: Callable[..., Any] | None = None,
+        func: Callable[..., object] | None = None,
         grid: int | Grid | list[int] | None = (),
         enable_cache: bool = True,
         *,
         platform_target: str | None = None,
-        **attributes: Any,
+        **attributes: object,
     ) -> None:
         if not callable(func):
             raise NkiValidationError(
@@ -139,7 +139,7 @@ class FrameworkKernel:
         )
 
     @classmethod
-    def call(cls, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(cls, kernel: Kernel, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         """Call an ``nki.jit`` kernel as this framework does."""
         target = kernel.target.name if kernel.target else None
         bound = cls(
@@ -151,30 +151,30 @@ class FrameworkKernel:
         )
         return bound(*args, **kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the kernel. A kind that can run its calls implements this."""
         raise self._not_implemented("__call__(*args, **kwargs)")
 
     # What a framework's kind implements.
 
-    def translate_to_neuron_dtype(self, _dtype: Any) -> Any:
+    def translate_to_neuron_dtype(self, _dtype: object) -> Any:
         """The kernel language's (or NumPy's) dtype for a dtype of the framework."""
         raise self._not_implemented("translate_to_neuron_dtype(_dtype)")
 
-    def is_framework_tensor(self, t: Any) -> bool:
+    def is_framework_tensor(self, t: object) -> bool:
         """True if and only if ``t`` is to be treated as a tensor.
 
         An argument for which this is False is a constant, known when the kernel is compiled.
         """
         raise self._not_implemented("is_framework_tensor(t)")
 
-    def map_framework_tensor(self, t: Any) -> tuple[Any, Any]:
+    def map_framework_tensor(self, t: object) -> tuple[Any, Any]:
         """(shape, dtype) of a tensor of the framework, both in the framework's own terms."""
         raise self._not_implemented("map_framework_tensor(t)")
 
     # What a framework's kind uses.
 
-    def dump_config(self, *args: Any, **kwargs: Any) -> tuple[str, list[str], list[str]]:
+    def dump_config(self, *args: object, **kwargs: object) -> tuple[str, list[str], list[str]]:
         """The call's backend_config, the names of its inputs and the names of its outputs.
 
         Raises:
@@ -205,11 +205,11 @@ class FrameworkKernel:
         (call,) = self.module(*args, **kwargs).find_custom_calls()
         return call
 
-    def plan(self, *args: Any, **kwargs: Any) -> CallPlan:
+    def plan(self, *args: object, **kwargs: object) -> CallPlan:
         """Everything about the call: shapes, aliases, constants, what it returns."""
         return self.bind(*args, **kwargs).plan
 
-    def bind(self, *args: Any, **kwargs: Any) -> BoundCall:
+    def bind(self, *args: object, **kwargs: object) -> BoundCall:
         """The plan of a call together with its tensors."""
         arguments = bind_arguments(
             self.func, args, kwargs, self.is_framework_tensor, self._tensor_spec
@@ -251,7 +251,7 @@ class FrameworkKernel:
         except Unidentifiable:
             return None
 
-    def _tensor_spec(self, tensor: Any, name: str) -> TensorSpec:
+    def _tensor_spec(self, tensor: object, name: str) -> TensorSpec:
         shape, framework_dtype = self._mapped(tensor, name)
         try:
             dtype: DType = dtype_of(self.translate_to_neuron_dtype(framework_dtype))

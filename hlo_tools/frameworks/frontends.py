@@ -7,7 +7,6 @@ both trace; what only the parser would refuse is found by :mod:`nki_lang.strict`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from nki_lang.ir import KernelIR
 from nki_lang.kernel import Kernel
@@ -21,12 +20,12 @@ class NKIFrontend:
 
     def compile(
         self,
-        kernel: Kernel | Callable[..., Any],
+        kernel: Kernel | Callable[..., object],
         *,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, object] | None = None,
         target: str | None = None,
         lnc: int | tuple[int, ...] = (),
-        **_ignored: Any,
+        **_ignored: object,
     ) -> KernelIR:
         """The kernel IR for these arguments.
 

@@ -56,16 +56,16 @@ class _Primitive(Protocol):
 
     multiple_results: bool
 
-    def bind(self, *operands: Any, **parameters: Any) -> Sequence[jax.Array]: ...
-    def def_impl(self, function: Callable[..., Any]) -> object: ...
-    def def_abstract_eval(self, function: Callable[..., Any]) -> object: ...
+    def bind(self, *operands: object, **parameters: object) -> Sequence[jax.Array]: ...
+    def def_impl(self, function: Callable[..., object]) -> object: ...
+    def def_abstract_eval(self, function: Callable[..., object]) -> object: ...
 
 
 nki_call_p: _Primitive = import_module("jax.extend.core").Primitive("nki_call")
 nki_call_p.multiple_results = True
 
 
-def _abstract(*_operands: Any, results: Results, **_: Any) -> list[Any]:
+def _abstract(*_operands: object, results: Results, **_: object) -> list[Any]:
     return [jax.core.ShapedArray(shape, _jax_dtype(name)) for shape, name in results]
 
 
@@ -73,18 +73,18 @@ def _abstract(*_operands: Any, results: Results, **_: Any) -> list[Any]:
 def _jitted(config: str, results: Results, aliases: Aliases) -> Callable[..., Any]:
     """The call as a program of its own, for calls outside of any jit."""
 
-    def nki_call(*operands: Any) -> Any:
+    def nki_call(*operands: object) -> Any:
         return nki_call_p.bind(*operands, config=config, results=results, aliases=aliases)
 
     return _jit(nki_call)
 
 
-def _run_eagerly(*operands: Any, config: str, results: Results, aliases: Aliases) -> Any:
+def _run_eagerly(*operands: object, config: str, results: Results, aliases: Aliases) -> Any:
     return _jitted(config, results, aliases)(*operands)
 
 
 def _lower_for_neuron(
-    ctx: Any, *operands: Any, config: str, results: Results, aliases: Aliases
+    ctx: object, *operands: object, config: str, results: Results, aliases: Aliases
 ) -> Any:
     rule = _ffi_lowering(
         xla_ffi.TARGET,
@@ -101,14 +101,14 @@ def _lower_for_neuron(
 
 
 def _lower_for_cpu(
-    ctx: Any, *operands: Any, config: str, results: Results, aliases: Aliases
+    ctx: object, *operands: object, config: str, results: Results, aliases: Aliases
 ) -> Any:
     xla_ffi.register()
     rule = _ffi_lowering(xla_ffi.TARGET, operand_output_aliases=dict(aliases))
     return rule(ctx, *operands, **{xla_ffi.CONFIG_ATTRIBUTE: config})
 
 
-def _refuse_derivative(*_: Any, **__: Any) -> Any:
+def _refuse_derivative(*_: object, **__: object) -> Any:
     raise NotImplementedError(
         "[HLO-KERNEL-GRADIENT] an NKI kernel has no derivative of its own\n"
         "  help: wrap the call in jax.custom_vjp (or jax.custom_jvp) and give its rule"
@@ -116,7 +116,7 @@ def _refuse_derivative(*_: Any, **__: Any) -> Any:
 
 
 def _batch(
-    operands: Sequence[Any], dims: Sequence[int | None], **parameters: Any
+    operands: Sequence[Any], dims: Sequence[int | None], **parameters: object
 ) -> tuple[list[Any], list[int]]:
     """One call for each batch element, one after the other: kernels have fixed shapes."""
     mapped = [dim is not None for dim in dims]
@@ -125,7 +125,7 @@ def _batch(
         for operand, dim in zip(operands, dims, strict=True)
     ]
 
-    def one(slices: list[Any]) -> tuple[Any, ...]:
+    def one(slices: list[object]) -> tuple[Any, ...]:
         remaining = iter(slices)
         return tuple(
             nki_call_p.bind(
@@ -176,7 +176,7 @@ class JaxKernel(FrameworkKernel):
         """The kernel language's dtype for a JAX dtype."""
         return dtype_of(np.dtype(_dtype))
 
-    def is_framework_tensor(self, t: Any) -> bool:
+    def is_framework_tensor(self, t: object) -> bool:
         """True for JAX arrays, tracers and NumPy arrays."""
         return isinstance(t, (jax.Array, np.ndarray))
 
@@ -184,7 +184,7 @@ class JaxKernel(FrameworkKernel):
         """(shape, dtype)."""
         return tuple(t.shape), jax.dtypes.canonicalize_dtype(t.dtype)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the kernel; arguments that it writes in place come back as results.
 
         Raises:

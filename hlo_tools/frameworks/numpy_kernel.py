@@ -59,7 +59,7 @@ class NumpyKernel(FrameworkKernel):
         """The kernel language's dtype for a NumPy dtype."""
         return dtype_of(np.dtype(_dtype))
 
-    def is_framework_tensor(self, t: Any) -> bool:
+    def is_framework_tensor(self, t: object) -> bool:
         """True for arrays; NumPy scalars are constants."""
         return isinstance(t, np.ndarray)
 
@@ -72,7 +72,7 @@ class NumpyKernel(FrameworkKernel):
         require_unmasked(t)
         return t.shape, t.dtype
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the kernel."""
         call = self.bind(*args, **kwargs)
         values = run_bound(call, list(call.tensors))

@@ -63,7 +63,7 @@ class CallPlan:
         """Names of the results."""
         return [spec.name for spec in self.results]
 
-    def pack(self, values: Sequence[Any]) -> Any:
+    def pack(self, values: Sequence[object]) -> Any:
         """The Python function's return value from the values of the results.
 
         In a framework whose arrays cannot be written, the tensors that a function without a

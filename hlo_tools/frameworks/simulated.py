@@ -24,7 +24,7 @@ class SimulatedKernel:
     def __getitem__(self, lnc: int) -> SimulatedKernel:
         return SimulatedKernel(self._kernel[lnc])
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         generation = os.environ.get("NKI_NC_VERSION")
         if generation and not os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE"):
             os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] = generation
@@ -35,6 +35,6 @@ class SimulatedKernel:
         return simulate(self._kernel)(*args, **kwargs)
 
 
-def cpu_simulate(kernel: Callable[..., Any]) -> SimulatedKernel:
+def cpu_simulate(kernel: Callable[..., object]) -> SimulatedKernel:
     """The kernel as a function that the eager interpreter executes on NumPy arrays."""
     return SimulatedKernel(kernel)

@@ -26,7 +26,7 @@ __all__ = ["remember"]
 
 def remember(
     plan: CallPlan,
-    func: Callable[..., Any],
+    func: Callable[..., object],
     arguments: Arguments,
     target: Target,
     grid: tuple[int, ...],
@@ -77,7 +77,7 @@ class _Interpreter:
         ]
 
 
-def _filled(value: Any, arrays: Iterator[Array]) -> Any:
+def _filled(value: object, arrays: Iterator[Array]) -> Any:
     """An argument with an array in the place of each specification."""
 
     def following(*_: object) -> Array:

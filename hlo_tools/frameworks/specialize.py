@@ -22,7 +22,7 @@ __all__ = ["specialize"]
 
 
 def specialize(
-    func: Callable[..., Any],
+    func: Callable[..., object],
     func_name: str,
     arguments: Arguments,
     target: Target,
@@ -52,7 +52,7 @@ def specialize(
 
 
 def _trace(
-    func: Callable[..., Any],
+    func: Callable[..., object],
     arguments: Arguments,
     target: Target,
     grid: tuple[int, ...],

@@ -164,7 +164,7 @@ class TorchKernel(FrameworkKernel):
         """The kernel language's dtype for a torch dtype."""
         return neuron_dtype(_dtype)
 
-    def is_framework_tensor(self, t: Any) -> bool:
+    def is_framework_tensor(self, t: object) -> bool:
         """True for tensors."""
         return isinstance(t, torch.Tensor)
 
@@ -174,11 +174,11 @@ class TorchKernel(FrameworkKernel):
 
     @classmethod
     @torch.compiler.disable(reason="wrap NKI kernels in torch_neuronx.nki_op to keep one graph")
-    def call(cls, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(cls, kernel: Kernel, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         """Call an ``nki.jit`` kernel; torch.compile breaks its graph here."""
         return super().call(kernel, args, kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the kernel."""
         call = self.bind(*args, **kwargs)
         record = KERNEL_RECORDER.get()

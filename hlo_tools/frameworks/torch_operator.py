@@ -25,7 +25,7 @@ OPERATOR_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 def nki_op(
     name: str,
-    fn: Callable[..., Any] | None = None,
+    fn: Callable[..., object] | None = None,
     *,
     mutates_args: str | Iterable[str] = (),
     schema: str | None = None,
@@ -51,7 +51,7 @@ def nki_op(
             writes an argument that ``mutates_args`` does not name.
     """
 
-    def register(function: Callable[..., Any]) -> Any:
+    def register(function: Callable[..., object]) -> Any:
         if not inspect.isfunction(function):
             fail(f"nki_op makes an operator of a function, not of {function!r}", "NKI-OPERAND",
                  "write @nki_op(name) above a def with annotations", "torch_neuronx.nki_op",
@@ -72,12 +72,12 @@ def nki_op(
     return register if fn is None else register(fn)
 
 
-def _guarded(name: str, function: Callable[..., Any], changed: tuple[str, ...]) -> Any:
+def _guarded(name: str, function: Callable[..., object], changed: tuple[str, ...]) -> Any:
     """The function, with kernels in it kept from writing arguments that are not ``changed``."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
+    def guarded(*args: object, **kwargs: object) -> Any:
         written: list[torch.Tensor] = []
         undeclared: list[tuple[torch.Tensor, str]] = []
         for key, value in signature.bind(*args, **kwargs).arguments.items():

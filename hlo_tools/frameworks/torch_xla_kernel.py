@@ -60,7 +60,7 @@ class PyTorchXLAKernel(FrameworkKernel):
         """The kernel language's dtype for a torch dtype."""
         return neuron_dtype(_dtype)
 
-    def is_framework_tensor(self, t: Any) -> bool:
+    def is_framework_tensor(self, t: object) -> bool:
         """True for tensors."""
         return isinstance(t, torch.Tensor)
 
@@ -68,7 +68,7 @@ class PyTorchXLAKernel(FrameworkKernel):
         """(torch.Size, torch.dtype)."""
         return t.shape, t.dtype
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Add the call to the lazy graph."""
         call = self.bind(*args, **kwargs)
         plan = call.plan

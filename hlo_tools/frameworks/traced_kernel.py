@@ -28,7 +28,7 @@ class TracedKernel(FrameworkKernel):
         """The kernel language's dtype for a NumPy dtype."""
         return dtype_of(np.dtype(_dtype))
 
-    def is_framework_tensor(self, t: Any) -> bool:
+    def is_framework_tensor(self, t: object) -> bool:
         """True for traced arrays and NumPy arrays."""
         return isinstance(t, (TracedArray, np.ndarray))
 
@@ -36,7 +36,7 @@ class TracedKernel(FrameworkKernel):
         """(shape, dtype)."""
         return t.shape, t.dtype
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Add the call to the traced function."""
         call = self.bind(*args, **kwargs)
         plan = call.plan

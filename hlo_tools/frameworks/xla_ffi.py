@@ -233,7 +233,7 @@ def _set_failure(status: int, message: bytes) -> None:
     c_uint8.from_address(status + 32).value = 1
 
 
-def _guard(_results: Any, _operands: Any, status: int) -> None:
+def _guard(_results: object, _operands: object, status: int) -> None:
     _set_failure(status, _UNREWRITTEN.encode())
 
 

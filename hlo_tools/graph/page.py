@@ -84,5 +84,5 @@ class _Numbers:
     def __init__(self) -> None:
         self.found: dict[Any, int] = {}
 
-    def __getitem__(self, value: Any) -> int:
+    def __getitem__(self, value: object) -> int:
         return self.found.setdefault(value, len(self.found))

@@ -118,7 +118,7 @@ class Emitter:
         opcode: str,
         first: HloInstructionProto,
         *more_operands: HloInstructionProto,
-        **fields: Any,
+        **fields: object,
     ) -> HloInstructionProto:
         """Add an elementwise operation whose result has the shape of its first operand."""
         return self.add(opcode, first.shape, first, *more_operands, **fields)
@@ -135,7 +135,7 @@ class Emitter:
 
     def array(
         self, element: ElementType | str, extents: Sequence[int], opcode: str,
-        *operands: HloInstructionProto, **fields: Any,
+        *operands: HloInstructionProto, **fields: object,
     ) -> HloInstructionProto:  # fmt: skip
         """Add an instruction whose result is a row-major array."""
         return self.add(opcode, array_shape(element, extents).proto, *operands, **fields)

@@ -56,7 +56,7 @@ def as_pattern(pattern: Given, shapes: Sequence[Shape]) -> Module | Pattern:
     return named if isinstance(named, Pattern) else as_module(named, shapes)
 
 
-def read_named(reference: Any) -> Any:
+def read_named(reference: object) -> Any:
     """Return the object that ``FILE.py:NAME`` names; anything else unchanged."""
     if isinstance(reference, str) and "HloModule" not in reference:
         if names_python(reference):
@@ -69,7 +69,7 @@ def read_named(reference: Any) -> Any:
     return reference
 
 
-def _traced(function: Callable[..., Any], shapes: Sequence[Shape], location: str) -> Module:
+def _traced(function: Callable[..., object], shapes: Sequence[Shape], location: str) -> Module:
     used_shapes = shapes[: _count(function, len(shapes))]
     arrays = [np.broadcast_to(np.zeros((), shape.dtype), shape.dimensions) for shape in used_shapes]
     try:
@@ -91,7 +91,7 @@ def _traced(function: Callable[..., Any], shapes: Sequence[Shape], location: str
         ) from error
 
 
-def _count(function: Callable[..., Any], maximum: int) -> int:
+def _count(function: Callable[..., object], maximum: int) -> int:
     """Return the number of arrays of a function: positional parameters without a default."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -112,7 +112,7 @@ def _lowered(function: Any, arrays: Sequence[Any]) -> Module:
     return load(computation.as_serialized_hlo_module_proto())
 
 
-def _unusable(named: Any, reference: Any) -> HloError:
+def _unusable(named: object, reference: object) -> HloError:
     return HloError(
         f"{type(named).__name__} is neither HLO nor a function nor a pattern",
         code="HLO-REFERENCE-KIND",

@@ -64,7 +64,7 @@ def joined(
     return rules
 
 
-def rules_of(value: Any, location: str) -> list[LintRule]:
+def rules_of(value: object, location: str) -> list[LintRule]:
     """The rules that an object is, or holds.
 
     Raises:
@@ -79,7 +79,7 @@ def rules_of(value: Any, location: str) -> list[LintRule]:
     return rules
 
 
-def _members(value: Any, location: str) -> Iterator[Any]:
+def _members(value: object, location: str) -> Iterator[Any]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise _broken(location, f"is {type(value).__name__}, not a LintRule or a list of them")
     yield from value.values() if isinstance(value, dict) else value

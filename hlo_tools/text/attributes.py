@@ -69,7 +69,7 @@ def integer_list(cursor: Cursor) -> list[int]:
 # -- fields that hold what stands there -----------------------------------------------------------
 
 
-def _into(path: str, read: Callable[[Cursor], Any]) -> Reader:
+def _into(path: str, read: Callable[[Cursor], object]) -> Reader:
     """A reader that sets one field."""
 
     def reader(pending: Pending, instruction: Message) -> None:

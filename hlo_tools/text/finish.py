@@ -24,7 +24,7 @@ CALLED_ORDER = (
 
 
 def finish(
-    row: Message, operand_shapes: list[Message], pending: Pending, parser: Any, pos: int
+    row: Message, operand_shapes: list[Message], pending: Pending, parser: object, pos: int
 ) -> None:
     """Fill in what text leaves out.
 

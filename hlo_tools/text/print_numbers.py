@@ -46,7 +46,7 @@ def _float_text(value: Any, name: str) -> str:
     return text if kind(float(text)) == value else f"{number:.{full_digits}g}"
 
 
-def _nan_text(value: Any, name: str) -> str:
+def _nan_text(value: object, name: str) -> str:
     """``nan``, with its payload when it is not the usual one."""
     dtype: np.dtype[Any] = np.asarray(value).dtype
     bits = int(np.array(value, dtype=dtype).view(f"u{dtype.itemsize}"))

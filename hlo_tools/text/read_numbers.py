@@ -8,7 +8,6 @@ the tokens one by one takes it, or says what is wrong.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -86,7 +85,7 @@ def _braces(mark: bytes, dimensions: tuple[int, ...]) -> bytes:
     return mark
 
 
-def _converted(numbers: Iterable[Any], dtype: type[np.generic], count: int) -> Array | None:
+def _converted(numbers: Iterable[object], dtype: type[np.generic], count: int) -> Array | None:
     try:
         return np.fromiter(numbers, dtype, count)
     except (ValueError, OverflowError, KeyError):

@@ -56,7 +56,7 @@ _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "in
 
 
 def _operator(ufunc: np.ufunc, *, swapped: bool = False) -> Operator:
-    def operator(self: TracedArray, right: Any) -> Any:
+    def operator(self: TracedArray, right: object) -> Any:
         if isinstance(right, Flat):
             right = right.copy()
         if not isinstance(right, _OPERANDS):
@@ -139,12 +139,12 @@ def _fast_power(self: TracedArray, exponent: Any) -> np.ufunc | None:
     return _POWERS.get(exponent) if is_fast else None
 
 
-def _power(self: TracedArray, exponent: Any) -> Any:
+def _power(self: TracedArray, exponent: object) -> Any:
     fast = _fast_power(self, exponent)
     return ufuncs.call(fast, (self,), {}) if fast else _plain_power(self, exponent)
 
 
-def _power_in_place(self: TracedArray, exponent: Any) -> Any:
+def _power_in_place(self: TracedArray, exponent: object) -> Any:
     fast = _fast_power(self, exponent)
     if fast is None:
         return _plain_power_in_place(self, exponent)
@@ -173,7 +173,7 @@ def _attach_operators() -> None:
 
 
 def _array_ufunc(
-    self: TracedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
+    self: TracedArray, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
 ) -> Any:
     return ufuncs.dispatch(ufunc, method, inputs, kwargs)
 
@@ -265,13 +265,13 @@ def _view(self: TracedArray, dtype: Any = None) -> TracedArray:
 
 
 def _reshape(
-    self: TracedArray, *shape: Any, order: str = "C", copy: bool | None = None
+    self: TracedArray, *shape: object, order: str = "C", copy: bool | None = None
 ) -> TracedArray:
     target = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
     return xp.reshape(self, target, order=order, copy=copy)
 
 
-def _transpose(self: TracedArray, *axes: Any) -> TracedArray:
+def _transpose(self: TracedArray, *axes: object) -> TracedArray:
     order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
     return xp.transpose(self, order or None)
 
@@ -386,7 +386,7 @@ _FUNCTIONS = (
 def _method(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
 
-    def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
+    def method(self: TracedArray, *args: object, **kwargs: object) -> Any:
         return function(self, *args, **kwargs)
 
     method.__name__ = name

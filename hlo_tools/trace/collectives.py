@@ -25,7 +25,7 @@ _REDUCTIONS: dict[Any, str] = {
 }  # fmt: skip
 
 
-def all_gather(data: Operand, all_gather_dim: int, replica_groups: Groups, **_: Any) -> Any:
+def all_gather(data: Operand, all_gather_dim: int, replica_groups: Groups, **_: object) -> Any:
     """Every replica's data one after the other along a dimension."""
     size, axis = _size(replica_groups), one_axis(all_gather_dim, data.ndim)
     if not isinstance(data, TracedArray):
@@ -34,7 +34,9 @@ def all_gather(data: Operand, all_gather_dim: int, replica_groups: Groups, **_: 
     return _emit("all-gather", data, shape, replica_groups, dimensions=(axis,))
 
 
-def all_reduce(data: Operand, replica_groups: Groups, reduce_op: Any = np.add, **_: Any) -> Any:
+def all_reduce(
+    data: Operand, replica_groups: Groups, reduce_op: object = np.add, **_: object
+) -> Any:
     """All replicas' data combined, element by element."""
     opcode = _opcode(reduce_op)
     if not isinstance(data, TracedArray):
@@ -46,8 +48,8 @@ def reduce_scatter(
     data: Operand,
     reduce_scatter_dim: int,
     replica_groups: Groups,
-    reduce_op: Any = np.add,
-    **_: Any,
+    reduce_op: object = np.add,
+    **_: object,
 ) -> Any:
     """As :func:`all_reduce`; each replica gets its part along a dimension.
 
@@ -67,7 +69,7 @@ def reduce_scatter(
 
 
 def all_to_all(
-    data: Operand, split_dimension: int, concat_dimension: int, replica_groups: Groups, **_: Any
+    data: Operand, split_dimension: int, concat_dimension: int, replica_groups: Groups, **_: object
 ) -> Any:
     """Each replica sends its n-th part along one dimension to the n-th replica, which puts what it
     gets one after the other along another.
@@ -87,7 +89,7 @@ def all_to_all(
 
 
 def _emit(
-    opcode: str, data: TracedArray, shape: tuple[int, ...], groups: Groups, **attributes: Any
+    opcode: str, data: TracedArray, shape: tuple[int, ...], groups: Groups, **attributes: object
 ) -> TracedArray:
     rows = [{"replica_ids": [int(replica) for replica in group]} for group in groups]
     node = data.node
@@ -113,7 +115,7 @@ def _scaled(shape: tuple[int, ...], axis: int, extent: int) -> tuple[int, ...]:
     return (*shape[:axis], extent, *shape[axis + 1 :])
 
 
-def _opcode(reduce_op: Any) -> str:
+def _opcode(reduce_op: object) -> str:
     opcode = _REDUCTIONS.get(reduce_op)
     if opcode is None:
         raise refuse(

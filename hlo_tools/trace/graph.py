@@ -52,8 +52,8 @@ class Node:
         self,
         graph: Graph,
         opcode: str,
-        shape: Any,
-        dtype: Any,
+        shape: object,
+        dtype: object,
         operands: tuple[Node, ...],
         attributes: dict[str, Any],
         source: tuple[str, int] | None,
@@ -103,10 +103,10 @@ class Graph:
     def emit(
         self,
         opcode: str,
-        shape: Any,
-        dtype: Any,
+        shape: object,
+        dtype: object,
         operands: tuple[Node, ...] = (),
-        **attributes: Any,
+        **attributes: object,
     ) -> Node:
         """Add an instruction at the user's present line."""
         nodes = self.nodes
@@ -134,7 +134,7 @@ class Graph:
             node = self._constants[key] = self.emit("constant", (), value.dtype, value=value)
         return node
 
-    def shared(self, key: tuple[Any, ...], node: Node | None = None) -> Node | None:
+    def shared(self, key: tuple[object, ...], node: Node | None = None) -> Node | None:
         """The node that was kept under ``key``; keeps ``node`` when one is given."""
         if node is not None:
             self._constants[key] = node

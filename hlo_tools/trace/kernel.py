@@ -25,7 +25,7 @@ class NKIPyKernel:
     'main'
     """
 
-    def __init__(self, func: Callable[..., Any], backend: str = "hlo") -> None:
+    def __init__(self, func: Callable[..., object], backend: str = "hlo") -> None:
         if backend not in _BACKENDS:
             raise refuse(
                 f"backend {backend!r} is not supported",
@@ -41,13 +41,13 @@ class NKIPyKernel:
         return self.func.__name__
 
     @classmethod
-    def trace(cls, func: Callable[..., Any] | None = None, backend: str = "hlo") -> Any:
+    def trace(cls, func: Callable[..., object] | None = None, backend: str = "hlo") -> Any:
         """Wrap a function; without one, a decorator."""
         if func is None:
             return functools.partial(cls, backend=backend)
         return cls(func, backend)
 
-    def specialize(self, *args: Any, **kwargs: Any) -> TracedFunction | None:
+    def specialize(self, *args: object, **kwargs: object) -> TracedFunction | None:
         """Trace for the shapes and dtypes of these arguments; see :func:`hlo_tools.trace.trace`."""
         if self.backend == "cpu":
             warnings.warn("the cpu backend needs no specialisation", stacklevel=2)

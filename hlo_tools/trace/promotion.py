@@ -129,7 +129,10 @@ Kind = DType | type
 
 @lru_cache(maxsize=4096)
 def resolved_dtypes(
-    ufunc: np.ufunc, kinds: tuple[Kind, ...], signature: Any = None, casting: Any = "same_kind"
+    ufunc: np.ufunc,
+    kinds: tuple[Kind, ...],
+    signature: object = None,
+    casting: object = "same_kind",
 ) -> tuple[DType, ...]:
     """The dtypes in which NumPy computes a ufunc, inputs first.
 
@@ -146,8 +149,8 @@ def resolved_dtypes(
 def ufunc_dtypes(
     ufunc: np.ufunc,
     kinds: tuple[Kind, ...],
-    signature: Any = None,
-    casting: Any = "same_kind",
+    signature: object = None,
+    casting: object = "same_kind",
 ) -> tuple[DType, ...]:
     """The dtypes in which a ufunc computes, inputs first, narrowed.
 

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from hlo_tools._messages import counted
 from hlo_tools.cli.shared.text_table import MIN_TEXT_WIDTH, fit_columns, shortened
@@ -67,7 +67,7 @@ def settings() -> Settings:
     return _settings.get(Settings())
 
 
-def configure(**changes: Any) -> None:
+def configure(**changes: object) -> None:
     """Change options of this run; ``debug`` stays on once it is."""
     current = settings() if "color" in changes else Settings()
     changes["debug"] = bool(changes.get("debug")) or ("color" in changes and current.debug)
@@ -115,7 +115,7 @@ def note(text: str, *, verbose: bool = False) -> None:
     sys.stderr.write(text + "\n")
 
 
-def write_json(command: str, **content: Any) -> None:
+def write_json(command: str, **content: object) -> None:
     """The one document of ``--json``: our schema, the command, and what it found."""
     document = {"schema": SCHEMA, "command": command, **content}
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

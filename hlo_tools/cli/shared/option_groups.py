@@ -49,7 +49,7 @@ def with_groups(function: Callable[..., int | None]) -> Callable[..., int | None
     if repeated := {name for name in names if names.count(name) > 1}:
         raise TypeError(f"options declared twice: {', '.join(sorted(repeated))}")
 
-    def command(**values: Any) -> int | None:
+    def command(**values: object) -> int | None:
         arguments = {
             name: group(**{field.name: values.pop(field.name) for field in fields(group)})
             for name, group in groups.items()

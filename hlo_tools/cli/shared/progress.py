@@ -72,11 +72,11 @@ def paused() -> Generator[None]:
         progress.pause(False)
 
 
-def with_progress(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def with_progress(name: str, function: Callable[..., object]) -> Callable[..., Any]:
     """A command's function that shows a bar while it runs."""
 
     @wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> Any:
         with shown(name):
             return function(*args, **kwargs)
 

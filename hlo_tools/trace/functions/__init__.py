@@ -18,7 +18,7 @@ _MODULES = (
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def implements(*functions: Any) -> Callable[[Function], Function]:
+def implements(*functions: object) -> Callable[[Function], Function]:
     """Say that a function does what these NumPy functions do, for traced arrays."""
 
     def register(implementation: Function) -> Function:
@@ -35,7 +35,7 @@ def load() -> None:
         import_module(f"{__name__}.{name}")
 
 
-def implementation_of(function: Any) -> Callable[..., Any] | None:
+def implementation_of(function: object) -> Callable[..., Any] | None:
     """Return the implementation of a NumPy function for traced arrays, or None."""
     implementation = FUNCTIONS.get(function)
     if implementation is None:
