@@ -15,6 +15,7 @@ import pytest
 
 from neff.compiler.record import Record
 from neff.compiler.rewrites.rules import RULES
+from neff.compiler.units import row_values
 from neff.options import CompileOptions
 from tests.compiler.compiling import TARGETS, check
 
@@ -42,6 +43,10 @@ def _soft(x: Any, y: Any) -> Any:
 def _halves(x: Any) -> Any:
     half = x.shape[-1] // 2
     return jnp.sum(x[:, :half] ** 3) + jnp.sum(x[:, half:] ** 2)
+
+
+def _stacked(x: Any) -> Any:
+    return jnp.stack([jnp.tile(x, (1, 8)) * number for number in (1.0, 2.0, 0.5)])
 
 
 def _overlapping(x: Any) -> Any:
@@ -133,6 +138,13 @@ CASES = {
     "sum-of-one-hot": Case(jax.grad(_loss), _picked),
     "reduction-by-rows": Case(lambda x: jnp.max(x) + jnp.sum(x * x), lambda x: jnp.sum(x, -1),
                               tolerance=1e-3),
+    "trailing-dimensions-first": Case(
+        lambda x: _stacked(x).sum((0, 2)) + _stacked(x).max((0, 2)),
+        lambda x: _stacked(x).sum((0, 1)), tolerance=1e-4,
+    ),
+    "rounded-conversion": Case(lambda x: jnp.round(x * 90).astype(jnp.int8),
+                               lambda x: (x * 90).astype(jnp.int8)),
+    "doubled": Case(lambda x: jnp.exp(x) + jnp.exp(x), lambda x: x * 3 + x * 2),
     "joined-pads": Case(jax.grad(_halves), jax.grad(_overlapping)),
     "rearranged-rows": Case(
         lambda x, y: jnp.concatenate([-x[:, 5:10], x[:, :5]], -1) * y[:, :10],
@@ -238,3 +250,60 @@ def test_a_mean_with_and_without_a_dimension_of_one_is_computed_once() -> None:
         check(variance_and_mean, some(80, 48, seed=seed), tolerance=1e-5, record=record)
         members = [member.opcode for unit in record.units for member in unit.members]
         assert members.count("subtract") == 1
+
+
+ROUNDED = {
+    "astype": lambda x: x,
+    "round": jnp.round,
+    "floor": jnp.floor,
+    "ceil": jnp.ceil,
+    "half away": lambda x: jax.lax.round(x, jax.lax.RoundingMethod.AWAY_FROM_ZERO),
+}
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "int32", "uint32"])
+def test_floats_of_any_size_become_integers(kind: str) -> None:
+    special = [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, 127.5, 128,
+               -128.5, -129, 255.5, 256, 32767.5, 8388607.5, -8388607.5, 2.0**31, -(2.0**31), 2.0**32,
+               3e9, -3e9, 1e38, -1e38]  # fmt: skip
+    for seed in (1, 2):
+        draws = np.random.default_rng(seed)
+        x = (draws.normal(size=(32, 12)) * 10.0 ** draws.integers(-1, 11, (32, 12))).astype(
+            np.float32
+        )
+        x.ravel()[: len(special)] = special
+        check(lambda x: [rule(x).astype(kind) for rule in ROUNDED.values()], x, tolerance=0)
+        half = jnp.asarray(x, jnp.bfloat16)
+        check(lambda x: jnp.round(x).astype(kind), half, tolerance=0)
+
+
+def test_equal_products_in_both_orders_are_computed_once() -> None:
+    def squares(x: Any, y: Any) -> Any:
+        return (x * y + jnp.tanh(x)) * (jnp.tanh(x) + y * x)
+
+    for seed in (1, 2):
+        record = Record()
+        check(squares, some(64, 48, seed=seed), some(64, 48, seed=seed + 2), record=record)
+        members = [member.opcode for unit in record.units for member in unit.members]
+        assert members.count("tanh") == members.count("add") == 1
+
+
+def _normalized(x: Any, gain: Any, bias: Any) -> Any:
+    mean, variance = (function(x, (0, 2, 3), keepdims=True) for function in (jnp.mean, jnp.var))
+    shape = (1, -1, 1, 1)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * gain.reshape(shape) + bias.reshape(shape)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_statistics_of_channels_in_front(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are the planes of samples and channels; values of a channel are copied for each sample."""
+    instructions: list[int] = []
+    for seed, least in ((1, 1), (2, 1 << 30)):
+        monkeypatch.setattr(row_values, "_MIN_ELEMENTS", least)
+        x, vectors = (
+            some(8, 48, 17, 16, seed=seed) * 2 + 3,
+            [some(48, seed=seed + n) for n in (1, 2)],
+        )
+        program = check(_normalized, x, *vectors, tolerance=2e-5, target=target)
+        instructions.append(program.metadata["statistics"]["instructions"])
+    assert instructions[0] < instructions[1]

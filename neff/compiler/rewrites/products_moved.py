@@ -17,6 +17,7 @@ __all__ = [
     "joined",
     "outer_product",
     "reduction_of_unit_dimensions",
+    "trailing_first",
     "transposed_outer_product",
 ]
 
@@ -27,6 +28,9 @@ _PRODUCT_TYPES = frozenset({"f32", "bf16"})
 _MIN_REDUCED_ROWS, _MIN_REDUCED_COLUMNS = 32, 16
 """From this many rows, and elements of a row, on a reduction by rows is faster."""
 
+
+_MIN_TRAILING_ELEMENTS = 128
+"""From this many elements of a row on it is reduced before the other dimensions."""
 
 _STARTS = {"add": 0.0, "maximum": -np.inf, "minimum": np.inf}
 
@@ -79,6 +83,40 @@ def by_rows(node: Node, uses: Uses) -> Node | None:
         node, "reduce", (operand, start), operand.shape[:-1], applied=op, dimensions=(rank - 1,)
     )
     return derived(node, "reduce", (rows, start), (), applied=op, dimensions=tuple(range(rank - 1)))
+
+
+def trailing_first(node: Node, uses: Uses) -> Node | None:
+    """Reduce the innermost of several dimensions first, as for statistics of images by channel.
+
+    The reduction of rows fuses with the arithmetic on them; few elements are left for the other
+    dimensions.
+    """
+    operand, start = node.operands[0], node.operands[-1]
+    op, rank = node.attributes["applied"], len(operand.shape)
+    dimensions: tuple[int, ...] = node.attributes["dimensions"]
+    front = rank
+    while front and (front - 1 in dimensions or operand.shape[front - 1] == 1):
+        front -= 1
+    others = tuple(dim for dim in dimensions if dim < front)
+    if (
+        len(node.operands) != 2
+        or prod(operand.shape[dim] for dim in others) < 2
+        or prod(operand.shape[:front]) < _MIN_REDUCED_ROWS
+        or prod(operand.shape[front:]) < _MIN_TRAILING_ELEMENTS
+        or len(dimensions) == rank
+        or any(dim >= front and dim not in dimensions for dim in range(rank))
+        or operand.element.kind != "float"
+        or (op == "add" and operand.element.name != "f32")
+        or op not in _STARTS
+        or start.splat is None
+        or float(start.splat) != _STARTS[op]
+    ):
+        return None
+    rows = derived(
+        node, "reduce", (operand, start), operand.shape[:front], applied=op,
+        dimensions=tuple(range(front, rank)),
+    )  # fmt: skip
+    return derived(node, "reduce", (rows, start), node.shape, applied=op, dimensions=others)
 
 
 def exchanged(node: Node, uses: Uses) -> Node | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from neff.compiler.expansions import dense_scatters, row_scatters
 from neff.compiler.graph.nodes import Node
 from neff.compiler.graph.types import HELD
-from neff.compiler.rewrites import idioms, products_moved
+from neff.compiler.rewrites import arithmetic, idioms, products_moved
 from neff.compiler.rewrites.gathers_moved import gather_of_operands
 from neff.compiler.rewrites.heads_joined import heads_joined
 from neff.compiler.rewrites.narrow_products import narrow_product
@@ -102,6 +102,13 @@ RULES: tuple[Rule, ...] = (
          sum_of_one_hot, level=2),
     Rule("reduction-by-rows", "reduce", "a reduction of everything reduces rows first",
          products_moved.by_rows, level=2),
+    Rule("trailing-dimensions-first", "reduce",
+         "a reduction of innermost and other dimensions reduces the innermost ones first",
+         products_moved.trailing_first, level=2),
+    Rule("rounded-conversion", "convert",
+         "a conversion of a value that is rounded to nearest rounds by itself",
+         arithmetic.rounded_conversion, level=2),
+    Rule("doubled", "add", "x + x is 2 x", arithmetic.doubled, level=2),
     Rule("joined-pads", "add", "a sum of padded parts is the parts side by side",
          products_moved.joined, level=2),
     Rule("rearranged-rows", "concatenate",

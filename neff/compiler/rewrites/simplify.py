@@ -25,6 +25,10 @@ _UNMERGED_OPCODES = frozenset(
 )
 
 
+_COMMUTATIVE = frozenset({"add", "multiply", "and", "or", "xor"})
+"""Operations that are equal in both orders of their operands."""
+
+
 def simplified(graph: Graph, level: int = 2, record: Record | None = None) -> Graph:
     """Return a graph with the same results; changed nodes are copies.
 
@@ -35,6 +39,7 @@ def simplified(graph: Graph, level: int = 2, record: Record | None = None) -> Gr
     """
     replacements: dict[int, Node] = {}
     merged: dict[Any, Node] = {}
+    values: dict[int, Node] = {}
     uses = dict.fromkeys(map(id, graph.nodes), 0)
     for operand in (
         *graph.results,
@@ -47,11 +52,14 @@ def simplified(graph: Graph, level: int = 2, record: Record | None = None) -> Gr
             replacement, rule = rewritten(replacement, uses, level)
             if rule and record is not None:
                 record.rewrites.append(Rewrite(rule, node.name, node.place))
-            replacement = _merged(replacement, merged)
+            replacement = (
+                _all_merged(replacement, merged, values) if rule else _merged(replacement, merged)
+            )
             uses[id(replacement)] = uses.get(id(replacement), 0) + uses[id(node)] * (
                 replacement is not node
             )
         replacements[id(node)] = replacement
+        values[id(replacement)] = replacement
     results = [replacements[id(node)] for node in graph.results]
     return Graph(
         graph.name,
@@ -62,6 +70,19 @@ def simplified(graph: Graph, level: int = 2, record: Record | None = None) -> Gr
         graph.attributes,
         graph.pairs,
     )
+
+
+def _all_merged(node: Node, merged: dict[Any, Node], values: dict[int, Node]) -> Node:
+    """Return :func:`_merged` of a node and of its operands that a rule made.
+
+    ``values`` has the nodes that are there, by ``id``; it keeps them alive.
+    """
+    if id(node) in values:
+        return node
+    operands = tuple(_all_merged(operand, merged, values) for operand in node.operands)
+    result = _merged(_with(node, operands), merged)
+    values[id(result)] = result
+    return result
 
 
 def _merged(node: Node, merged: dict[Any, Node]) -> Node:
@@ -102,6 +123,8 @@ def _key(node: Node) -> Any:
     shape = node.shape
     if node.opcode in ELEMENTWISE:
         operands, shape = tuple(map(_value_key, node.operands)), squeezed(shape)
+        if node.opcode in _COMMUTATIVE:
+            operands = tuple(sorted(operands, key=hash))
     elif node.opcode == "broadcast":
         (operand,) = node.operands
         wide = [dim for dim, n in enumerate(operand.shape) if n != 1]

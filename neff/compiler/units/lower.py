@@ -50,6 +50,7 @@ from neff.compiler.units.orders import (
     closes_units,
 )
 from neff.compiler.units.parts import place_parts
+from neff.compiler.units.row_values import values_side_by_side
 from neff.errors import NeffCompileError
 from nki_lang.base.targets import Target
 
@@ -337,6 +338,7 @@ def _group(unit: Unit, users: Users, lowerer: Lowerer) -> None:
         group = RowGroup(
             unit.nodes, rows, inputs, outputs, sources, products, row_sums(unit), unit.over, over
         )
+        inputs.update(values_side_by_side(group, lowerer, last))
         in_blocks = unit.is_blocked or is_long(unit, group, target)
         inputs.update(_walkable(group, lowerer, last, 1 if in_blocks else None))
         smaller = smaller_row_variants(unit, group, lowerer)

@@ -11,21 +11,28 @@ from neff.compiler.lowering.tiles.tiling import PARTITIONS
 __all__ = ["Reach", "best_rows", "tight"]
 
 
+_MAX_COLUMNS = 8192
+"""Limit on the elements of a row of a unit without reductions."""
+
+
 def best_rows(shape: tuple[int, ...], views: list[View]) -> tuple[int, ...] | None:
     """Return the leading extents to use as rows if nothing reduces; None if no view repeats.
 
-    The cut is chosen so that most views repeat entirely on one of its sides.
+    The cut is chosen so that most views repeat entirely on one of its sides, all partitions have
+    rows, and few elements of these views are loaded.
     """
     extents = tuple(extent for extent in shape if extent != 1)
-    best: tuple[int, tuple[int, ...]] | None = None
+    best: tuple[tuple[int, bool, int], tuple[int, ...]] | None = None
     for cut in range(1, len(extents)):
         if prod(extents[:cut]) < PARTITIONS // 4:
             continue
         kinds = [_repeats(tight(view), cut) for view in views]
         if (count := sum(kind in ("row", "column") for kind in kinds)) and "mixed" not in kinds:
-            fits = prod(extents[cut:]) <= 8192
-            if fits and (best is None or count >= best[0]):
-                best = count, extents[:cut]
+            rows, columns = prod(extents[:cut]), prod(extents[cut:])
+            loaded = kinds.count("row") * rows + kinds.count("column") * columns
+            cost = -count, rows < PARTITIONS, loaded
+            if columns <= _MAX_COLUMNS and (best is None or cost <= best[0]):
+                best = cost, extents[:cut]
     return None if best is None else best[1]
 
 

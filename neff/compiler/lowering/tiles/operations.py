@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+import nki_lang.isa as nisa
+import nki_lang.language as nl
 from neff.compiler.graph.nodes import Node, uncovered
 from neff.compiler.graph.types import held_as, unsupported_type
 from neff.compiler.lowering.tiles.angles import cosine, sine, tangent
@@ -373,7 +375,7 @@ def _convert(e: Emitter, node: Node, a: Value) -> Value:
             return e.copy(e.words("not_equal", a, 0, source.tile), U8)
         return e.binary("not_equal", a, 0.0, U8)
     if source.kind in _FLOATS and target.kind not in _FLOATS:
-        return _float_to_integer(e, a, target.tile)
+        return _float_to_integer(e, a, target.tile, is_integral=_is_integral(node))
     if source.kind == "word" and target.kind == "word":
         return as_type(a, target.tile)
     if source.kind == "word" and target.kind == "small":
@@ -385,11 +387,24 @@ def _convert(e: Emitter, node: Node, a: Value) -> Value:
     return e.copy(a, target.tile)
 
 
-def _float_to_integer(e: Emitter, a: Tile, dtype: DType) -> Tile:
+_INTEGRAL_OPCODES = frozenset({"ceil", "floor", "round-nearest-afz", "round-nearest-even"})
+
+
+def _is_integral(node: Node) -> bool:
+    """Return True for the conversion of an integral value, or one that rounds to nearest."""
+    opcode = node.operands[0].opcode
+    return opcode in _INTEGRAL_OPCODES or node.attributes.get("rounding") == "nearest"
+
+
+def _float_to_integer(e: Emitter, a: Tile, dtype: DType, *, is_integral: bool) -> Tile:
     """Convert towards zero; clamp to the range, and convert NaN to zero."""
-    integral = truncated(e, e.copy(a, F32) if a.dtype != F32 else a)
-    integral = e.select(e.binary("not_equal", integral, integral, U8), np.float32(0), integral, F32)
-    return e.copy(integral, dtype)
+    x = e.copy(a, F32) if a.dtype != F32 else a
+    integral = x if is_integral else truncated(e, x)
+    converted = e.copy(integral, dtype)
+    undefined = e.new(U8)
+    nisa.tensor_scalar(undefined, x, nl.less_equal, np.inf, op1=nl.equal, operand1=0.0)
+    nisa.tensor_copy_predicated(converted, e.filled(0, dtype), undefined)
+    return converted
 
 
 def _bitcast_convert(e: Emitter, node: Node, a: Value) -> Value:
