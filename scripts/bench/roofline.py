@@ -6,8 +6,12 @@
   ``2 * tensor.fp32_cycles`` cycles.
 * ``ScalarE``: exponentials, logarithms, hyperbolic tangents, error functions, roots and sigmoids
   of arrays, one a cycle and lane: no other engine has them.
-* ``VectorE``: maxima and minima in reductions, and what scans and sorts read, one a cycle and lane.
-  Sums and other arithmetic are not counted: every engine has them, TensorE as a product with ones.
+* ``VectorE``: maxima and minima in reductions, and what scans read, one a cycle and lane. A sort
+  counts each element in each of the k (k + 1) / 2 steps of a network of compare-exchanges for rows of
+  2^k; the greatest n elements count each element in one search and one replacement for each eight of
+  n. Sums and other arithmetic are not counted: every engine has them, TensorE as a product with ones.
+* ``Words``: 32-bit integer and bit operations, as random bits need: VectorE and GpSimd have them, each
+  two operations of an element in one instruction, an element a cycle and lane.
 
 The body of a loop counts as often as it runs. A function of a value that a broadcast repeats
 counts once for each value.
@@ -33,6 +37,10 @@ FUNCTIONS = frozenset(
 )  # fmt: skip
 CALLS = frozenset({"call", "fusion", "while", "conditional"})
 COMPARED = frozenset({"sort", "topk", "reduce-window"})
+WORD_OPERATIONS = frozenset(
+    {"add", "and", "multiply", "not", "or", "shift-left", "shift-right-arithmetic",
+     "shift-right-logical", "subtract", "xor"}
+)  # fmt: skip
 EXTREMES = frozenset({"maximum", "minimum"})
 PARTITIONS = 128
 
@@ -72,6 +80,7 @@ def minimum_of(module: Module, parameters: Parameters) -> Minimum:
         "TensorE": (work.half + work.full * 2 * p["tensor.fp32_cycles"]) / cells,
         "ScalarE": work.functions / PARTITIONS / p["scalar.clock_ghz"],
         "VectorE": work.compared / PARTITIONS / p["vector.clock_ghz"],
+        "Words": work.words / 4 / PARTITIONS / p["vector.clock_ghz"],
     }
     return Minimum(times, nbytes)
 
@@ -82,7 +91,7 @@ class _Work:
 
     def __init__(self) -> None:
         self.read = 0
-        self.half = self.full = self.functions = self.compared = 0.0
+        self.half = self.full = self.functions = self.compared = self.words = 0.0
 
     def add(self, root: Instruction, times: int) -> None:
         """Everything that an instruction needs, so often."""
@@ -112,11 +121,27 @@ class _Work:
         elif opcode in FUNCTIONS:
             self.functions += _distinct(inst) * times
         elif opcode in COMPARED or _is_extreme(inst):
-            self.compared += prod(inst.operands[0].proto.shape.dimensions) * times
+            self.compared += prod(inst.operands[0].proto.shape.dimensions) * _passes(inst) * times
+        elif opcode in WORD_OPERATIONS and _is_word(inst):
+            self.words += prod(inst.proto.shape.dimensions) * times
         elif opcode in CALLS:
             iterations = (trip_count(inst) or 1) if opcode == "while" else 1
             for computation in inst.called_computations:
                 self.add(computation.root, times * iterations)
+
+
+def _passes(inst: Instruction) -> int:
+    """Return how often a sort, or the search of the greatest elements, reads each element."""
+    if inst.opcode == "sort":
+        steps = (inst.operands[0].proto.shape.dimensions[inst.proto.dimensions[0]] - 1).bit_length()
+        return max(1, steps * (steps + 1) // 2)
+    if inst.opcode == "topk":
+        return 2 * -(-inst.proto.k // 8) - 1
+    return 1
+
+
+def _is_word(inst: Instruction) -> bool:
+    return BY_NUMBER[inst.proto.shape.element_type].name in ("s32", "u32")
 
 
 def _is_extreme(inst: Instruction) -> bool:

@@ -86,3 +86,25 @@ def test_all_partitions_work(function: Any, shape: tuple[int, int], microseconds
     module = lowered(function, jax.ShapeDtypeStruct(shape, np.float32))
     program = compile(module, target="trn2")
     assert estimate(program).total.value < microseconds * 1e3
+
+
+@pytest.mark.parametrize("columns", [4103, 4223, 9001])
+def test_parts_of_long_rows_overlap(columns: int) -> None:
+    """Ties, NaN and infinities stand in elements of two parts, and in the last ones of a row."""
+    for seed, rows in ((1, 5), (2, 16)):
+        x = np.random.default_rng(seed).integers(0, 50, (rows, columns)).astype(np.float32)
+        x[0, -1] = x[1, 33] = 99
+        x[2, columns // 2] = x[2, -3] = np.nan
+        x[3], x[4, 7] = -np.inf, np.inf
+        check(lambda x: (jnp.argmax(x, -1), jnp.argmin(x, -1)), x, tolerance=0)
+
+
+def test_comparisons_with_a_value_of_each_row() -> None:
+    for seed in (1, 2):
+        x = np.random.default_rng(seed).integers(-4, 5, (40, 300)).astype(np.float32)
+        x[0, 5], x[1, 6], x[2] = np.nan, np.inf, 0
+        level = x[:, 3:4]
+        check(
+            lambda x, y: (x > y, x <= y, y < x, x == y, x != y, x != x, y >= x, jnp.isnan(x).sum(-1)),
+            x, level, tolerance=0,
+        )  # fmt: skip

@@ -145,6 +145,10 @@ CASES = {
     "rounded-conversion": Case(lambda x: jnp.round(x * 90).astype(jnp.int8),
                                lambda x: (x * 90).astype(jnp.int8)),
     "doubled": Case(lambda x: jnp.exp(x) + jnp.exp(x), lambda x: x * 3 + x * 2),
+    "joined-scales": Case(
+        lambda x: x * jax.lax.rsqrt(jnp.var(x, 0) + 1e-5) * jnp.max(x, 0),
+        lambda x: x * jnp.sqrt(jnp.var(x, 0) + 1e-5) * jnp.max(x, 0),
+    ),
     "joined-pads": Case(jax.grad(_halves), jax.grad(_overlapping)),
     "rearranged-rows": Case(
         lambda x, y: jnp.concatenate([-x[:, 5:10], x[:, :5]], -1) * y[:, :10],
@@ -286,6 +290,17 @@ def test_equal_products_in_both_orders_are_computed_once() -> None:
         check(squares, some(64, 48, seed=seed), some(64, 48, seed=seed + 2), record=record)
         members = [member.opcode for unit in record.units for member in unit.members]
         assert members.count("tanh") == members.count("add") == 1
+
+
+def test_gradients_of_squares_are_doubled_once() -> None:
+    def root_mean_square(x: Any, gain: Any) -> Any:
+        return jnp.sum(jnp.sin(x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6) * gain))
+
+    for seed in (1, 2):
+        record = Record()
+        arguments = some(64, 640, seed=seed), some(640, seed=seed + 2)
+        check(jax.grad(root_mean_square), *arguments, tolerance=2e-5, record=record)
+        assert "doubled" in names(record)
 
 
 def _normalized(x: Any, gain: Any, bias: Any) -> Any:

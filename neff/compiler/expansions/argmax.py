@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hlo_tools.types.element_types import BY_NAME
-from neff.compiler.expansions.few_rows import padded_rows, part_count
+from neff.compiler.expansions.few_rows import overlapping_parts, part_count
 from neff.compiler.graph.nodes import Node, derived
 from nki_lang.ir import is_group
 
@@ -24,7 +24,7 @@ __all__ = ["extreme_of", "picked", "truth_of"]
 Evaluate = Callable[[list[Node]], Any]
 
 _MAX_EXACT_INDEX = 1 << 23
-"""float32 holds the indices of rows of this length, and of what they are filled up with."""
+"""float32 holds the indices of rows of this length."""
 
 _EXTREMES = {"maximum": max, "minimum": min}
 
@@ -137,21 +137,21 @@ def _last_index(indices: Node) -> float:
 def _picked_in_parts(node: Node, extreme: str, parts: int) -> tuple[Node, Node]:
     """Return (extreme value, its index) of a few long rows: those of their parts first.
 
-    Indices are float32, which holds them exactly, so that one kernel does it all. What the rows are
-    filled with is no better than any element, and stands behind all of them.
+    Indices are float32, which holds them exactly, so that one kernel does it all. An element of two
+    parts has the same index in both.
     """
-    values, indices, start, _ = node.operands
+    values, indices = node.operands[:2]
     last = len(values.shape) - 1
-    cut_values = padded_rows(node, values, start, last, parts)
+    cut_values, step = overlapping_parts(node, values, parts)
     shape, length = cut_values.shape[:-1], cut_values.shape[-1]
     cut_values = derived(node, "reshape", (cut_values,), (prod(shape), length), values.element)
     columns = _counted(node, cut_values.shape, 1, 1)
     bests = _picked_like(node, (cut_values, columns), extreme)
     best, column = (derived(node, "reshape", (array,), shape) for array in bests)
-    begin = _counted(node, shape, last, length)
+    begin = _counted(node, shape, last, step)
     candidates = best, derived(node, "add", (column, begin), shape)
     best, index = _picked_like(node, candidates, extreme)
-    return best, index.like("convert", index, element=indices.element.name)
+    return best, index.like("convert", index, element=indices.element.name, rounding="nearest")
 
 
 def _counted(like: Node, shape: tuple[int, ...], dim: int, step: int) -> Node:

@@ -14,7 +14,7 @@ import numpy as np
 from hlo_tools.types.element_types import BY_NAME, ElementType
 from neff.compiler.graph.nodes import Node, derived, sliced
 
-__all__ = ["cumulative_in_parts", "cut_rows", "padded_rows", "part_count"]
+__all__ = ["cumulative_in_parts", "cut_rows", "overlapping_parts", "padded_rows", "part_count"]
 
 _PARTITIONS = 128
 _MAX_ROWS = 31
@@ -52,6 +52,25 @@ def cut_rows(like: Node, value: Node, parts: int) -> tuple[Node, Node | None]:
     if parts * length == extent:
         return main, None
     return main, sliced(like, value, last, parts * length, extent)
+
+
+def overlapping_parts(like: Node, value: Node, parts: int) -> tuple[Node, int]:
+    """Return the last dimension in equal parts, (..., parts, elements), and the step between parts.
+
+    If the parts do not divide the extent, each one has the first elements of the next one too: for
+    operations that elements may enter twice. The number of parts between ``parts // 2`` and
+    ``parts`` is taken whose parts are shortest.
+    """
+    *front, extent = value.shape
+
+    def length(count: int) -> int:
+        return extent - (count - 1) * (extent // count)
+
+    parts = min(range(parts // 2, parts + 1), key=length)
+    last, step = len(front), extent // parts
+    shape = (*front, parts, length(parts))
+    steps = (*((dim, 1) for dim in range(last)), (last, step), (last, 1))
+    return derived(like, "restride", (value,), shape, value.element, steps=steps), step
 
 
 def padded_rows(like: Node, value: Node, fill: Node, dim: int, parts: int) -> Node:

@@ -1,4 +1,6 @@
-"""Comparisons of small integers as floats, and choices between two numbers, in one instruction each.
+"""Comparisons with a value of each row, and choices between two numbers, in one instruction each.
+
+A value is not a NaN if it is at most infinity, which needs no second tile.
 
 32-bit integers are exact on GpSimd only, with two operands from memory. If one side of a comparison is
 within 24 bits, as positions are, the other engines compare both as float32 with the same result: numbers
@@ -28,10 +30,12 @@ F32, U8 = dtype_of("float32"), dtype_of("uint8")
 def compared_as_floats(
     e: RowEmitter, node: Node, operands: list[Value], reader: Node | None
 ) -> Tile | Lazy | None:
-    """Return a comparison of words, one of which is within 24 bits; None for others.
+    """Return a comparison of floats, or of words of which one is within 24 bits; None for others.
 
     It is not emitted yet if its only ``reader`` chooses numbers, and does both in one instruction.
     """
+    if held_as(node.operands[0]).kind == "float":
+        return _compared_floats(e, node, operands)
     if held_as(node.operands[0]).kind != "word" or not any(map(_is_small, node.operands)):
         return None
     if e.per_row is None or all(e.is_number(operand) or _is_row(operand) for operand in operands):
@@ -48,6 +52,19 @@ def compared_as_floats(
         for operand in operands
     )
     return _result(e, op, a, b, waits)
+
+
+def _compared_floats(e: RowEmitter, node: Node, operands: list[Value]) -> Tile | None:
+    """Return a test for NaN, or a comparison with a value of each row; None for others."""
+    a, b = operands
+    direction = node.attributes["direction"]
+    if a is b and direction == "NE" and not (e.is_number(a) or isinstance(a, Spread)):
+        target = e.new(U8)
+        nisa.tensor_scalar(target, e.force(a), nl.less_equal, np.inf, op1=nl.equal, operand1=0.0)
+        return target
+    if e.per_row is None or sum(map(_is_row, operands)) != 1:
+        return None
+    return e.binary(COMPARISONS[direction], e.force(a), e.force(b), U8)
 
 
 def _result(e: RowEmitter, op: str, a: Value, b: Value, waits: bool) -> Tile | Lazy:
