@@ -108,3 +108,15 @@ def test_comparisons_with_a_value_of_each_row() -> None:
             lambda x, y: (x > y, x <= y, y < x, x == y, x != y, x != x, y >= x, jnp.isnan(x).sum(-1)),
             x, level, tolerance=0,
         )  # fmt: skip
+
+
+def test_indices_of_extremes_along_any_dimension() -> None:
+    for seed in (1, 2):
+        x = np.random.default_rng(seed).integers(-9, 9, (70, 90)).astype(np.float32)
+        x[0, -1], x[3, 5], x[3, 60], x[4], x[5, 7] = 99, np.nan, np.nan, -np.inf, np.inf
+        check(
+            lambda x: (jnp.argmax(x, -1), jnp.argmin(x, -1), jnp.argmax(x, 0), jnp.argmin(x, 0)), x,
+            tolerance=0,
+        )  # fmt: skip
+        words = x[6:].astype(np.int32)
+        check(lambda x: (jnp.argmax(x, -1), jnp.argmin(x, 0)), words, tolerance=0)

@@ -97,10 +97,12 @@ def picked(node: Node, extreme: str, shape: tuple[int, ...]) -> tuple[Node, Node
     """
     values, indices, start, _ = node.operands
     dims = node.attributes["dimensions"]
-    parts = part_count(values.shape, len(values.shape) - 1) if values.shape else 1
-    is_innermost = tuple(dims) == (len(values.shape) - 1,)
-    if parts > 1 and is_innermost and _has_neutral_start(node, extreme):
-        return _picked_in_parts(node, extreme, parts)
+    if len(dims) == 1 and indices.element.kind != "float" and _has_neutral_start(node, extreme):
+        last = len(values.shape) - 1
+        parts = part_count(values.shape, last) if dims[0] == last else 1
+        if parts > 1:
+            return _picked_in_parts(node, extreme, parts)
+        return _picked_by_floats(node, extreme, shape)
 
     def make(opcode: str, operands: tuple[Node, ...], like: Node, **fields: Any) -> Node:
         return Node(opcode, operands, like.shape, like.element, fields, node.name, node.place)
@@ -132,6 +134,17 @@ def _last_index(indices: Node) -> float:
     if indices.element.kind == "float":
         return np.inf
     return int(np.iinfo(np.int32 if indices.element.kind == "int" else np.uint32).max)
+
+
+def _picked_by_floats(node: Node, extreme: str, shape: tuple[int, ...]) -> tuple[Node, Node]:
+    """Return (extreme value, its index), with indices in float32: one kernel for values and indices."""
+    values, indices, start, _ = node.operands
+    (dim,) = node.attributes["dimensions"]
+    positions = _counted(node, values.shape, dim, 1)
+    operands = (values, positions, start, _number(positions, 0))
+    reduce = derived(node, "reduce", operands, shape, dimensions=(dim,))
+    best, index = picked(reduce, extreme, shape)
+    return best, index.like("convert", index, element=indices.element.name, rounding="nearest")
 
 
 def _picked_in_parts(node: Node, extreme: str, parts: int) -> tuple[Node, Node]:
@@ -175,15 +188,15 @@ def _picked_like(node: Node, operands: tuple[Node, Node], extreme: str) -> tuple
 def _has_neutral_start(node: Node, extreme: str) -> bool:
     """Return True if indices count from 0, and the initial value is no better than any element."""
     values, indices, start, _ = node.operands
-    last = len(values.shape) - 1
-    counted, dims = indices, (last,)
+    (dim,) = node.attributes["dimensions"]
+    counted, dims = indices, (dim,)
     if indices.opcode == "broadcast":
         counted, dims = indices.operands[0], (0,)
-        if tuple(indices.attributes["dimensions"]) != (last,):
+        if tuple(indices.attributes["dimensions"]) != (dim,):
             return False
     if counted.opcode != "iota" or tuple(counted.attributes["dimensions"]) != dims:
         return False
-    if values.shape[last] > _MAX_EXACT_INDEX:
+    if not 0 < values.shape[dim] <= _MAX_EXACT_INDEX:
         return False
     if start.splat is None:
         return False

@@ -31,30 +31,30 @@ def doubled(node: Node, uses: Uses) -> Node | None:
     for total, term in ((a, b), (b, a)):
         if total.opcode != "add" or node.element.name != "f32" or uses.get(id(total), 0) > 1:
             continue
-        others = [operand for operand in total.operands if operand is not term]
-        if len(others) == 1 and term.opcode == "multiply":
-            return node.like("add", others[0], _twice(node, term))
+        addends = [operand for operand in total.operands if operand is not term]
+        if len(addends) == 1 and term.opcode == "multiply":
+            return node.like("add", addends[0], _twice(node, term))
     return None
 
 
 def _twice(node: Node, value: Node) -> Node:
     if value.opcode == "multiply":
-        for factor, other in (value.operands, value.operands[::-1]):
+        for factor, operand in (value.operands, value.operands[::-1]):
             if factor.opcode == "broadcast" and factor.operands[0].size * _MIN_RATIO <= value.size:
                 (source,) = factor.operands
                 spread = factor.like(
                     "broadcast", _scaled(source), dimensions=factor.attributes["dimensions"]
                 )
-                return value.like("multiply", spread, other)
+                return value.like("multiply", spread, operand)
     return _scaled(value, node)
 
 
 def _scaled(value: Node, like: Node | None = None) -> Node:
     like = like or value
-    two = derived(
+    number = derived(
         value, "constant", (), (), value.element, value=np.asarray(2, value.element.dtype)
     )
-    return like.like("multiply", value, like.like("broadcast", two, dimensions=()))
+    return like.like("multiply", value, like.like("broadcast", number, dimensions=()))
 
 
 def joined_scales(node: Node, uses: Uses) -> Node | None:

@@ -97,10 +97,10 @@ def trailing_first(node: Node, uses: Uses) -> Node | None:
     front = rank
     while front and (front - 1 in dimensions or operand.shape[front - 1] == 1):
         front -= 1
-    others = tuple(dim for dim in dimensions if dim < front)
+    outer_dims = tuple(dim for dim in dimensions if dim < front)
     if (
         len(node.operands) != 2
-        or prod(operand.shape[dim] for dim in others) < 2
+        or prod(operand.shape[dim] for dim in outer_dims) < 2
         or prod(operand.shape[:front]) < _MIN_REDUCED_ROWS
         or prod(operand.shape[front:]) < _MIN_TRAILING_ELEMENTS
         or len(dimensions) == rank
@@ -116,7 +116,7 @@ def trailing_first(node: Node, uses: Uses) -> Node | None:
         node, "reduce", (operand, start), operand.shape[:front], applied=op,
         dimensions=tuple(range(front, rank)),
     )  # fmt: skip
-    return derived(node, "reduce", (rows, start), node.shape, applied=op, dimensions=others)
+    return derived(node, "reduce", (rows, start), node.shape, applied=op, dimensions=outer_dims)
 
 
 def exchanged(node: Node, uses: Uses) -> Node | None:

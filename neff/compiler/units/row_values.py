@@ -57,8 +57,8 @@ def values_side_by_side(group: RowGroup, lowerer: Lowerer, node: Node) -> dict[i
         for key, reach in reaches.items()
         if reach.kind == "row" and _repeats(group, reach)
     }
-    others = [reach for key, reach in reaches.items() if key not in repeated]
-    if not repeated or len(_merged(group, [*others, *stored])) != 1:
+    unrepeated = [reach for key, reach in reaches.items() if key not in repeated]
+    if not repeated or len(_merged(group, [*unrepeated, *stored])) != 1:
         return {}
     return {key: _copied(group, reach, lowerer, node) for key, reach in repeated.items()}
 
