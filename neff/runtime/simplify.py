@@ -14,10 +14,11 @@ from typing import Any
 
 from neff.program import Program
 from neff.runtime.placement import shares_bytes
-from neff.runtime.transposes_as_copies import transposes_as_copies
+from neff.runtime.transposes_as_copies import transposes_as_copies, with_sorted_copies
 from nki_lang.analysis.coalescing import coalesce
 from nki_lang.analysis.forwarding import forward
 from nki_lang.analysis.liveness import Slots, accesses_of, assign_slots
+from nki_lang.analysis.splitting import split_tiles
 from nki_lang.base.memory import MemoryRegion
 from nki_lang.ir import Access, Block, Engine, Instruction, KernelIR, Tensor
 
@@ -51,6 +52,10 @@ def simplify(body: Block, program: Program) -> tuple[Block, Slots]:
     short = forward(body, kernel)
     straight = transposes_as_copies(short)
     if straight is not None:
+        # Blocks that were transposed into banks of PSUM are forwarded as tiles of their own.
+        split = split_tiles(straight, {tensor.name for tensor in (*inputs, *outputs)})
+        if split is not straight:
+            straight = with_sorted_copies(forward(split, replace(kernel, bodies=(split,))))
         short = coalesce(straight)
         short = forward(short, replace(kernel, bodies=(short,)))
     short = coalesce(short)

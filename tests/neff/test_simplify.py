@@ -13,8 +13,12 @@ from neff.compiler import compile, compile_kernel
 from neff.program import Program
 from neff.runtime.order import order_of
 from neff.runtime.simplify import free_names, simplify
-from nki_lang.ir import walk
+from nki_lang.analysis.liveness import accesses_of
+from nki_lang.analysis.splitting import split_tiles
+from nki_lang.base.memory import MemoryRegion
+from nki_lang.ir import Access, Block, ForLoop, Register, Statement, Tensor, walk
 from tests.compiler.kernels import doubled_and_turned, traced
+from tests.neff.programs import F32, copy, hbm, whole
 
 TARGETS = ("trn1", "trn2", "trn3")
 
@@ -65,3 +69,35 @@ def test_a_transposition_of_what_is_on_chip_stays_one() -> None:
     x = np.random.default_rng(0).normal(size=(128, 64)).astype(np.float32)
     (actual,) = runtime.load(program).run({"values": x}).values()
     np.testing.assert_array_equal(actual, 2 * x.T)
+
+
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+def test_products_of_turned_operands_are_one_step(target: str) -> None:
+    """Blocks of the right operand pass through banks of PSUM, in any order."""
+    assert steps(product(256, 512, 1024, 1, 1, target, "f32")) == {"nc_matmul": 1}
+
+
+def test_a_tile_is_split_where_its_columns_are_used_apart() -> None:
+    """Not a tile that a loop uses, or whose pieces an instruction joins."""
+    source, target = whole(hbm("a", (128, 8))), whole(hbm("c", (128, 8)))
+    halves = [((8, 128), (1, 4)), ((8, 128), (1, 4))]
+
+    def block(name: str, *more: Statement) -> Block:
+        tile = Tensor(name, F32, (128, 8), MemoryRegion.sbuf)
+        pieces = [Access(tile, 4 * index, pattern) for index, pattern in enumerate(halves)]
+        ends = [
+            [access._replace(offset=4 * index, pattern=halves[index]) for index in (0, 1)]
+            for access in (source, target)
+        ]
+        loads = [copy(pieces[index], ends[0][index]) for index in (1, 0)]
+        return [*loads, *(copy(ends[1][index], pieces[index]) for index in (0, 1)), *more]
+
+    def names(body: Block) -> set[str]:
+        return {access.tensor.name for inst in walk(body) for access in accesses_of(inst)}
+
+    assert names(split_tiles(block("t"), {"a", "c"})) == {"a", "c", "t[0:4]", "t[4:8]"}
+    assert names(split_tiles(block("a"), {"a", "c"})) == {"a", "c"}
+    joined = copy(target, whole(Tensor("t", F32, (128, 8), MemoryRegion.sbuf)))
+    assert "t" in names(split_tiles(block("t", joined), {"a", "c"}))
+    loop = ForLoop(Register("i"), 0, 2, 1, [joined])
+    assert "t" in names(split_tiles(block("t", loop), {"a", "c"}))
