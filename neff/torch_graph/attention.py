@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from types import NotImplementedType
 from typing import cast
 
-from neff.torch_graph.pytorch import Operator, Tensor, torch
+from neff.torch_graph.pytorch import Operator, Tensor, modes, torch
 
 __all__ = ["FUSED_ATTENTION"]
 
@@ -92,7 +93,36 @@ def _encoder_layer(
     return x if norm_first else second_norm(x)
 
 
+def _flash_attention_for_cpu(
+    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *,
+    attn_mask: Tensor | None = None, scale: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """PyTorch's decomposition, its result with the strides of the operator.
+
+    torch.export views the result by the operator's strides, which the decomposition of torch 2.9
+    does not have for several texts (GPT-2).
+    """
+    table: dict[Operator, Callable[..., tuple[Tensor, Tensor]]] = import_module(
+        "torch._decomp"
+    ).decomposition_table
+    result, logarithms = table[_FLASH](
+        query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+    )
+    with modes._disable_current_modes():
+        without_data = (
+            torch.empty_strided(tuple(x.shape), x.stride(), dtype=x.dtype, device="meta")
+            for x in (query, key, value)
+        )
+        strides = _FLASH(*without_data)[0].stride()
+    order = sorted(range(len(strides)), key=lambda axis: -strides[axis])
+    inverse = [order.index(axis) for axis in range(len(order))]
+    return result.permute(order).contiguous().permute(inverse), logarithms
+
+
+_FLASH: Operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+
 FUSED_ATTENTION: dict[Operator, Callable[..., object]] = {
+    _FLASH: _flash_attention_for_cpu,
     torch.ops.aten._native_multi_head_attention.default: _attention,
     torch.ops.aten._transformer_encoder_layer_fwd.default: _encoder_layer,
 }

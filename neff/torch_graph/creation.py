@@ -60,6 +60,17 @@ def _arange_from(call: OperatorCall, start: Operand, end: Operand, *arguments: O
     return _arange(call, start, end)
 
 
+def _triangle_indices(is_upper: bool) -> Row:
+    """Rows and columns of a triangle; PyTorch's decomposition takes roots of float64."""
+
+    def row(call: OperatorCall, rows: int, columns: int, offset: int = 0, *_: Operand) -> Node:
+        across = np.arange(columns) - np.arange(rows)[:, None]
+        chosen = np.nonzero(across >= offset if is_upper else across <= offset)
+        return call.graph.constant(np.stack(chosen).astype(call.dtype))
+
+    return row
+
+
 CREATION: dict[str, Row] = {
     "aten.arange.default": _arange_to,
     "aten.arange.start": _arange_from,
@@ -80,6 +91,8 @@ CREATION: dict[str, Row] = {
     "aten.ones.default": _constant(1),
     "aten.ones_like.default": _constant(1),
     "aten.scalar_tensor.default": _scalar,
+    "aten.tril_indices.default": _triangle_indices(is_upper=False),
+    "aten.triu_indices.default": _triangle_indices(is_upper=True),
     "aten.zero.default": _constant(0),
     "aten.zeros.default": _constant(0),
     "aten.zeros_like.default": _constant(0),

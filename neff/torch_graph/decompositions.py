@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 
 from neff.torch_graph.attention import FUSED_ATTENTION
+from neff.torch_graph.embedding_bags import EMBEDDING_BAGS
 from neff.torch_graph.expansions import EXPANSIONS
 from neff.torch_graph.gradients import GRADIENTS
 from neff.torch_graph.pytorch import Operator, Tree, torch
@@ -34,9 +36,13 @@ def decomposition_table() -> dict[Operator, Callable[..., Tree]]:
     for operator, function in import_module("torch._decomp").decomposition_table.items():
         is_operator = isinstance(operator, torch._ops.OpOverload)
         is_left_out = str(operator) in LOWERED_OPERATORS or operator in _WITH_ALIASES
-        if is_operator and not is_left_out and not _is_random(operator):
+        if not is_operator or is_left_out or _is_random(operator):
+            continue
+        if not _takes_reduction_names(operator, function):
             table[operator] = function
-    for replacements in (REPLACEMENTS, GRADIENTS, EXPANSIONS, FUSED_ATTENTION, RECURRENT):
+    for replacements in (
+        REPLACEMENTS, GRADIENTS, EXPANSIONS, FUSED_ATTENTION, RECURRENT, EMBEDDING_BAGS,
+    ):  # fmt: skip
         table.update(replacements)
     return table
 
@@ -51,3 +57,15 @@ def export_table() -> dict[Operator, Callable[..., Tree]]:
 
 def _is_random(operator: Operator) -> bool:
     return torch.Tag.nondeterministic_seeded in operator.tags
+
+
+def _takes_reduction_names(operator: Operator, function: Callable[..., Tree]) -> bool:
+    """Return True for a function of ``reduction="mean"``, when the operator passes a number.
+
+    PyTorch lists some such functions (of ``nll_loss`` and two other losses in torch 2.9): they
+    take each number for the mean, or raise an error. Without them the operators become others.
+    """
+    if all(argument.name != "reduction" for argument in operator._schema.arguments):
+        return False
+    parameter = inspect.signature(function).parameters.get("reduction")
+    return parameter is not None and parameter.annotation in (str, "str")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from neff.errors import NeffCompileError
 
 __all__ = [
-    "TorchGraphError", "data_dependent", "no_row", "not_lowered", "random_operator", "wrong_result",
+    "TorchGraphError", "data_dependent", "no_row", "not_decomposed", "not_lowered",
+    "random_operator", "wrong_result",
 ]  # fmt: skip
 
 
@@ -64,4 +65,14 @@ def wrong_result(operator: str, location: str, lowered: str, expected: str) -> T
         code="NEFF-TORCH-RESULT",
         place=location,
         remedy="report this with the line above; write it with other operators meanwhile",
+    )
+
+
+def not_decomposed(operator: str, location: str, reason: str) -> TorchGraphError:
+    """The error of an operator whose decomposition raises an error itself."""
+    return TorchGraphError(
+        f"{operator} could not be written with other operators ({reason})",
+        code="NEFF-TORCH-DECOMPOSITION",
+        place=location,
+        remedy="write it with other operators or other arguments, and report this",
     )

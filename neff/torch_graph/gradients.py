@@ -1,4 +1,4 @@
-"""Gradients of convolutions (and pooling), written with operators that are lowered."""
+"""Gradients of convolutions, pooling and grid sampling, written with operators that are lowered."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from neff.torch_graph.pooling_gradients import POOLING_GRADIENTS
 from neff.torch_graph.pytorch import Operator, Tensor, torch
+from neff.torch_graph.sampling_gradients import SAMPLING_GRADIENTS
 
 __all__ = ["GRADIENTS"]
 
@@ -64,8 +65,9 @@ def _weight_gradient(
     return products.transpose(0, 1).contiguous()
 
 
-GRADIENTS: dict[Operator, Callable[..., Tensor | tuple[Tensor | None, ...]]] = {
+GRADIENTS: dict[Operator, Callable[..., object]] = {
     **POOLING_GRADIENTS,
+    **SAMPLING_GRADIENTS,
     _aten.convolution_backward.default: _convolution_backward,
 }
 """Operator -> the function that replaces it."""

@@ -16,12 +16,13 @@ import neff
 import nki_lang
 from hlo_tools.frameworks.torch_kernel import view_of
 from hlo_tools.frameworks.torch_operator import OPERATOR_FUNCTIONS
+from hlo_tools.torch_device.tensors import host_view
 from hlo_tools.trace.emission import to_proto
 from hlo_tools.trace.graph import DType, Graph, Node, Operand
 from neff.torch_graph import errors
 from neff.torch_graph.kernels import function_graph
 from neff.torch_graph.operator_call import OperatorCall, Shape
-from neff.torch_graph.pytorch import Operator, Tree, pytree, torch
+from neff.torch_graph.pytorch import Operator, Tree, modes, pytree, torch
 from neff.torch_graph.pytorch_dtypes import numpy_dtype
 from neff.torch_graph.rows import LOWERED_OPERATORS
 
@@ -133,7 +134,11 @@ class _Lowering:
             return
         row = LOWERED_OPERATORS.get(name)
         if row is None:
-            raise _refusal(node, name, place)
+            constant = _constant_of(node)
+            if constant is None:
+                raise _refusal(node, name, place)
+            self._values[node] = self._graph.constant(_array_of(constant))
+            return
         values = _tensors_of(node)
         shapes, dtypes = zip(*(_kind_of(value, node) for value in values), strict=True)
         call = OperatorCall(self._graph, name, place, shapes, dtypes, _in_c_order(node))
@@ -223,6 +228,18 @@ def _refusal(node: Tree, name: str, location: str) -> errors.TorchGraphError:
     return errors.no_row(name, location)
 
 
+def _constant_of(node: Tree) -> Tree:
+    """The result of an operator without tensors among its arguments, like ``hann_window``; or None."""
+    value: Tree = node.meta.get("val")
+    is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    if node.all_input_nodes or is_random or not isinstance(value, torch.Tensor):
+        return None
+    _kind_of(value, node)  # a dtype that HLO lacks is refused
+    on_cpu = {"device": "cpu"} if "device" in node.kwargs else {}
+    with modes._disable_current_modes():
+        return node.target(*node.args, **{**node.kwargs, **on_cpu})
+
+
 def _arguments(node: Tree) -> list[Tree]:
     """Every argument of the operator's schema, defaults included."""
     target: Operator = node.target
@@ -263,12 +280,14 @@ def _check(call: OperatorCall, results: Sequence[Node]) -> None:
     for node, shape, dtype in zip(results, call.shapes, call.dtypes, strict=False):
         if (node.shape, node.dtype) != (shape, dtype):
             raise errors.wrong_result(
-                call.name, call.place, f"{node.dtype}{list(node.shape)}", f"{dtype}{list(shape)}"
+                call.name, call.place, f"{node.dtype}{node.shape}", f"{dtype}{shape}"
             )
 
 
 def _array_of(tensor: Tree) -> Operand:
-    return view_of(tensor.detach().cpu().contiguous())
+    """The elements of a constant; torch.compile lowers under a mode of tensors without data."""
+    with modes._disable_current_modes():
+        return view_of(host_view(tensor.detach()).cpu().contiguous())
 
 
 def user_frame(node: Tree) -> tuple[str, int] | None:

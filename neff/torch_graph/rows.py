@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from neff.torch_graph.creation import CREATION
 from neff.torch_graph.elementwise import ELEMENTWISE
+from neff.torch_graph.fourier import FOURIER
 from neff.torch_graph.indexing import INDEXING
 from neff.torch_graph.kernels import KERNELS
 from neff.torch_graph.operator_call import Row
@@ -16,7 +17,7 @@ from neff.torch_graph.windows import WINDOWS
 __all__ = ["LOWERED_OPERATORS"]
 
 LOWERED_OPERATORS: dict[str, Row] = {
-    **CREATION, **ELEMENTWISE, **INDEXING, **KERNELS, **ORDERING, **PRODUCTS, **REDUCTIONS, **SHAPING,
-    **WINDOWS,
+    **CREATION, **ELEMENTWISE, **FOURIER, **INDEXING, **KERNELS, **ORDERING, **PRODUCTS,
+    **REDUCTIONS, **SHAPING, **WINDOWS,
 }  # fmt: skip
 """Operator, as ``library.name.overload`` -> its lowering."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import traceback
 import warnings
 from collections.abc import Callable, Generator
@@ -32,6 +33,9 @@ _VALUE_ERRORS = (
     "UserError",
 )  # fmt: skip
 """Errors of torch.export for code that depends on values."""
+
+_TARGET = re.compile(r"target=torch\.ops\.([\w.]+)")
+"""The operator in PyTorch's note of where a graph failed."""
 
 _MODULE = "module."
 """The prefix of the user's module in the names of its state."""
@@ -179,7 +183,7 @@ def exported_program(module: Tree, arguments: tuple[Tree, ...], location: str) -
             # A tensor that is passed twice would be one input of the graph.
             distinct = pytree.tree_map_only(torch.Tensor, _copied, arguments)
             program = torch.export.export(module, distinct, strict=False)
-            decomposed = program.run_decompositions(export_table())
+            decomposed = _decomposed(program, location)
             _check_kinds(program, decomposed, location)
             return decomposed
     except NeffError:
@@ -189,6 +193,26 @@ def exported_program(module: Tree, arguments: tuple[Tree, ...], location: str) -
     finally:
         for submodule, training in was_training.items():
             submodule.training = training
+
+
+def _decomposed(program: Tree, location: str) -> Tree:
+    """The program of operators that are lowered; no code of the user runs here.
+
+    Raises:
+        TorchGraphError: ``NEFF-TORCH-DECOMPOSITION``: PyTorch could not write it with others.
+    """
+    try:
+        return program.run_decompositions(export_table())
+    except NeffError:
+        raise
+    except Exception as error:
+        refusal = _refusal(error, location)
+        if refusal is not error:
+            raise
+        target = _TARGET.search(str(error))
+        name = target.group(1) if target else "an operator"
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise errors.not_decomposed(name, location, f"{type(error).__name__}: {reason}") from error
 
 
 def _check_kinds(program: Tree, decomposed: Tree, location: str) -> None:
@@ -213,9 +237,25 @@ def _copied(tensor: Tensor) -> Tensor:
 
 @contextmanager
 def _right_programs() -> Generator[None]:
-    """Let torch.export record kernels and whole stacks, and right states of LSTMs."""
-    with recorded_kernels(), _whole_stacks(), right_states():
+    """Let torch.export record kernels and whole stacks, right states of LSTMs, and masks as given."""
+    with recorded_kernels(), _whole_stacks(), right_states(), _given_masks():
         yield
+
+
+@contextmanager
+def _given_masks() -> Generator[None]:
+    """Let ``nn.Transformer`` apply its masks; otherwise it reads them to find causal ones."""
+    module: Tree = import_module("torch.nn.modules.transformer")
+    original = module._detect_is_causal_mask
+    module._detect_is_causal_mask = _causal_by_hint
+    try:
+        yield
+    finally:
+        module._detect_is_causal_mask = original
+
+
+def _causal_by_hint(mask: Tree, is_causal: bool | None = None, size: int | None = None) -> bool:
+    return is_causal is True
 
 
 @contextmanager

@@ -95,6 +95,9 @@ GRAPHS = """
     expanded = torch.compile(lambda x: (x + 1)[:, None].expand(2, 3, 2), backend="neuron")(torch.eye(2))
     torch.testing.assert_close(expanded, (torch.eye(2) + 1)[:, None].expand(2, 3, 2))
     assert expanded.stride(1) == 0
+    constant = torch.compile(lambda x: x * torch.tensor([1.0, 0, 2]), backend="neuron", fullgraph=True)
+    for x in (torch.eye(3), torch.ones(2, 3)):
+        torch.testing.assert_close(constant(x), x * torch.tensor([1.0, 0, 2]))
     folders = os.listdir(os.environ["TORCH_NEURONX_DEBUG_DIR"])
     files = {name for folder in folders
              for name in os.listdir(os.path.join(os.environ["TORCH_NEURONX_DEBUG_DIR"], folder))}

@@ -164,3 +164,18 @@ def test_fused_attention_returns_its_weights(averaged: bool) -> None:
         )
 
     check(attention, *([torch.randn(3, 5, 8), *parameters(seed)[:4]] for seed in (1, 2)))
+
+
+def test_a_decomposition_that_fails_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from neff.errors import NeffCompileError
+    from neff.torch_trace import exported
+
+    def fails(x: Tensor) -> Tensor:
+        raise ValueError("strides do not fit")
+
+    table = {**exported.export_table(), aten.sin.default: fails}
+    monkeypatch.setattr(exported, "export_table", lambda: table)
+    with pytest.raises(NeffCompileError) as caught:
+        exported.exported_graph(lambda x: x.sin() + 1, (torch.ones(2),))
+    assert caught.value.code == "NEFF-TORCH-DECOMPOSITION"
+    assert "aten.sin" in str(caught.value) and "strides do not fit" in str(caught.value)

@@ -87,6 +87,24 @@ VALUES = """
             self.total = self.total + x
             return self.norm(x) + self.total
 
+    class Masked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Transformer(4, 2, 1, 1, 8, batch_first=True)
+
+        def forward(self, x):
+            mask = torch.ones(3, 3).triu(1).bool()
+            return self.body(x, x, tgt_mask=mask, src_key_padding_mask=x[..., 0] > 9)
+
+    check(Masked().eval(), *torch.randn(3, 2, 3, 4))
+
+    def attended(x):
+        heads = x.unflatten(-1, (2, 2)).transpose(1, 2)
+        y = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        return y.transpose(1, 2).reshape(2, 3, 4).view(-1, 4)
+
+    check(attended, *torch.randn(3, 2, 3, 4))
+
     for model in (Counted(), torch.nn.Sequential(Counted())):
         result = traced(model, a)
         for x in (b, a, b):

@@ -1,7 +1,7 @@
 """Models as NEFFs beside jaxlib: forward, gradient and one step of the optimiser.
 
     python -m tests.suites.model_tests [--models llama,gpt2] [--kinds forward,step] [--target trn2]
-        [--framework torch]
+        [--framework torch|torch_native]
 
 Each program is built, written, read back, verified (no race, no deadlock), loaded and run on two
 inputs. Columns: operations of the module; CPU seconds to build, verify and load; load over build;
@@ -10,6 +10,10 @@ the first run, which simplifies the instructions; the second over jaxlib's; the 
 With ``--framework torch`` the models are those of torch, torchvision and transformers, run by torch_xla on the
 device "neuron" beside torch's CPU; a line of JSON for each has the CPU seconds of the first and the
 second run and the largest difference. Needs torchvision and transformers.
+
+With ``--framework torch_native`` they run without torch_xla: by ``torch_neuronx.trace``,
+``torch.compile(backend="neuron")`` and on the torch device "neuron"; ``--kinds trace,compile``
+selects execution modes. Models of plain torch.nn need no other package.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from tests.models.model import KINDS
 from tests.models.running import Measured, measure
 from tests.models.table import FAMILIES, PURE_JAX, WITH_FLAX, model_of
 from tests.models.test_torch_models import NAMES
+from tests.models.test_torch_native import HAS_MODELS, MODES, PACKAGED_MODELS, PLAIN_MODELS
 
 
 def _line(measured: Measured) -> str:
@@ -39,14 +44,17 @@ def _line(measured: Measured) -> str:
     )
 
 
-def _torch(models: str, kinds: str, target: str) -> int:
+def _torch(child_name: str, models: str, kinds: str, target: str) -> int:
     """The child's lines, as they come; 1 when a program failed."""
     root = Path(__file__).resolve().parents[2]
     variables = {
-        "PJRT_DEVICE": "NEURON", "NKI_HLO_EXECUTOR": "neff", "NEURON_RT_NUM_CORES": "1",
         "NEURON_PLATFORM_TARGET_OVERRIDE": target, "PYTHONPATH": f"{root}:{root / 'compat'}",
     }  # fmt: skip
-    command = [sys.executable, "-m", "tests.models.torch_child", models, kinds]
+    if child_name == "torch_child":
+        variables |= {
+            "PJRT_DEVICE": "NEURON", "NKI_HLO_EXECUTOR": "neff", "NEURON_RT_NUM_CORES": "1",
+        }  # fmt: skip
+    command = [sys.executable, "-m", f"tests.models.{child_name}", models, kinds]
     child = subprocess.Popen(
         command, cwd=root, env=os.environ | variables, stdout=subprocess.PIPE, text=True
     )
@@ -59,18 +67,25 @@ def _torch(models: str, kinds: str, target: str) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--framework", choices=("jax", "torch"), default="jax")
+    frameworks = ("jax", "torch", "torch_native")
+    parser.add_argument("--framework", choices=frameworks, default="jax")
     parser.add_argument("--models", default="")
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--kinds", default="")
     parser.add_argument("--target", default="trn2")
     options = parser.parse_args()
+    kinds = options.kinds or ",".join(KINDS)
     if options.framework == "torch":
-        return _torch(options.models or ",".join(NAMES), options.kinds, options.target)
+        return _torch("torch_child", options.models or ",".join(NAMES), kinds, options.target)
+    if options.framework == "torch_native":
+        names = options.models or ",".join(
+            [*PLAIN_MODELS, *(PACKAGED_MODELS if HAS_MODELS else ())]
+        )
+        return _torch("torch_native_child", names, options.kinds or MODES, options.target)
     failed = 0
     print(f"{'model':17}{'program':9}    ops   build  verify   load  /build  first  /jaxlib  off")
     for name in (options.models or ",".join([*PURE_JAX, *FAMILIES, *WITH_FLAX])).split(","):
         model = model_of(name)
-        for kind in options.kinds.split(","):
+        for kind in kinds.split(","):
             with tempfile.TemporaryDirectory() as folder:
                 try:
                     line = _line(measure(model, kind, options.target, Path(folder)))
