@@ -28,10 +28,12 @@ __all__ = [
     "NkiValueError",
     "fail",
     "missing_attribute",
+    "note_warning",
     "reports_bugs",
     "warn_at",
     "warn_at_caller",
     "warn_deprecated",
+    "warning_count",
 ]
 
 
@@ -166,6 +168,20 @@ def fail(
     raise error(message, code=code, location=caller_location(2), remedy=remedy, source=source)
 
 
+_warning_count = 0
+
+
+def warning_count() -> int:
+    """Return the number of warnings that the language has given in this process."""
+    return _warning_count
+
+
+def note_warning() -> None:
+    """Count a warning that is given now."""
+    global _warning_count
+    _warning_count += 1
+
+
 def warn_at_caller(message: str) -> None:
     """Warn at the nearest line outside this package."""
     warn_at(caller_location(2), message)
@@ -175,6 +191,7 @@ def warn_at(location: SourceLocation | None, message: str) -> None:
     """Warn at a line of the user's; without one, at the nearest line outside this package."""
     location = location or caller_location(2)
     file, line = location[:2] if location is not None else ("<unknown>", 0)
+    note_warning()
     warnings.warn_explicit(message, UserWarning, file, line)
 
 
@@ -188,6 +205,7 @@ def warn_deprecated(message: str) -> None:
     while frame.f_back is not None and in_package(frame.f_code):
         frame = frame.f_back
     namespace = frame.f_globals
+    note_warning()
     warnings.warn_explicit(
         message, DeprecationWarning, frame.f_code.co_filename, frame.f_lineno,
         module=namespace.get("__name__"), registry=namespace.setdefault("__warningregistry__", {}),

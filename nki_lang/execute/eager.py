@@ -7,10 +7,8 @@ instructions; each built instruction then executes with its semantics.
 
 from __future__ import annotations
 
-import itertools
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from nki_lang.base.memory import MemoryRegion
 from nki_lang.base.source import definition_of, name_of
 from nki_lang.base.targets import Target, current_target
 from nki_lang.base.tracebacks import without_package_frames
+from nki_lang.execute.argument_arrays import ArgumentArray, argument_arrays
 from nki_lang.execute.checks import DEFAULT_CHECKS, Check, Finding, Report, checks_of, watch
 from nki_lang.execute.checks.base import SimulatedCall, Step
 from nki_lang.execute.checks.unused import UnusedCheck
@@ -28,7 +27,6 @@ from nki_lang.execute.exchange import Meeting, run_together
 from nki_lang.execute.hosts import (
     framework_of,
     kind_of,
-    overlaps_itself,
     require_writable,
     to_kind,
     to_numpy,
@@ -36,6 +34,8 @@ from nki_lang.execute.hosts import (
 from nki_lang.execute.memory import Memory, twin
 from nki_lang.execute.prepare import OPERAND_ERRORS, failure, prepare
 from nki_lang.execute.ranks import meeting_of
+from nki_lang.execute.recording import RecordedStep, Recorder
+from nki_lang.execute.replay import RECORDS, call_key_of
 from nki_lang.execute.tracking import Tracker
 from nki_lang.frontend.builder import TraceBuilder, building
 from nki_lang.ir.types import (
@@ -51,7 +51,6 @@ from nki_lang.ir.types import (
 from nki_lang.semantics.floats import engine_floats
 from nki_lang.semantics.numbers import convert
 from nki_lang.semantics.state import EngineState
-from nki_lang.tracing.arguments import bind_call, replace_tensors
 from nki_lang.tracing.body import run_body
 from nki_lang.tracing.results import Structure, rebuild
 from nki_lang.tracing.tracer import Schedule, bind_inputs, check_cores, collect_outputs
@@ -101,8 +100,11 @@ class EagerBuilder(TraceBuilder):
                 check.inferred = resolved is not instruction
                 check.before(step)
             self._run(resolved, skipped=skipped)
+            recorder = self.tracker.recorder
             for check in checks:
                 check.after(step)
+                if recorder is not None and not check.is_static:
+                    recorder.refuse()
         except (NkiExecutionError, *OPERAND_ERRORS) as error:
             fault = failure(error, instruction)
             raise fault from (None if isinstance(error, NkiExecutionError) else error)
@@ -139,24 +141,6 @@ class EagerBuilder(TraceBuilder):
         self.straight = False
         self.memory.storage(access.tensor).settle()
         return np.array(self.memory.read(access))
-
-
-@dataclass(frozen=True, slots=True)
-class _ArgumentArray:
-    """One array among the arguments: as the caller passed it, and as the kernel sees it."""
-
-    original: Any
-    array: Array
-
-    def give_back(self) -> None:
-        """Copy what the kernel wrote into the caller's array."""
-        kind = kind_of(self.original)
-        if kind == "numpy" and not np.shares_memory(self.original, self.array):
-            np.copyto(self.original, self.array)
-        elif kind == "torch":
-            if not np.may_share_memory(to_numpy(self.original), self.array):
-                self.original.copy_(to_kind(self.array, "torch"))
-            framework_of(self.original).wrote(self.original)
 
 
 class Simulation:
@@ -206,8 +190,9 @@ class Simulation:
         run.thorough = not by_default
         run.schedule = tuple(getattr(self.kernel, "schedule", ()))
         self.report = run.report
+        key = None if self.grid else self._key(args, kwargs, run)
         try:
-            result = run.call(args, kwargs)
+            result = run.call(args, kwargs) if key is None else run.again(key, args, kwargs)
         except NkiError as error:
             watch.report_to(self.func, run.report, error)
             raise
@@ -215,6 +200,12 @@ class Simulation:
         if by_default:
             _warn(run.report)
         return result
+
+    def _key(
+        self, args: tuple[object, ...], kwargs: dict[str, object], run: _SimulatedCallRun
+    ) -> Hashable | None:
+        options = run.target.name, run.checks, run.thorough, run.schedule
+        return call_key_of(self.func, args, kwargs, options)
 
 
 def _warn(report: Report) -> None:
@@ -287,10 +278,11 @@ class _SimulatedCallRun:
         self.func = func
         self.grid = grid
         self.target = target
-        self.arguments: list[_ArgumentArray] = []
-        self.inputs: dict[str, _ArgumentArray] = {}
+        self.arguments: list[ArgumentArray] = []
+        self.inputs: dict[str, ArgumentArray] = {}
         self.builders: list[EagerBuilder] = []
         self.returned: dict[int, _KernelResult] = {}
+        self.recorder: Recorder | None = None
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         programs, meeting = self.begin(args, kwargs)
@@ -302,6 +294,56 @@ class _SimulatedCallRun:
             raise
         self._add_conclusions(call, straight=all(builder.straight for builder in self.builders))
         return self.finish(*returned)
+
+    def again(self, key: Hashable, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """Make a call that may have been recorded, or that a later call may replay."""
+        record = RECORDS.find(key)
+        if record is not None and record.lock.acquire(blocking=False):
+            try:
+                return record.call.replay(record.steps, args, kwargs)
+            except OPERAND_ERRORS:  # the interpreted call reports the instruction
+                RECORDS.remove(key)
+            finally:
+                record.lock.release()
+            return self.call(args, kwargs)
+        if record is not None or not RECORDS.is_due(key, self.func):
+            return self.call(args, kwargs)
+        self.recorder = Recorder()
+        result = self.call(args, kwargs)
+        steps = self.recorder.finish()
+        builder = self.builders[0]
+        is_silent = builder.straight and not self.report.findings
+        if steps is not None and is_silent and builder.written.isdisjoint(self.inputs):
+            self._forget_originals()
+            RECORDS.add(key, steps, self)
+        return result
+
+    def replay(
+        self, steps: list[RecordedStep], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
+        """Execute the steps of this recorded call on the arrays of another call."""
+        recorded = [argument.array for argument in self.arguments]
+        passed = argument_arrays(self.func, args, kwargs)
+        for array, argument in zip(recorded, passed, strict=True):
+            np.copyto(array, argument.array)
+        self.arguments = [
+            ArgumentArray(argument.original, array)
+            for array, argument in zip(recorded, passed, strict=True)
+        ]
+        self.inputs = dict(zip(self.inputs, self.arguments, strict=True))
+        self.builders[0].memory.state.reset()
+        try:
+            with engine_floats():
+                for step in steps:
+                    step()
+            return self._deliver(*self.returned[0])
+        finally:
+            self._forget_originals()
+
+    def _forget_originals(self) -> None:
+        """Release the caller's arrays."""
+        self.arguments = [ArgumentArray(None, argument.array) for argument in self.arguments]
+        self.inputs = dict(zip(self.inputs, self.arguments, strict=True))
 
     def _execute(self, programs: list[_Program], meeting: Meeting) -> _KernelResult:
         if len(programs) > 1:
@@ -327,7 +369,9 @@ class _SimulatedCallRun:
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[_Program], Meeting]:
         """Return the program of each core, and the meeting that synchronizes them."""
-        self.arguments = _arguments(self.func, args, kwargs)
+        self.arguments = argument_arrays(self.func, args, kwargs)
+        if self.recorder is not None:  # replays write other values into the arrays
+            self.arguments = [entry.copied() for entry in self.arguments]
         count = self.grid[0] if self.grid else 1
         meeting = Meeting(count)
         shared: list[Tensor] = []
@@ -405,6 +449,7 @@ class _SimulatedCallRun:
             shared=shared,
             constants=first.constants if first else None,
         )
+        builder.tracker.recorder = self.recorder
         for kind in self.checks:
             earlier = tuple(
                 check
@@ -454,7 +499,7 @@ class _SimulatedCallRun:
             results = framework_of(originals[0]).results(results, changed, same_kind)
         return rebuild(structure, tuple(results))
 
-    def _check_written(self, written: dict[str, _ArgumentArray], returned: set[str]) -> None:
+    def _check_written(self, written: dict[str, ArgumentArray], returned: set[str]) -> None:
         """Refuse a kernel whose in-place writes the caller could not see."""
         name = name_of(self.func)
         originals = {key: argument.original for key, argument in written.items()}
@@ -484,46 +529,6 @@ class _SimulatedCallRun:
         memory = self.builders[0].memory
         memory.storage(tensor).settle()
         value = memory.array(tensor).reshape(tensor.shape)
+        if self.recorder is not None:  # replays write the memory again
+            value = value.copy()
         return to_kind(convert(value, tensor.dtype.dtype), kind)
-
-
-def _arguments(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[_ArgumentArray]:
-    """Return the arrays among the arguments, in the order of the kernel's inputs.
-
-    All arrays are copied if two of them share memory, or if the kernel may not write to one of
-    them, because a refused call must not change its arguments.
-    """
-    values: list[Any] = []
-
-    def take(value: Any, _name: str) -> Any:
-        values.append(value)
-        return value
-
-    bound = bind_call(func, args, kwargs)
-    bound.apply_defaults()
-    for value in bound.arguments.values():
-        replace_tensors(value, "", take)
-    for kind in {kind_of(value) for value in values}:
-        tensors = [value for value in values if kind_of(value) == kind]
-        framework_of(tensors[0]).check(func, tensors)
-    originals = [to_numpy(value) for value in values]
-    arrays = [np.ascontiguousarray(array).reshape(array.shape) for array in originals]
-    needs_copies = _share_memory(originals) or any(
-        framework_of(value).refusal(func, "", value) is not None for value in values
-    )
-    return [
-        _ArgumentArray(value, array.copy() if needs_copies else array)
-        for value, array in zip(values, arrays, strict=True)
-    ]
-
-
-def _share_memory(arrays: list[Array]) -> bool:
-    """Return True if a write into an array may change another element or array, or is not
-    allowed.
-    """
-    if any(not array.flags.writeable or overlaps_itself(array) for array in arrays):
-        return True
-    pairs = itertools.combinations(arrays, 2)
-    return any(np.may_share_memory(first, second) for first, second in pairs)

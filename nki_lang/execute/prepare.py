@@ -22,7 +22,7 @@ from nki_lang.semantics import SEMANTICS, TRAITS
 from nki_lang.semantics.movement import transposed_axes
 from nki_lang.semantics.numbers import convert, round_tfloat32
 
-__all__ = ["OPERAND_ERRORS", "failure", "injected", "is_skipped", "prepare"]
+__all__ = ["OPERAND_ERRORS", "failure", "injected", "is_skipped", "is_static", "prepare"]
 
 Step = Callable[[], None]
 
@@ -46,7 +46,7 @@ def prepare(instruction: Instruction, memory: Memory) -> Step:
             remedy=f"instructions are {', '.join(sorted(SEMANTICS))}",
         )
     try:
-        if _is_static(instruction, TRAITS[instruction.op].raw):
+        if is_static(instruction, TRAITS[instruction.op].raw):
             return _static(function, instruction, memory)
         return functools.partial(_dynamic, function, instruction, memory)
     except NkiError as error:
@@ -82,7 +82,8 @@ def failure(error: BaseException, instruction: Instruction) -> NkiExecutionError
     )
 
 
-def _is_static(instruction: Instruction, raw: bool) -> bool:
+def is_static(instruction: Instruction, raw: bool) -> bool:
+    """Return True if no operand has a dynamic address, or (unless ``raw``) is a register."""
     return all(_fixed(value, raw) for value in instruction.operands.values())
 
 

@@ -23,7 +23,6 @@ import numpy as np
 from nki_lang.base.dtypes import Array
 from nki_lang.base.errors import NkiExecutionError
 from nki_lang.base.memory import MemoryRegion
-from nki_lang.base.source import SourceLocation
 from nki_lang.execute.marks import MATMUL_OPS, Mask, propagates_nan, spread
 from nki_lang.execute.meetings import (
     SENT_OPERANDS,
@@ -35,7 +34,9 @@ from nki_lang.execute.meetings import (
     receives,
 )
 from nki_lang.execute.memory import Memory
+from nki_lang.execute.origin import Origin
 from nki_lang.execute.prepare import injected, is_skipped
+from nki_lang.execute.recording import Recorder
 from nki_lang.execute.storage import Storage, whole
 from nki_lang.ir.coverage import Coverage, Piece
 from nki_lang.ir.fresh import SCALE_OPERANDS, is_fresh_fill
@@ -43,52 +44,28 @@ from nki_lang.ir.types import Access, Instruction, Register, Tensor
 from nki_lang.isa.indirection import index_group
 from nki_lang.semantics import SEMANTICS, TRAITS
 
-__all__ = ["Origin", "Tracker", "keeps_old"]
+__all__ = ["Tracker", "keeps_old"]
 
 _MX_OPS = frozenset({"quantize_mx", "nc_matmul_mx"})
 
 _REGISTER_OPS = frozenset({"register_load", "register_move", "register_store", "register_alloc"})
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The first read of an unwritten element.
+class Tracker:
+    """Shadow state of one memory that was created with ``track=True``.
 
     Attributes:
-        tensor: name of the tensor that was read.
-        index: index of the element in the operand.
-        op, operand: the instruction and its operand.
-        location: source line of the instruction.
+        memory: the memory.
+        origins: by name of a tensor, the first read of an unwritten element that it depends on.
+        recorder: collects the executed steps, or None.
     """
-
-    tensor: str
-    index: tuple[int, ...]
-    op: str
-    operand: str
-    location: SourceLocation | None
-
-    def error(self, reaches: str) -> NkiExecutionError:
-        """Return the error for a value that reaches ``reaches``, located at this read."""
-        position = ", ".join(str(coordinate) for coordinate in self.index)
-        return NkiExecutionError(
-            f"{self.op} reads element [{position}] of its {self.operand}, tensor {self.tensor!r}, "
-            f"before anything was written there, and the value reaches {reaches}",
-            code="NKI-UNINITIALISED",
-            location=self.location,
-            remedy="write the whole tile before it is read (nisa.memset), or read only the part "
-            "that was written",
-            details={"tensor": self.tensor, "operand": self.operand, "index": list(self.index)},
-        )
-
-
-class Tracker:
-    """Shadow state of one memory that was created with ``track=True``."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.origins: dict[str, Origin] = {}
         self._started: dict[str, Coverage] = {}
         self._ends: dict[str, weakref.ref[Tensor]] = {}
+        self.recorder: Recorder | None = None
 
     def forget_with(self, tensor: Tensor) -> None:
         """Forget the writes through the tensor as soon as the kernel cannot reach it."""
@@ -103,12 +80,14 @@ class Tracker:
     def run(self, instruction: Instruction, step: Callable[[], None]) -> None:
         """Execute the instruction and propagate its marks."""
         if is_fresh_fill(instruction):
+            self._refuse_record()
             step()
             dst = instruction.operands["dst"]
             piece = self.memory.layout(dst).piece
             self._coverage(dst.tensor).forget(piece, np.ones(piece.shape, np.bool_))
             return
         if instruction.op in _MX_OPS:
+            self._refuse_record()
             self._zero_scales(instruction)
         bad = self._missing(instruction)
         keeps = keeps_old(instruction)
@@ -117,13 +96,17 @@ class Tracker:
             for _, access in written:
                 self.memory.storage(access.tensor).settle()
         if instruction.op in SENT_OPERANDS:
+            self._refuse_record()
             self._collective(instruction, step, written, bad)
             return
         if not bad and not keeps and instruction.op != "sendrecv":
             step()
+            if self.recorder is not None:
+                self.recorder.add(instruction, step)
             for _, access in written:
                 self._add(access)
             return
+        self._refuse_record()
         before = [self._holes(access) for _, access in written] if keeps else []
         shows = self._shows(instruction, bad)
         masks = self._masks(instruction, written, bad)
@@ -135,6 +118,11 @@ class Tracker:
             self._carry(access, mask, shows=shows)
         if any(hole is not None for hole in before):
             self._reopen(step, written, before)
+
+    def _refuse_record(self) -> None:
+        """Do not replay a call whose marks or memory depend on more than its instructions."""
+        if self.recorder is not None:
+            self.recorder.refuse()
 
     def _zero_scales(self, instruction: Instruction) -> None:
         """Set unwritten elements of block scales to zero, as on hardware."""
@@ -185,7 +173,10 @@ class Tracker:
             arguments[name] = value
         if traits.injected:
             arguments.update(injected(instruction, memory))
-        SEMANTICS[instruction.op](**arguments)
+        function = SEMANTICS[instruction.op]
+        function(**arguments)
+        if self.recorder is not None:
+            self.recorder.add(instruction, function, **arguments)
         for storage, access in written:
             self._cover(storage, access)
         return True
@@ -225,6 +216,7 @@ class Tracker:
         unwritten = self._not_started(dst)
         accumulate = not unwritten.all()
         if accumulate and unwritten.any():
+            self._refuse_record()
             self.memory.view(dst)[unwritten] = 0
             self._add(dst)
         return replace(instruction, operands={**instruction.operands, "accumulate": accumulate})

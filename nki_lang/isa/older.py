@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from nki_lang.base.dtypes import dtype_of
-from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError, note_warning
 from nki_lang.base.source import caller_location
 
 __all__ = ["member", "takes_dtype", "without_priority"]
@@ -66,6 +66,7 @@ def without_priority(
             values[position - 1] = value
         elif isinstance(value, str):
             values[-1] = value
+    note_warning()
     warnings.warn(
         f"{caller_location(3)}: nisa.{op} was called with the positional parameters of NKI 0.3;"
         " since 0.5 `priority` is before them, so pass them by name",
@@ -89,6 +90,7 @@ def member(enum: type[Enum], value: Any) -> Any:
     if member_by_value is None:
         return value
     what = "string" if type(value) is str else "raw number"
+    note_warning()
     warnings.warn(
         f"{caller_location(3)}: {enum.__name__}={value!r} is a {what};"
         f" write nisa.{enum.__name__}.{member_by_value.name}",

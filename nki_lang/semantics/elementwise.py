@@ -6,6 +6,7 @@ see bit patterns (isa stub, tensor_tensor and tensor_scalar).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -152,13 +153,21 @@ def bit_operand(operand: Any, like: Array) -> Array:
     """An operand of a bit operator as bit pattern of ``like``'s type."""
     kind = like.dtype
     if not is_array(operand):
-        mask = (1 << (8 * kind.itemsize)) - 1
-        return np.asarray(int(operand) & mask, f"u{kind.itemsize}").view(kind)
+        return _bit_pattern(int(operand), kind)
     if operand.ndim and operand.size == operand.shape[0]:
         operand = operand.reshape(operand.shape[0], *(1,) * (like.ndim - 1))
     if operand.dtype.kind not in "iub":
         operand = convert(operand, kind)
     return operand.astype(kind, copy=False)
+
+
+@functools.lru_cache(maxsize=1024)
+def _bit_pattern(number: int, kind: np.dtype[np.generic]) -> Array:
+    """Return the low bits of a number as an element of ``kind``."""
+    mask = (1 << (8 * kind.itemsize)) - 1
+    pattern = np.asarray(number & mask, f"u{kind.itemsize}").view(kind)
+    pattern.setflags(write=False)
+    return pattern
 
 
 def store_bits(dst: Array, value: Array) -> None:

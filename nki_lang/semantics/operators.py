@@ -134,7 +134,14 @@ def _shift(name: str, ufunc: np.ufunc) -> Operator:
     """A logical shift; counts of the whole width or more give 0."""
 
     def shift(x: Array, y: Array, out: Array | None = None) -> Array:
-        x, y = np.broadcast_arrays(np.asarray(x), np.asarray(y))
+        x, y = np.asarray(x), np.asarray(y)
+        if y.ndim == 0:
+            moved = _shift_by(ufunc, x, int(_unsigned(y.astype(x.dtype))))
+            if out is None:
+                return moved
+            out[...] = moved
+            return out
+        x, y = np.broadcast_arrays(x, y)
         bits = _unsigned(np.ascontiguousarray(x))
         count = _unsigned(np.ascontiguousarray(y.astype(x.dtype)))
         width = bits.dtype.itemsize * 8
@@ -147,6 +154,14 @@ def _shift(name: str, ufunc: np.ufunc) -> Operator:
         return out
 
     return Operator(name, shift, bits=True)
+
+
+def _shift_by(ufunc: np.ufunc, x: Array, count: int) -> Array:
+    """Shift every element by the same count."""
+    bits = _unsigned(x)
+    if count >= bits.dtype.itemsize * 8:
+        return np.zeros_like(x)
+    return np.asarray(ufunc(bits, bits.dtype.type(count))).view(x.dtype)
 
 
 _TABLE = (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from nki_lang.base.errors import NkiValidationError
+from nki_lang.base.errors import NkiValidationError, note_warning
 from nki_lang.base.memory import HBM, MemoryRegion
 from nki_lang.base.source import SourceLocation, caller_location
 from nki_lang.base.targets import Target, current_target, target_of
@@ -250,6 +250,7 @@ def _output(value: Any, location: SourceLocation | None, builder: TraceBuilder) 
             remedy="return the whole tensor, or copy the part into a tensor of its own",
         )
     if storage.buffer is MemoryRegion.private_hbm:
+        note_warning()
         warnings.warn(
             f"{location}: the kernel returns {value.name!r}, which is in private HBM (nl.hbm);"
             " results belong in nl.shared_hbm since NKI 0.3",

@@ -28,6 +28,7 @@ class AccumulationCheck(Check):
     """
 
     name = "accumulation"
+    is_static = True
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -56,11 +57,11 @@ class AccumulationCheck(Check):
         if instruction.op not in _MATMUL_OPS or not instruction.operands.get("accumulate"):
             return
         dst: Access = instruction.operands["dst"]
-        if self.inferred and not self.value(dst).any():
-            return  # overwriting and accumulating onto zeros give the same
         for written, writer in self._foreign.get(dst.tensor.name, ()):
             if may_overlap(written, dst):
-                self._add(instruction, writer, dst)
+                # overwriting and accumulating onto zeros give the same
+                if not self.inferred or self.value(dst).any():
+                    self._add(instruction, writer, dst)
                 return
 
     def after(self, step: Step) -> None:

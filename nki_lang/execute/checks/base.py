@@ -103,6 +103,7 @@ class Check:
         inferred: the user left ``accumulate`` of the current instruction to the compiler.
         concluded: :meth:`conclude` returned all findings.
         thorough: False when the user did not request the check; it then skips slow analyses.
+        is_static: its findings so far do not depend on the elements of tensors.
     """
 
     name = ""
@@ -110,6 +111,7 @@ class Check:
     inferred = False
     concluded = True
     thorough = True
+    is_static = False
 
     def __init__(self, memory: Memory, earlier_checks: tuple[Check, ...] = ()) -> None:
         self.memory = memory
@@ -145,6 +147,7 @@ class Check:
 
     def value(self, access: Access) -> Array:
         """Return the current elements of an access; missing rows of a gather read as zero."""
+        self.is_static = False
         storage = self.memory.storage(access.tensor)
         if storage.pending and not self._is_written(access):
             storage.settle()

@@ -68,6 +68,7 @@ class OverlapCheck(Check):
     """
 
     name = "overlap"
+    is_static = True
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
