@@ -164,6 +164,8 @@ def script(tmp_path: Path):
 def test_the_jax_program_and_its_printed_module(script) -> None:
     text = check_child(script(KERNEL + JAX_PROGRAM), JAX_PLATFORMS="neuron")
     (call,) = [line for line in text.splitlines() if "custom-call(" in line]
+    entry = text[text.rindex("ENTRY ") :]
+    assert call in entry, "the call is in ENTRY, as in the vendor's text"
     assert 'custom_call_target="AwsNeuronCustomNativeKernel"' in call
     assert "api_version=API_VERSION_STATUS_RETURNING," in call + ","
     assert "= f32[256,1024]" in call

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from hlo_tools.ir.loading import load
+from hlo_tools.rewrite.inlining import inline_calls
 from hlo_tools.types.opcodes import opcodes_of_kind
 from neff.device.pjrt.status import Status, StatusError
 from neff.device.programs import message_bytes
@@ -153,9 +155,22 @@ class Program:
         config = message_bytes.bytes_field(_ENTRY_LAYOUT, shape)
         config += message_bytes.varint_field(_REPLICAS, options.num_replicas)
         config += message_bytes.varint_field(_PARTITIONS, options.num_partitions)
-        return message_bytes.bytes_field(_MODULE, self.module + extra) + message_bytes.bytes_field(
+        module = self._with_kernels_in_entry() + extra
+        return message_bytes.bytes_field(_MODULE, module) + message_bytes.bytes_field(
             _CONFIG, config
         )
+
+    def _with_kernels_in_entry(self) -> bytes:
+        """Return the module with calls inlined if it has kernels.
+
+        JAX puts nested functions in computations of their own, and XLA's optimized modules, which
+        users print, have none of them: there a kernel call is an instruction of ENTRY.
+        """
+        if not self.kernels or "call" not in opcode_counts(self.module):
+            return self.module
+        loaded = load(self.module)
+        inline_calls(loaded)
+        return loaded.module_bytes()
 
 
 def opcode_counts(module: bytes) -> Counter[str]:
