@@ -70,14 +70,21 @@ def _plain(text: str) -> str:
 
 
 def api_pages() -> Iterator[tuple[str, str]]:
-    """One page for each public module."""
+    """One page for each public module: its functions (instructions), classes, constants, errors."""
     for module in MODULES:
         parts = [f"# {module}\n"]
-        for name, value in public(module):
+        for name, value in sorted(public(module), key=lambda entry: _kind_rank(entry[1])):
             parts.append(_entry(module, name, value))
         yield f"api/{module}.md", "\n".join(parts)
     listed = "\n".join(MODULES)
     yield "api/index.md", f"# API\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
+
+
+def _kind_rank(value: Any) -> int:
+    """Return the position of a kind of name on a page: readers look for functions first."""
+    if isinstance(value, type):
+        return 3 if issubclass(value, BaseException) else 1
+    return 0 if callable(value) else 2
 
 
 def _entry(module: str, name: str, value: Any) -> str:
@@ -89,7 +96,9 @@ def _entry(module: str, name: str, value: Any) -> str:
     text += f"```python\n{name}{signature(value)}\n```\n\n{markdown(inspect.getdoc(value) or '')}\n"
     text += cost_of(name) if module == "nki.isa" else ""
     if isinstance(value, type) and not issubclass(value, BaseException):
-        for member, what in members(value):
+        # Properties come first: they say what an object holds (a module: its instructions).
+        entries = sorted(members(value), key=lambda entry: not isinstance(entry[1], property))
+        for member, what in entries:
             shown = "" if isinstance(what, property) else signature(what)
             text += f"\n### {name}.{member}\n\n`{member}{shown}`\n\n"
             text += markdown(inspect.getdoc(what) or "") + "\n"
