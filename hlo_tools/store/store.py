@@ -85,6 +85,13 @@ class Store:
         self._mark(action.digest)
         return files
 
+    def lacks(self, action: Action) -> bool:
+        """Whether a result would be new in the store; False where nothing is written."""
+        if self.read_only:
+            return False
+        size = self._try(lambda: self.place.size(path_of(ACTIONS, action.digest)) or 0)
+        return size == 0
+
     def _content(self, digest: str, size: int) -> bytes | None:
         if not size:
             return b"" if digest == digest_of(b"") else None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hlo_tools.errors import CodedError
-from hlo_tools.store import open_store
+from hlo_tools.store import Action, Store, open_store
 from neff.builds.flags import flags_of
 from neff.builds.sources import Source
 from neff.builds.stored import action_of, fetch, make
@@ -90,9 +90,9 @@ def run_work(work: Work) -> Outcome:
     try:
         flags = flags_of(work.source.folder, work.flags)
         action = action_of(work.source, flags)
-        if action.digest == work.built_from:
-            return Outcome(work, "unchanged", size=work.output.stat().st_size, digest=action.digest)
         store = open_store(work.store, read_only=work.read_only) if work.store else None
+        if _is_current(work, action, store):
+            return Outcome(work, "unchanged", size=work.output.stat().st_size, digest=action.digest)
         build = make(
             work.source, flags, work.output, action=action, store=store, explain=work.explain
         )
@@ -121,6 +121,14 @@ def run_work(work: Work) -> Outcome:
     )
 
 
+def _is_current(work: Work, action: Action, store: Store | None) -> bool:
+    """Whether the NEFF of a build is there, and in the store, too.
+
+    A build that a store lacks is repeated, since its warnings are stored with it.
+    """
+    return action.digest == work.built_from and not (store is not None and store.lacks(action))
+
+
 def settled(work: Work) -> Outcome | None:
     """Return the outcome without a build: an unchanged or stored NEFF; None when a build is
     needed.
@@ -129,11 +137,11 @@ def settled(work: Work) -> Outcome | None:
     try:
         flags = flags_of(work.source.folder, work.flags)
         action = action_of(work.source, flags)
-        if action.digest == work.built_from:
+        store = open_store(work.store, read_only=work.read_only) if work.store else None
+        if _is_current(work, action, store):
             return Outcome(work, "unchanged", size=work.output.stat().st_size, digest=action.digest)
-        if not work.store:
+        if store is None:
             return None
-        store = open_store(work.store, read_only=work.read_only)
         stored = fetch(store, action, work.source, work.output)
     except (CodedError, OSError, MemoryError):
         return None  # the build reports it

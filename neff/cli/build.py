@@ -14,7 +14,7 @@ from hlo_tools.cli.shared import console, failures
 from hlo_tools.cli.shared.configuration import read_configuration
 from hlo_tools.cli.shared.options import AsJson
 from hlo_tools.cli.shared.progress import paused, shown, step
-from hlo_tools.cli.shared.selection import options_to_choose
+from hlo_tools.cli.shared.selection import of_selected_target, options_to_choose
 from hlo_tools.errors import HloFileError
 from hlo_tools.store import Action, open_store
 from neff.builds import (
@@ -127,7 +127,11 @@ def _build(request: Request) -> int:
 def _sources(request: Request) -> list[Source]:
     if request.paths[0].suffix == ".py":
         return _of_script(request.paths[0], request)
-    return [source for path in request.paths for source in sources_of(path)]
+    sources = [source for path in request.paths for source in sources_of(path)]
+    if len(request.paths) < 2:
+        return sources
+    selected = set(of_selected_target([str(source.file) for source in sources]))
+    return [source for source in sources if str(source.file) in selected]
 
 
 def _of_script(script: Path, request: Request) -> list[Source]:

@@ -11,6 +11,7 @@ from hlo_tools.cli import main
 from hlo_tools.cli.commands import PROGRAM
 from hlo_tools.cli.program import load_command
 from hlo_tools.cli.shared.targets import extracted_target
+from neff.cli import main as build
 
 SCRIPT = """
 import nki
@@ -122,6 +123,17 @@ def test_target_selects_the_modules_of_a_folder(
     assert main(["convert", modules, "--target", target, "-o", str(tmp_path / "m.hlo")]) == 0
 
 
+def test_target_selects_among_modules_that_a_shell_names(
+    two_targets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [str(folder) for folder in sorted(two_targets.glob("*/MODULE_*"))]
+    output = tmp_path / "m.neff"
+    assert build(["build", *folders, "--target", "trn1", "-o", str(output), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["target"] == "trn1"
+    assert "1 module is left out: extracted for another target than trn1" in printed.err
+
+
 def test_a_target_that_no_module_was_extracted_for(
     two_targets: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,6 +141,7 @@ def test_a_target_that_no_module_was_extracted_for(
     assert main(["show", "-s", str(two_targets), "--target", "trn3"]) == 3
     error = capsys.readouterr().err
     assert "error[HLO-NO-MODULE]" in error and "none of the folder's 2 modules" in error
+    assert "they are for trn1 and trn2" in error
     assert main(["stats", str(two_targets), "--target", "trn3"]) == 0
 
 

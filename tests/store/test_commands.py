@@ -61,6 +61,21 @@ def test_many_builds_in_processes(folder: Path, capsys: pytest.CaptureFixture[st
     assert statuses(capsys) == ["unchanged", "unchanged"]
 
 
+def test_what_is_unchanged_is_put_into_a_new_store(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["m3.hlo", "m5.hlo", "--json", "-j", "1", "-o", "out/"]
+    assert build(*words) == 0
+    assert statuses(capsys) == ["built", "built"]
+    assert build(*words, "--cache", "store", "--cache-read-only") == 0
+    assert statuses(capsys) == ["unchanged", "unchanged"]
+    assert build(*words, "--cache", "store") == 0
+    assert statuses(capsys) == ["built", "built"]
+    assert len(entries(open_place("store"))) == 2
+    assert build(*words, "--cache", "store") == 0
+    assert statuses(capsys) == ["unchanged", "unchanged"]
+
+
 def test_the_setting_and_read_only(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

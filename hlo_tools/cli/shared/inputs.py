@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hlo_tools._messages import counted
 from hlo_tools.cli.shared.failures import report
 from hlo_tools.cli.shared.progress import step
-from hlo_tools.cli.shared.selection import chosen, options_to_choose
+from hlo_tools.cli.shared.selection import chosen, module_target, options_to_choose
 from hlo_tools.errors import HloError, HloFileError
 
 if TYPE_CHECKING:
@@ -188,9 +188,17 @@ def module_files(name: str) -> list[str]:
             f"none of the folder's {counted(len(modules), 'module')} is chosen",
             code="HLO-NO-MODULE",
             place=name,
-            remedy="nki-hlo show -s lists them; --latest, --kernels-only, --name, --stale and --target choose",
+            remedy=_remedy_of_selection(modules),
         )
     return selected
+
+
+def _remedy_of_selection(modules: Sequence[str]) -> str:
+    text = (
+        "--latest, --kernels-only, --name, --stale and --target choose; nki-hlo show -s lists them"
+    )
+    targets = sorted({target for file in modules if (target := module_target(file))})
+    return f"{text}: they are for {' and '.join(targets)}" if targets else text
 
 
 def _is_module(path: Path) -> bool:

@@ -32,6 +32,7 @@ __all__ = [
     "chosen",
     "in_effect",
     "module_target",
+    "of_selected_target",
     "options_to_choose",
     "with_selection",
 ]
@@ -170,6 +171,21 @@ def chosen(folder: str, files: Sequence[str]) -> list[str]:
     if selection.kernels_only or selection.name:
         selected = [file for file in selected if _fits(file, selection)]
     _note_earlier(folder, selected)
+    return selected
+
+
+def of_selected_target(files: Sequence[str]) -> list[str]:
+    """Return those of several named modules that the selection's target takes; a note names the rest.
+
+    A shell's ``modules/*/MODULE_*`` names modules of several targets, as their folder has them.
+    """
+    target = _family(_current.get(Selection()).target)
+    if not target or len(files) < 2:
+        return list(files)
+    selected = _for_target(list(files), target, target_only=False)
+    if left_out := len(files) - len(selected):
+        what = console.counted(left_out, "module is", "modules are")
+        console.note(f"{what} left out: extracted for another target than {target}")
     return selected
 
 
