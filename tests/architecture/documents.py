@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(
     r"(?:<!-- (?P<key>not run|exit|file): (?P<value>[^>]*?) -->\s*)?"
     r"^```(?P<language>console|python)\n(?P<body>.*?)^```\n"
-    r"(?:\n```text\n(?P<sample>.*?)^```)?",
+    r"(?:\n```text\n(?!\$ )(?P<sample>.*?)^```)?",
     re.MULTILINE | re.DOTALL,
 )
 _ENTRY_POINTS = {
@@ -143,7 +143,7 @@ def run_document(document: Path, folder: Path, environment: dict[str, str]) -> N
     blocks = [block for block in blocks_of(document) if block.key != "not run"]
     program = folder / "blocks_of_the_document.py"
     program.write_text("")
-    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+    for position, block in enumerate(blocks):
         if block.key == "file":
             (folder / block.value).write_text(block.body)
         elif block.language == "console":
@@ -155,8 +155,9 @@ def run_document(document: Path, folder: Path, environment: dict[str, str]) -> N
         else:
             with program.open("a") as script:
                 script.write(block.body + "\n")
-            is_last = following is None or following.language != "python" or following.key
-            if block.key or is_last:
+            following = blocks[position + 1 : position + 2]
+            is_joined = any(block.language == "python" and not block.key for block in following)
+            if block.key or not is_joined:
                 exit_code = int(block.value) if block.key == "exit" else 0
                 _run(Command(f"{sys.executable} {program}"), folder, environment, exit_code)
 
