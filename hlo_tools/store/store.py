@@ -86,7 +86,7 @@ class Store:
         return files
 
     def lacks(self, action: Action) -> bool:
-        """Whether a result would be new in the store; False where nothing is written."""
+        """Return True if a result would be new in the store; False where nothing is written."""
         if self.read_only:
             return False
         size = self._try(lambda: self.place.size(path_of(ACTIONS, action.digest)) or 0)

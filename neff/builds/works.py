@@ -122,7 +122,7 @@ def run_work(work: Work) -> Outcome:
 
 
 def _is_current(work: Work, action: Action, store: Store | None) -> bool:
-    """Whether the NEFF of a build is there, and in the store, too.
+    """Return True if the NEFF of a build is there, and in the store, too.
 
     A build that a store lacks is repeated, since its warnings are stored with it.
     """
