@@ -106,7 +106,7 @@ def call_key_of(
     A debugger or another tool that traces Python sees each call. ``options`` are those of the
     simulation: the target, the checks.
     """
-    if sys.gettrace() is not None or sys.getprofile() is not None:
+    if _is_observed():
         return None
     if not all(is_plain_argument(value) for value in (*args, *kwargs.values())):
         return None
@@ -118,3 +118,11 @@ def call_key_of(
         return (fingerprint(func), content, options, rules)
     except Unidentifiable:
         return None
+
+
+def _is_observed() -> bool:
+    """Return True if a debugger, a profiler or a coverage tool follows Python."""
+    if sys.gettrace() is not None or sys.getprofile() is not None:
+        return True
+    monitoring = getattr(sys, "monitoring", None)  # Python 3.12
+    return monitoring is not None and any(monitoring.get_tool(tool) for tool in range(6))

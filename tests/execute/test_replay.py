@@ -1,6 +1,7 @@
 """Repeated simulated calls are replayed, and nothing but their speed tells."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ def records(monkeypatch):
     fresh = replay.Records()
     monkeypatch.setattr("nki_lang.execute.eager.RECORDS", fresh)
     monkeypatch.setattr("sys.gettrace", lambda: None)  # coverage measures other tests
+    monkeypatch.setattr("sys.monitoring", None, raising=False)
     return fresh
 
 
@@ -231,6 +233,14 @@ def test_warnings_are_given_at_every_call(records):
 
 def test_a_debugger_sees_every_call(records, monkeypatch):
     monkeypatch.setattr("sys.gettrace", lambda: print)
+    for seed in range(4):
+        simulate(scaled_sine)(values(seed))
+    assert count(records) == 0
+
+
+def test_a_debugger_of_newer_pythons_sees_every_call(records, monkeypatch):
+    tools = SimpleNamespace(get_tool=lambda number: "debugpy" if number == 0 else None)
+    monkeypatch.setattr("sys.monitoring", tools, raising=False)
     for seed in range(4):
         simulate(scaled_sine)(values(seed))
     assert count(records) == 0
