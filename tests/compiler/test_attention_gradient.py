@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from neff.compiler import compile
+from neff.compiler.importing.import_hlo import import_module
 from neff.compiler.lowering.products import attention_gradient as lowering
 from neff.compiler.record import Record
 from neff.compiler.rewrites import attention as rule
+from neff.compiler.rewrites.attention import with_attention
 from neff.options import CompileOptions
 from tests.compiler.compiling import lowered, run
 
@@ -154,6 +156,15 @@ def test_casts_of_products(kind: str) -> None:
     tolerance = 1e-5 if kind == "tf32" else 1.2e-2
     function = gradients(causal)
     assert is_one_kernel(function, operands, np.float32, options=options, tolerance=tolerance)
+
+
+def test_gradients_that_sbuf_cannot_hold_are_no_kernel() -> None:
+    """Gradients of shared keys stay in SBUF while the heads are added up."""
+    for length, key_heads, is_one in ((32768, 2, True), (16384, 1, False)):
+        operands = shapes(length, 2, length, 128, key_heads)
+        specs = [jax.ShapeDtypeStruct(shape, BF16) for shape in operands]
+        graph = with_attention(import_module(lowered(gradients(causal), *specs)))
+        assert any(node.opcode == "attention-gradient" for node in graph.nodes) == is_one
 
 
 def test_both_cores() -> None:

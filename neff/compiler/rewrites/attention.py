@@ -53,8 +53,11 @@ _MAX_DEPTH = 512
 """Depth of the queries and columns of the values that fit on chip with the scores."""
 
 _MAX_GRADIENT_DEPTH = 128
-_MAX_GRADIENT_QUERIES = 32768
-"""The same for gradients, which are summed in PSUM; the gradient of the queries is kept in SBUF."""
+"""The same for gradients, which are summed in PSUM."""
+
+_MAX_GRADIENT_BYTES = 1 << 17
+"""Limit on the bytes of a partition for gradients that are kept in SBUF: of the queries of a head, and of
+keys and values if several heads share them."""
 
 MIN_SCORES = {"bf16": 256 * 256, "f32": 1280 * 1280}
 """Scores of a batch index, by the type of the values: with fewer, a unit over rows is as fast in the
@@ -227,7 +230,9 @@ class _Plan:
         most = _MAX_DEPTH
         if self.has_gradient:
             least, most = MIN_GRADIENT_SCORES, _MAX_GRADIENT_DEPTH
-            if extents[layout.query] > _MAX_GRADIENT_QUERIES:
+            shared = any(extents[label] > 1 for label in layout.group)
+            kept_rows = extents[layout.query] + 2 * shared * extents[layout.key]
+            if kept_rows * 4 > _MAX_GRADIENT_BYTES:
                 return False
         if scores < least or max(widths) > most:
             return False
