@@ -27,6 +27,10 @@ from tests.models.torch_sequences import SEQUENCES
 
 SEEDS = (3000, 4000)
 
+FIXED_STATISTICS = ("resnet18",)
+"""Normalized by two pictures alone, its second step has no single answer: torch's float32 results
+are as far from its float64 results as ours. So its normalization keeps the statistics that it has."""
+
 Batch = dict[str, torch.Tensor]
 
 
@@ -120,6 +124,8 @@ def main() -> None:
     for name in sys.argv[1].split(","):
         torch.manual_seed(7)
         model = (MODELS | FAMILIES | PICTURES | SEQUENCES)[name]()
+        if name in FIXED_STATISTICS:
+            model.network.eval()
         for mode in sys.argv[2].split(","):
             if mode != "trace" and "step" not in model.kinds:
                 continue
