@@ -182,9 +182,10 @@ def _estimate(search: Search, candidate: Candidate, folder: Path) -> None:
     from neff.timing import estimate
 
     kernel = load_kernel(search.file, search.kernel)
-    values = parse_arguments(list(search.arguments), seed=search.seed) | _applied(
-        kernel, candidate.parameters
-    )
+    values: dict[str, object] = {
+        **parse_arguments(list(search.arguments), seed=search.seed),
+        **_applied(kernel, candidate.parameters),
+    }
     launched = kernel[search.cores] if search.cores > 1 else kernel
     program = compile_kernel(launched.trace((), values, target=search.target or None))
     inputs = dict(zip(program.inputs, kernel.arrays((), values), strict=True))
