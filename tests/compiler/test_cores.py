@@ -104,7 +104,7 @@ def test_both_cores_compute_what_jax_does(
     apart(program)
     alone = compile(lowered(function, *arrays), target=target, options=CompileOptions(lnc=1))
     for result, reference in zip(run(program, arrays), run(alone, arrays), strict=True):
-        same(result, reference, 1e-6)
+        same(result, reference, 1e-5)  # sums may have another order
 
 
 @pytest.mark.parametrize(
