@@ -139,6 +139,7 @@ class Pipeline:
 def _run_pass(stage: Pass, module: Module, before: int, timed: bool) -> Step:
     started = time.perf_counter() if timed else 0.0
     read = module.pass_rows
+    before_pass = b"" if _is_ours(stage) else module.proto.SerializeToString(deterministic=True)
     with _placed(f"pass {stage.name}"), no_collection():
         try:
             modified = stage.run(module)
@@ -146,11 +147,28 @@ def _run_pass(stage: Pass, module: Module, before: int, timed: bool) -> Step:
             raise
         except Exception as error:
             raise _failure(stage, module, error) from error
+        if not _is_ours(stage):
+            _check_report(modified, module, before_pass)
         if modified and module.pass_rows is read:  # it did not update what was read
             module.pass_rows = {}
         module.proto  # noqa: B018 - edits are brought into the message as part of the pass
     seconds = time.perf_counter() - started if timed else 0.0
     return Step(print_pass(stage), modified, before, _count(module), seconds)
+
+
+def _is_ours(stage: Pass) -> bool:
+    return type(stage).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def _check_report(modified: object, module: Module, before: bytes) -> None:
+    """Refuse a pass that does not report its changes: a proof or a check would leave them out."""
+    remedy = "run(module) returns True if it changed the module, and False if it did not"
+    if not isinstance(modified, bool):
+        raise PassError(f"its run() returned {modified!r}", code="HLO-PASS-REPORT", remedy=remedy)
+    if not modified and module.proto.SerializeToString(deterministic=True) != before:
+        raise PassError(
+            "it changed the module and returned False", code="HLO-PASS-REPORT", remedy=remedy
+        )
 
 
 def _failure(stage: Pass, module: Module, error: Exception) -> PassError:
@@ -164,8 +182,8 @@ def _failure(stage: Pass, module: Module, error: Exception) -> PassError:
             place=wrong.place,
             remedy="nki-hlo verify lists what is wrong with the module",
         )
-    package = type(stage).__module__.partition(".")[0]
-    if package != __name__.partition(".")[0]:
+    if not _is_ours(stage):
+        package = type(stage).__module__.partition(".")[0]
         return PassError(
             f"it fails: {what}",
             code="HLO-PASS-FAILED",

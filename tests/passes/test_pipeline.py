@@ -274,6 +274,27 @@ def test_a_failing_pass_of_others_is_their_fault(module: Module) -> None:
     assert caught.value.place == "pass failing" and "bug of tests" in caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("returned", "message"), [(False, "returned False"), (None, "returned None")]
+)
+def test_a_change_that_is_not_reported_is_refused(
+    module: Module, returned: bool, message: str
+) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Silent(Pass):
+        """Rename the root and report nothing."""
+
+        name: ClassVar[str] = "silent"
+
+        def run(self, module: Module) -> bool:
+            module.entry.root.proto.name = "renamed"
+            return returned
+
+    with pytest.raises(PassError, match=message) as caught:
+        Pipeline((Silent(),)).run(module)
+    assert caught.value.code == "HLO-PASS-REPORT" and caught.value.place == "pass silent"
+
+
 def test_a_failing_pass_of_ours_is_a_bug(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: DeadCode, module: Module) -> bool:
         raise KeyError("missing")
