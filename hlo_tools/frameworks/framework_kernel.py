@@ -110,6 +110,12 @@ class FrameworkKernel:
                 code="NKI-FUNC",
                 remedy=f"write {type(self).__name__}(func=my_kernel)",
             )
+        if "target" in attributes:  # an attribute has no effect on the target
+            raise NkiValidationError(
+                "a kernel's target is given as platform_target, not as target",
+                code="NKI-TARGET",
+                remedy=f"write platform_target={attributes['target']!r}",
+            )
         if isinstance(func, Kernel):
             platform_target = platform_target or (func.target.name if func.target else None)
             grid, func = grid or func.grid, func.func

@@ -69,7 +69,8 @@ def _check_operands(call: Instruction, operands: Sequence[Instruction]) -> None:
         raise HloError(
             f"the kernel takes {len(expected)} operands ({shapes}), not {len(operands)}",
             code="HLO-EDIT",
-            remedy="pass one instruction for each tensor argument of the kernel, in order",
+            remedy="pass one instruction for each tensor that kernel.plan(...).operands names, in "
+            "order: a tensor that the kernel only writes is a result",
         )
     for number, (operand, parameter) in enumerate(zip(operands, expected, strict=True)):
         if not operand.shape.same_array(parameter.shape):

@@ -265,6 +265,11 @@ def test_a_decorated_kernel_brings_its_target(monkeypatch: pytest.MonkeyPatch) -
     assert SymbolicKernel(func=sample_kernels.add, platform_target="trn3").target().name == "trn3"
 
 
+def test_a_target_that_would_be_an_attribute_is_refused() -> None:
+    with pytest.raises(NkiValidationError, match=r"NKI-TARGET.*platform_target, not as target"):
+        SymbolicKernel(func=sample_kernels.add, target="trn2")
+
+
 def test_a_cleaned_cache_folder_is_noticed() -> None:
     kernel = SymbolicKernel(func=sample_kernels.add)
     plan = kernel.plan(A, A)
