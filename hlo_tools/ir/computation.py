@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hlo_tools._messages import counted
 from hlo_tools.errors import HloError, HloFileError
 from hlo_tools.ir.instruction import Instruction
-from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.ids import LOCAL_MASK, NO_ROOT
 from hlo_tools.types.shape import Shape
 
 if TYPE_CHECKING:
@@ -105,6 +105,12 @@ class Computation:
             HloFileError: the root id names no instruction (HLO-REFERENCE).
         """
         root = self._index().get(self._proto.root_id & LOCAL_MASK)
+        if self._proto.root_id == NO_ROOT:
+            raise HloFileError(
+                f"computation %{self.name} has no root",
+                code="HLO-REFERENCE",
+                remedy="call computation.set_root(INSTRUCTION)",
+            )
         if root is None:
             raise _dangling(f"the root id {self._proto.root_id} of computation %{self.name}")
         return root

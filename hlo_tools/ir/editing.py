@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from hlo_tools._messages import counted
 from hlo_tools.errors import HloError
 from hlo_tools.ir.ordering import computations_in_order, instructions_in_order
-from hlo_tools.types.ids import LOCAL_MASK, wide
+from hlo_tools.types.ids import LOCAL_MASK, NO_ROOT, wide
 from hlo_tools.types.shape import Shape
 
 if TYPE_CHECKING:
@@ -85,8 +85,12 @@ def add(
             _count(operand, view, 1)
     views.append(view)
     index[proto.id & LOCAL_MASK] = view
+    implicit_roots = computation.module._implicit_roots
     if len(index) == 1:
         computation._proto.root_id = proto.id
+        implicit_roots.add(computation.id)
+    elif opcode != "parameter" and computation.id in implicit_roots:
+        computation._proto.root_id = NO_ROOT  # a parameter would be a silent wrong result
     if proto.called_computation_ids:
         computation.module.add_calls(view)
     if proto.control_predecessor_ids:
@@ -104,7 +108,7 @@ def _new_message(
             name=unique_name(computation.module, name),
             opcode=opcode,
             id=_next_id(computation),
-            **fields,
+            **{field: getattr(value, "proto", value) for field, value in fields.items()},
         )
     except (TypeError, ValueError) as error:
         raise HloError(
@@ -192,6 +196,7 @@ def set_root(computation: Computation, instruction: Instruction) -> None:
     """See :meth:`Computation.set_root`."""
     _check_here(instruction, computation)
     computation._proto.root_id = instruction.proto.id
+    computation.module._implicit_roots.discard(computation.id)
     _edited(computation)
 
 
@@ -406,6 +411,8 @@ def _settle_made(module: Module, changed: list[Computation]) -> None:
 def _settle_program_shape(computation: Computation) -> None:
     """Signatures follow the parameters and the root; layouts of what kept its shape stay."""
     proto = computation._proto
+    if proto.root_id == NO_ROOT:  # verify reports it
+        return
     _sign(proto.program_shape, computation)
     if computation.is_entry:
         _sign(computation.module._proto.host_program_shape, computation)

@@ -59,6 +59,7 @@ class Module:
         "_envelope",
         "_given",
         "_has_known_fields",
+        "_implicit_roots",
         "_kept",
         "_made",
         "_names",
@@ -91,6 +92,7 @@ class Module:
         self._next_legacy_id: int | None = None
         self._kept: dict[tuple[int, int], LiteralRange] = {}
         self._made: set[int] = set()
+        self._implicit_roots: set[int] = set()
         self._behind: bytes | None = None
         self._given = False
         self.pass_rows: dict[int, Any] | None = None
@@ -344,7 +346,11 @@ class Module:
         return unique_name(self, base)
 
     def add_computation(self, name: str) -> Computation:
-        """Add an empty computation; the first one becomes the entry."""
+        """Add an empty computation; the first one of the module becomes the entry.
+
+        Add its instructions, then call :meth:`Computation.set_root`: a computation with operations
+        has no root before, and verify reports it (HLO-V007).
+        """
         from hlo_tools.ir.editing import add_computation
 
         return add_computation(self, name)

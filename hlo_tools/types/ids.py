@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import HloModuleProto
 
-__all__ = ["LOCAL_BITS", "LOCAL_MASK", "scheme_of", "wide"]
+__all__ = ["LOCAL_BITS", "LOCAL_MASK", "NO_ROOT", "scheme_of", "wide"]
 
 LOCAL_BITS = 32
 LOCAL_MASK = (1 << LOCAL_BITS) - 1
+NO_ROOT = LOCAL_MASK
+"""The root id of a computation under construction, before ``set_root``; no instruction has it."""
 
 
 def wide(computation_id: int, local_id: int) -> int:

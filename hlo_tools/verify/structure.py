@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from hlo_tools.types.ids import LOCAL_MASK
+from hlo_tools.types.ids import LOCAL_MASK, NO_ROOT
 from hlo_tools.verify.findings import Finding
 
 __all__ = ["Calls", "calls_of", "check_structure"]
@@ -71,9 +71,10 @@ def _computation(row: Message, computations: set[int], calling: list[Message]) -
     if len(local) != len(rows):
         yield Finding("HLO-V003", "two of its instructions have one id", computation=location)
     if row.root_id & LOCAL_MASK not in local:
-        yield Finding(
-            "HLO-V007", f"the root id {row.root_id} refers to no instruction", computation=location
-        )
+        what, remedy = f"the root id {row.root_id} refers to no instruction", ""
+        if row.root_id == NO_ROOT:
+            what, remedy = "the computation has no root", "call computation.set_root(INSTRUCTION)"
+        yield Finding("HLO-V007", what, computation=location, remedy=remedy)
     dangling = backward = False
     for position, inst in enumerate(rows):
         for number in inst.operand_ids[:]:

@@ -57,7 +57,7 @@ def test_document_runs_after_those_before_it(
     run_document(document, folder, environment_in(folder.parent, commands, python_environment))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("every page once more, 200 s")
 @pytest.mark.parametrize("document", parameters())
 def test_document_runs_alone(
     document: Path, tmp_path: Path, python_environment: dict[str, str]

@@ -18,7 +18,9 @@ from hlo_tools import (
     schema,
     tuple_shape,
 )
+from hlo_tools.evaluate import evaluate
 from hlo_tools.text import parse
+from hlo_tools.verify import verify
 from tests.hlo_examples import F32, example, fill
 
 
@@ -358,3 +360,24 @@ def test_whether_something_is_used_follows_edits() -> None:
     assert negated.is_used
     user.remove()
     assert not negated.is_used
+
+
+def test_a_computation_has_no_root_before_it_is_set() -> None:
+    """The first parameter would be a silent wrong result."""
+    module = Module.new("m")
+    main = module.add_computation("main")
+    shape = array_shape("f32", (4,))
+    x = main.add("parameter", shape, name="x", parameter_number=0)
+    assert verify(module) == [], "the only instruction is the root"
+    zero = main.add("constant", array_shape("f32"), literal=literal_of(np.float32(2)))
+    doubled = main.add("multiply", shape, [x, main.add("broadcast", shape, [zero])])
+    (finding,) = verify(module)
+    assert finding.code == "HLO-V007" and "set_root" in finding.remedy
+    with pytest.raises(HloError, match="has no root"):
+        _ = main.root
+    main.set_root(doubled)
+    assert verify(module) == []
+    (result,) = evaluate(module, [np.arange(4, dtype=np.float32)])
+    np.testing.assert_array_equal(result, [0, 2, 4, 6])
+    main.add("negate", shape, [x])
+    assert main.root is doubled

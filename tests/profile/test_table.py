@@ -88,7 +88,7 @@ def test_frames_of_inlined_functions() -> None:
         3 {file_location_id=1 parent_frame_id=3}
         ENTRY main {
           a = f32[64,32]{1,0} parameter(0)
-          ROOT sum = f32[64,32]{1,0} add(a, a), metadata={op_name="jit(step)/layer/add" stack_frame_id=3}
+          ROOT sum = f32[64,32]{1,0} multiply(a, a), metadata={op_name="jit(step)/layer/add" stack_frame_id=3}
         }"""
     program = compile(hlo_tools.load(text), target="trn2")
     (site,) = [site for site in profile_of(program).sites if site.opcode == "tensor_tensor"]
