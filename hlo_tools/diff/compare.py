@@ -17,7 +17,8 @@ from hlo_tools.diff.matching import match
 from hlo_tools.diff.result import Change, ComputationDiff, InstructionDiff, ModuleDiff
 from hlo_tools.ir.computation import Computation
 from hlo_tools.ir.instruction import Instruction
-from hlo_tools.ir.module import Module
+from hlo_tools.ir.module import KERNEL_TARGET, Module
+from hlo_tools.kernels.comparing import CalledKernel, first_difference
 from hlo_tools.types.ids import LOCAL_MASK
 from hlo_tools.types.shape_text import print_shape
 
@@ -207,6 +208,8 @@ class _Comparison:
             return False
         if left.calls[x] or right.calls[y]:
             return False
+        if left.rows[x].custom_call_target == KERNEL_TARGET:
+            return False
         if [matches.get(operand) for operand in left.operands[x]] != right.operands[y]:
             return False
         return not self.names or left.names[x] == right.names[y]
@@ -221,7 +224,20 @@ class _Comparison:
             yield from message or [Change("unknown fields", "", "differ")]
         yield from _operand_changes(left, x, right, y, matches, "operand-order" in self.ignore)
         yield from self._call_changes(left.calls[x], right.calls[y])
+        yield from self._kernel_changes(left.rows[x], right.rows[y])
         yield from _control_changes(left, x, right, y, matches)
+
+    def _kernel_changes(self, left_row: Message, right_row: Message) -> Iterator[Change]:
+        """Yield the difference of the kernel files that two calls name."""
+        if not left_row.custom_call_target == right_row.custom_call_target == KERNEL_TARGET:
+            return
+        kernels = [
+            CalledKernel(row.backend_config, module.folder)
+            for row, module in zip((left_row, right_row), self.modules, strict=True)
+        ]
+        difference = first_difference(*kernels, locations="metadata" not in self.ignore)
+        if difference is not None and "backend_config" not in self.ignore:
+            yield Change("kernel", *map(short, difference))
 
     def _call_changes(
         self, left_calls: tuple[int, ...], right_calls: tuple[int, ...]
