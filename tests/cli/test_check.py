@@ -146,6 +146,17 @@ def test_a_script_that_fails_by_itself(tmp_path: Path, python_environment: dict[
     assert f"error[HLO-SCRIPT] {path}: the script ended with exit code 7" in err
 
 
+@pytest.mark.parametrize("form", ["junit", "sarif", "github"])
+def test_documents_for_ci_have_the_script_that_failed(
+    form: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An empty document is a test that passes."""
+    path = tmp_path / "early.py"
+    path.write_text("raise SystemExit(7)\n")
+    assert main(["check", str(path), "--format", form]) == 3
+    assert "HLO-SCRIPT" in capfd.readouterr().out
+
+
 def test_strict(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", file, "--strict", "--nki", "0.6"]) == 1
     assert f"{file}:18:14: error[NKI-STRICT-COMPREHENSION]" in capsys.readouterr().out
