@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -85,6 +86,8 @@ def _check(
             "name the program in [tool.nki-neff.budgets]",
         )
     checks = [(file, check) for file, rows in checks_by_file.items() for check in rows]
+    for glob in _unmatched(project, [check for _, check in checks]):
+        console.note(f"the budget {glob!r} is that of no program or kernel here")
     code = WITHIN_BUDGET if all(check.is_kept for _, check in checks) else EXCEEDED
     if as_json:
         rows: list[dict[str, object]] = [{"file": str(f), **asdict(check)} for f, check in checks]
@@ -106,7 +109,26 @@ def _check(
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
     """Files, and the NEFFs of folders."""
     for path in paths:
-        yield from sorted(path.rglob("*.neff")) if path.is_dir() else [path]
+        files = sorted(path.rglob("*.neff")) if path.is_dir() else [path]
+        if not files:
+            raise NeffError(
+                "the folder contains no NEFF",
+                code="NEFF-OPEN",
+                place=str(path),
+                remedy="nki-neff build MODULES -o FOLDER writes them",
+            )
+        yield from files
+
+
+def _unmatched(project: ProjectBudgets | None, checks: Sequence[Check]) -> list[str]:
+    """Return the entries of the project that no check comes from: a name may be misspelled."""
+    kernels = [check.name.removeprefix("latency of ").partition(" (")[0] for check in checks]
+    return [
+        glob
+        for glob, _ in (project.entries if project is not None else ())
+        if not any(check.name.endswith(f"({glob})") for check in checks)
+        and not any(fnmatchcase(kernel, glob) for kernel in kernels)
+    ]
 
 
 def _checks(

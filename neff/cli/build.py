@@ -10,6 +10,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
+import typer
+
 from hlo_tools.cli.shared import console, failures
 from hlo_tools.cli.shared.configuration import read_configuration
 from hlo_tools.cli.shared.options import AsJson
@@ -82,6 +84,10 @@ def command(
     Example: nki-neff build MODULE_DIR --kernels mine.py:softmax --explain -o matmul.neff
     """
     cache = build.cache or read_configuration().text("build_cache")
+    if build.cache_read_only and not cache:
+        raise typer.BadParameter(
+            "--cache-read-only needs a store: --cache, or the setting build-cache"
+        )
     flags = (*_flags(build, compiler), *compiler.cc_flags.split())
     return _build(Request(tuple(paths), flags, build, cache, as_json))
 

@@ -152,11 +152,20 @@ def test_budgets_of_several(
     write(addition(), tmp_path / "neffs" / "added.neff")
     write(softmax(), tmp_path / "neffs" / "other.neff")
     assert main(["budget", "neffs", "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    assert "the budget 'dou?le' is that of no program or kernel here" in printed.err
+    document = json.loads(printed.out)
     assert {row["file"] for row in document["checks"]} == {"neffs/added.neff"}
     assert document["files"] == ["neffs/added.neff", "neffs/other.neff"]
     assert main(["budget", "neffs/added.neff", "neffs/other.neff", "--max-latency", "1s"]) == 0
     assert capsys.readouterr().out.count("kept") == 2
+
+
+def test_a_folder_without_a_neff_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["budget", str(tmp_path), "--max-latency", "1s"]) == 3
+    assert "error[NEFF-OPEN]" in capsys.readouterr().err
 
 
 def test_a_budget_for_a_kernel_of_a_module(

@@ -76,6 +76,13 @@ def test_what_is_unchanged_is_put_into_a_new_store(
     assert statuses(capsys) == ["unchanged", "unchanged"]
 
 
+def test_a_read_only_store_has_to_be_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build("m3.hlo", "--cache-read-only") == 2
+    assert "needs a store" in capsys.readouterr().err
+
+
 def test_the_setting_and_read_only(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
