@@ -26,6 +26,11 @@ __all__ = ["OPERATIONS", "Dynamic", "MaskedOperand", "Tile", "is_tile"]
 _ERRORS = "nki/api/nki.errors.rst"
 
 
+def _is_number(value: Value) -> bool:
+    """Return True for a number of NumPy's, also as an array without dimensions."""
+    return isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0
+
+
 OPERATIONS: dict[str, Callable[..., Value]] = {}
 """Functions behind Python's operators on tiles; :mod:`nki_lang.beta1.assignment` defines them."""
 
@@ -147,6 +152,43 @@ class Tile:
             f"{self!r} is used as a truth value (err_ambiguous_tensor_truth_value)",
             "NKI-TENSOR-VALUE",
             "values are known only while the kernel runs; use a mask or nl.where",
+            _ERRORS,
+            NkiTypeError,
+        )
+
+    def __iter__(self) -> NoReturn:
+        """Refuse a loop over the rows: Python would index without an end."""
+        fail(
+            f"{self!r} is iterated over",
+            "NKI-TENSOR-VALUE",
+            "index rows with nl.arange, or loop over nl.affine_range(...)",
+            _ERRORS,
+            NkiTypeError,
+        )
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Value, **_: object) -> Value:
+        """Compute an operator of a NumPy number and a tile; refuse NumPy's functions."""
+        name = {"true_divide": "divide", "remainder": "mod"}.get(ufunc.__name__, ufunc.__name__)
+        is_operator = name in {*_OPERATORS.values(), *_COMPARISONS.values()}
+        if method != "__call__" or not is_operator or not any(map(_is_number, inputs)):
+            self._refuse_numpy(ufunc.__name__)
+        x, y = (value.item() if _is_number(value) else value for value in inputs)
+        return OPERATIONS["binary"](name, x, y)
+
+    def __array_function__(
+        self, func: Callable[..., Value], types: object, args: object, kwargs: object
+    ) -> NoReturn:
+        self._refuse_numpy(func.__name__)
+
+    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
+        self._refuse_numpy("asarray")
+
+    def _refuse_numpy(self, name: str) -> NoReturn:
+        fail(
+            f"np.{name} does not compute on tiles: {self!r}",
+            "NKI-TENSOR-VALUE",
+            "values are known only while the kernel runs; use the function of nki.language (nl), "
+            f"such as nl.{name}, if there is one",
             _ERRORS,
             NkiTypeError,
         )
