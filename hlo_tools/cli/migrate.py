@@ -64,6 +64,8 @@ def command(
         raise typer.BadParameter("--arg is for --kernel")
     if as_json and output == "-":
         raise typer.BadParameter("--json writes to stdout; write the file with -o")
+    if output != "-" and Path(output).resolve() == Path(file).resolve():
+        raise typer.BadParameter("the output is the input, which would be lost; name another file")
     if version not in VERSIONS:
         raise typer.BadParameter(f"--to takes {' or '.join(VERSIONS)}, not {version!r}")
     migration = migrate_file(

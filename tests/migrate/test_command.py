@@ -110,6 +110,13 @@ def test_the_proof_can_be_left_out(script: Path, capfd: pytest.CaptureFixture[st
     assert "nl.multiply(nl.load(x), 2.0, dtype=nl.float32)" in shown.out
 
 
+def test_the_input_is_never_the_output(script: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = script.read_text()
+    assert main(["migrate", str(script), "-o", f"{script.parent}/./{script.name}"]) == 2
+    assert "the output is the input" in capfd.readouterr().err
+    assert script.read_text() == before
+
+
 def test_a_file_without_calls(script: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script.write_text(SCRIPT)
     assert main(["migrate", str(script)]) == 3
