@@ -1,13 +1,15 @@
 """Baselines: findings that are known, so that only new ones count.
 
 The file is JSON with one row for each (module file, code, place) and how often it was found.
-Paths are relative to the baseline's folder; nothing else of the machine stands in it.
+Paths are relative to the baseline's folder; nothing else of the machine stands in it. The key in the
+name of a cache's entry (``MODULE_<key>``) changes with every edit of a kernel, so it is not compared.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -30,7 +32,16 @@ def _key(finding: Finding, folder: Path) -> Key:
 
 
 def _relative(file: str, folder: Path) -> str:
-    return file if file.startswith("<") else Path(os.path.relpath(file, folder)).as_posix()
+    if file.startswith("<"):
+        return file
+    return _without_key(Path(os.path.relpath(file, folder)).as_posix())
+
+
+_MODULE_KEY = re.compile(r"(^|/)MODULE_[^/]*")
+
+
+def _without_key(file: str) -> str:
+    return _MODULE_KEY.sub(r"\1MODULE_*", file)
 
 
 def write_baseline(path: str | Path, findings: Sequence[Finding]) -> None:
@@ -59,7 +70,10 @@ def read_baseline(path: str | Path) -> Counter[Key]:
         if record["schema"] != _SCHEMA:
             raise ValueError(f"its schema is {record['schema']!r}, not {_SCHEMA!r}")
         rows = record["findings"]
-        return Counter({(r["file"], r["code"], r["place"]): int(r["count"]) for r in rows})
+        baseline: Counter[Key] = Counter()
+        for row in rows:
+            baseline[_without_key(row["file"]), row["code"], row["place"]] += int(row["count"])
+        return baseline
     except OSError as error:
         reason = error.strerror or str(error)
         raise _wrong(path, f"it cannot be read: {reason}") from error
@@ -104,9 +118,15 @@ def gone(
             (file, code, location): count
             for (file, code, location), count in left.items()
             if code in codes
-            and (file in checked_files or not (file[:1] == "<" or (folder / file).exists()))
+            and (file in checked_files or not (file[:1] == "<" or _exists(folder, file)))
         }
     )
+
+
+def _exists(folder: Path, file: str) -> bool:
+    if "MODULE_*" not in file:
+        return (folder / file).exists()
+    return any(folder.glob(file)) if not Path(file).is_absolute() else Path(file).exists()
 
 
 def _wrong(path: str | Path, reason: str) -> HloFileError:

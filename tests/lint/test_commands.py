@@ -172,6 +172,21 @@ def test_a_note_tells_what_is_known_and_gone(
     assert "  other.hlo: NCC_EVRF004 %" in lint(capsys, "bad.hlo", *baseline_words)[2]
 
 
+def test_keys_of_cache_entries_are_not_compared(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    """An edit of a kernel gives its module another key; accepted findings stay accepted."""
+    old, new = (folder / "cache" / "nkihlo" / f"MODULE_{key}+ab" for key in (1, 2))
+    old.mkdir(parents=True)
+    (old / "m.hlo").write_text((folder / "bad.hlo").read_text())
+    words = ("cache", "--baseline", "known.json")
+    assert lint(capsys, *words, "--write-baseline")[0] == 0
+    assert '"cache/nkihlo/MODULE_*/m.hlo"' in (folder / "known.json").read_text()
+    old.rename(new)
+    code, out, err = lint(capsys, *words)
+    assert (code, out) == (0, "") and "no longer" not in err
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"schema": "other"}', None])
 def test_unusable_baseline(
     capsys: pytest.CaptureFixture[str], folder: Path, content: str | None
