@@ -34,8 +34,8 @@ class Computation:
     """
 
     __slots__ = (
-        "_by_id", "_changed", "_gone", "_instructions", "_next_id", "_ordered", "_proto", "_tuple",
-        "_waited_ids", "module",
+        "_by_id", "_changed", "_gone", "_has_implicit_root", "_instructions", "_next_id",
+        "_ordered", "_proto", "_tuple", "_waited_ids", "module",
     )  # fmt: skip
 
     def __init__(self, proto: HloComputationProto, module: Module) -> None:
@@ -45,6 +45,7 @@ class Computation:
         self._tuple: tuple[Instruction, ...] | None = None
         self._by_id: dict[int, Instruction] | None = None
         self._next_id = 0
+        self._has_implicit_root = False
         self._changed = False
         self._ordered = False
         self._gone: dict[int, Instruction] = {}

@@ -85,11 +85,10 @@ def add(
             _count(operand, view, 1)
     views.append(view)
     index[proto.id & LOCAL_MASK] = view
-    implicit_roots = computation.module._implicit_roots
     if len(index) == 1:
         computation._proto.root_id = proto.id
-        implicit_roots.add(computation.id)
-    elif opcode != "parameter" and computation.id in implicit_roots:
+        computation._has_implicit_root = True
+    elif opcode != "parameter" and computation._has_implicit_root:
         computation._proto.root_id = NO_ROOT  # a parameter would be a silent wrong result
     if proto.called_computation_ids:
         computation.module.add_calls(view)
@@ -196,7 +195,7 @@ def set_root(computation: Computation, instruction: Instruction) -> None:
     """See :meth:`Computation.set_root`."""
     _check_here(instruction, computation)
     computation._proto.root_id = instruction.proto.id
-    computation.module._implicit_roots.discard(computation.id)
+    computation._has_implicit_root = False
     _edited(computation)
 
 

@@ -59,7 +59,6 @@ class Module:
         "_envelope",
         "_given",
         "_has_known_fields",
-        "_implicit_roots",
         "_kept",
         "_made",
         "_names",
@@ -92,7 +91,6 @@ class Module:
         self._next_legacy_id: int | None = None
         self._kept: dict[tuple[int, int], LiteralRange] = {}
         self._made: set[int] = set()
-        self._implicit_roots: set[int] = set()
         self._behind: bytes | None = None
         self._given = False
         self.pass_rows: dict[int, Any] | None = None
@@ -346,11 +344,7 @@ class Module:
         return unique_name(self, base)
 
     def add_computation(self, name: str) -> Computation:
-        """Add an empty computation; the first one of the module becomes the entry.
-
-        Add its instructions, then call :meth:`Computation.set_root`: a computation with operations
-        has no root before, and verify reports it (HLO-V007).
-        """
+        """Add an empty computation, whose root is to be set; the first one becomes the entry."""
         from hlo_tools.ir.editing import add_computation
 
         return add_computation(self, name)
@@ -586,7 +580,7 @@ class Module:
         if computations_by_id is None:
             self._given = True
             computations_by_id = {
-                proto.id: Computation(proto, self) for proto in self._proto.computations
+                row.id: Computation(row, self) for row in self._proto.computations
             }
             if len(computations_by_id) != len(self._proto.computations):
                 raise HloFileError(

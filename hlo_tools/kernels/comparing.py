@@ -18,7 +18,7 @@ _LOCATION = re.compile(r' @"[^"\n]*":\d+(?: in [^\n]*)?$', re.MULTILINE)
 
 
 class CalledKernel(NamedTuple):
-    """What a custom call says of its kernel.
+    """The kernel of a custom call.
 
     Attributes:
         backend_config: the call's configuration.

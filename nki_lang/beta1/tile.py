@@ -28,7 +28,9 @@ _ERRORS = "nki/api/nki.errors.rst"
 
 def _is_number(value: Value) -> bool:
     """Return True for a number of NumPy's, also as an array without dimensions."""
-    return isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0
+    return isinstance(value, np.generic) or (
+        getattr(value, "shape", None) == () and hasattr(value, "item")
+    )
 
 
 OPERATIONS: dict[str, Callable[..., Value]] = {}
