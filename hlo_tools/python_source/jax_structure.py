@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from hlo_tools.python_source.site import Rows, Site, simple_reducer, tuple_text
+from hlo_tools.python_source.site import Rows, Site, memory_order, simple_reducer, tuple_text
 from hlo_tools.types.replica_groups import device_groups, permuted_devices
-from hlo_tools.types.shape import Shape
 
 __all__ = ["PASSED_ON", "STRUCTURE"]
 
@@ -54,16 +53,12 @@ def _bitcast(site: Site) -> str:
         raise site.refused("reads tiles of memory")
     if source.element.bits != result.element.bits:
         raise site.refused("changes the size of the elements")
-    operand = _transposed(site.operands[0], _memory_order(source))
+    operand = _transposed(site.operands[0], memory_order(source))
     if source.element != result.element:
         operand = f"lax.bitcast_convert_type({operand}, {site.dtype})"
-    order = _memory_order(result)
+    order = memory_order(result)
     operand = f"lax.reshape({operand}, {tuple(site.extents[axis] for axis in order)})"
     return _transposed(operand, sorted(range(len(order)), key=order.__getitem__))
-
-
-def _memory_order(shape: Shape) -> list[int]:
-    return list(reversed(shape.proto.layout.minor_to_major)) or list(range(len(shape.dimensions)))
 
 
 def _transposed(operand: str, order: Sequence[int]) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hlo_tools.python_source import jax_structure
-from hlo_tools.python_source.site import Rows, Site, simple_reducer, tuple_text
+from hlo_tools.python_source.site import Rows, Site, memory_order, simple_reducer, tuple_text
 from hlo_tools.types.opcodes import opcodes_of_kind
-from hlo_tools.types.shape import Shape
 
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import DotDimensionNumbers, WindowDimension
@@ -73,16 +72,12 @@ def _bitcast(site: Site) -> str:
         raise site.refused("reads tiles of memory")
     if source.element.bits != result.element.bits:
         raise site.refused("changes the size of the elements")
-    operand = _transposed(site.operands[0], _memory_order(source))
+    operand = _transposed(site.operands[0], memory_order(source))
     if source.element != result.element:
         operand = f"np.ascontiguousarray({operand}).view({site.dtype})"
-    order = _memory_order(result)
+    order = memory_order(result)
     operand = f"{operand}.reshape({tuple(site.extents[axis] for axis in order)})"
     return _transposed(operand, sorted(range(len(order)), key=order.__getitem__))
-
-
-def _memory_order(shape: Shape) -> list[int]:
-    return list(reversed(shape.proto.layout.minor_to_major)) or list(range(len(shape.dimensions)))
 
 
 def _transpose(site: Site) -> str:

@@ -13,7 +13,15 @@ from hlo_tools.types.shape import Shape
 if TYPE_CHECKING:
     from hlo_tools.schema.messages import HloInstructionProto
 
-__all__ = ["Rows", "Site", "Target", "UnwritableError", "simple_reducer", "tuple_text"]
+__all__ = [
+    "Rows",
+    "Site",
+    "Target",
+    "UnwritableError",
+    "memory_order",
+    "simple_reducer",
+    "tuple_text",
+]
 
 
 class UnwritableError(HloUnsupportedError):
@@ -138,3 +146,8 @@ def simple_reducer(instruction: Instruction, computation: int = 0) -> str:
     if root.shape.element.kind == "pred":
         return {"add": "or", "multiply": "and"}.get(root.opcode, root.opcode)
     return root.opcode
+
+
+def memory_order(shape: Shape) -> list[int]:
+    """Return the dimensions of a shape from the slowest in memory to the fastest."""
+    return list(reversed(shape.proto.layout.minor_to_major)) or list(range(len(shape.dimensions)))

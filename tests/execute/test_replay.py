@@ -13,7 +13,7 @@ from nki_lang.execute import replay
 from nki_lang.kernel import jit, simulate
 
 SCALE = 3.0
-SEEN = []
+TRACED_SHAPES = []
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +142,7 @@ def printing(x):
 
 @jit
 def noting(x):
-    SEEN.append(x.shape)
+    TRACED_SHAPES.append(x.shape)
     return scaled_sine.func(x)
 
 
@@ -181,10 +181,10 @@ def partly_read(x):
 
 @pytest.mark.parametrize("kernel", [printing, noting])
 def test_effects_happen_at_every_call(kernel, records, capsys):
-    SEEN.clear()
+    TRACED_SHAPES.clear()
     for _ in range(4):
         simulate(kernel)(values(0))
-    assert len(SEEN) + capsys.readouterr().out.count("called") == 4
+    assert len(TRACED_SHAPES) + capsys.readouterr().out.count("called") == 4
     assert count(records) == 0
 
 
